@@ -1,0 +1,82 @@
+# Every target sets itself up: nothing is installed outside this folder.
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
+RUN    := .venv-run
+DEV    := .venv
+PY     := $(DEV)/bin/python
+PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime storage
+SEEDS  ?= 200
+CASES  ?= 100000
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint types bench interop interop-long fuzz sim docs example-spark lock clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# A virtual environment is complete when its stamp is newer than its lock file.
+define venv
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Python 3.11, 3.12 or 3.13 is needed; PYTHON=... chooses one" >&2; exit 1; }
+	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+	@touch $(1)/.stamp
+endef
+
+$(RUN)/.stamp: requirements/runtime.txt
+	$(call venv,$(RUN),$<)
+
+$(DEV)/.stamp: requirements/dev.txt
+	$(call venv,$(DEV),$<)
+
+$(DEV)/.spark: requirements/spark.txt $(DEV)/.stamp
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+setup: $(RUN)/.stamp $(DEV)/.stamp ## Make both virtual environments
+
+run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (ARGS="--override name=value")
+	@exec $(RUN)/bin/python -m barnabas.cli start --override log.dirs=./data $(ARGS)
+
+test: lint types ## Run the checks and the tests
+	$(PY) -m pytest $(ARGS)
+
+lint: $(DEV)/.stamp ## Style and layers
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/lint-imports --no-logo
+
+types: $(DEV)/.stamp ## mypy, strict
+	$(DEV)/bin/mypy
+
+interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark against a broker (needs Java and Maven)
+	$(PY) -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600 $(ARGS)
+
+interop-long: interop ## The long proofs
+	$(PY) -m tests.fuzz.messages --cases $(CASES)
+	$(PY) -m tests.simulation --seeds 2000
+
+bench: $(DEV)/.stamp ## Ours and Apache Kafka, alternately, on this machine (needs Java and Maven)
+	$(PY) -m benchmarks $(ARGS)
+
+fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
+	$(PY) -m tests.fuzz.messages --cases $(CASES)
+	$(PY) -m tests.fuzz.records --cases $(CASES)
+
+sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS)
+
+docs: $(DEV)/.stamp ## Write the generated pages again
+	$(PY) -m config.document > docs/settings.md
+
+example-spark: $(DEV)/.spark ## Two Spark jobs on a broker of their own, in two minutes (needs Java)
+	$(PY) -m pipelines.example
+
+lock: $(DEV)/.stamp ## Write the lock files again from pyproject.toml
+	@$(PY) -m pip install --quiet uv
+	for extra in runtime dev spark; do \
+	  $(DEV)/bin/uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet --upgrade \
+	    $$(test $$extra = runtime || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt; done
+
+clean: ## Remove what these targets made, but no data
+	rm -rf $(RUN) $(DEV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache

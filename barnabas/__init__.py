@@ -1,0 +1,26 @@
+"""Barnabas, a Kafka-compatible broker: its public face.
+
+    with EmbeddedBroker(topics={"orders": 3}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+The broker itself runs in a process of its own; nothing of it is imported here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.embedded import BrokerStartError, EmbeddedBroker
+
+__all__ = ["BrokerStartError", "EmbeddedBroker"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The embedded form is loaded when it is used: the command passes through here on its way to the server."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from barnabas import embedded  # noqa: PLC0415  see above
+
+    return getattr(embedded, name)

@@ -1,0 +1,22 @@
+"""The command `barnabas`: becomes the server's process, in Python's isolated mode.
+
+Rules: no parsing here, so that the way to the server is short; `broker.__main__` knows the options.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from barnabas.launch import command
+
+
+def main() -> NoReturn:
+    sys.stdout.flush()
+    line = command(*sys.argv[1:])
+    os.execv(line[0], line)  # noqa: S606  our own interpreter, no shell
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""A broker for tests: a child process on a free port, with a data directory of its own, gone without a trace.
+
+Rules: standard library only; nothing of the server is imported. The child tells through a pipe when it serves (no
+polling), and holds the other end of a lifeline: when this process ends, however it ends, the pipe closes and the child
+deletes its data and ends too. (Not PR_SET_PDEATHSIG: that follows the thread that started the child.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from barnabas.launch import command
+
+START_TIMEOUT_S = 30.0
+LOG_LINES_SHOWN = 20
+
+# What suits tests; `settings` may say otherwise.
+DEFAULTS: Mapping[str, str] = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+
+
+class BrokerStartError(RuntimeError):
+    """The broker did not start; the text ends with the last lines of its log."""
+
+
+class EmbeddedBroker:
+    """A running broker between `start` and `close`, or inside `with`.
+
+    `topics` are created before it is ready: names, or names with their number of partitions. `settings` are broker
+    settings by their Kafka names. Safe to use from any thread; not to be shared with a forked process.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        settings: Mapping[str, object] | None = None,
+        *,
+        log_level: str = "WARN",
+        start_timeout_s: float = START_TIMEOUT_S,
+    ) -> None:
+        self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        self._settings = {**DEFAULTS, **{name: _text(value) for name, value in (settings or {}).items()}}
+        self._log_level = log_level
+        self._start_timeout_s = start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline = -1
+        self._folder = ""
+        self._bootstrap_servers = ""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for clients."""
+        assert self._bootstrap_servers, "the broker is not running"
+        return self._bootstrap_servers
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """The broker's log so far."""
+        with open(self._log_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    @property
+    def _log_path(self) -> str:
+        return os.path.join(self._folder, "broker.log")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Return when topics exist and clients are served. Raises BrokerStartError, and then nothing is left."""
+        assert self._process is None, "the broker is running"
+        self._folder = tempfile.mkdtemp(prefix="barnabas-")
+        try:
+            self._launch()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the broker at once and delete its data. Closing twice is no error."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+        self._bootstrap_servers = ""
+
+    def _launch(self) -> None:
+        properties = os.path.join(self._folder, "server.properties")
+        settings = {"log.dirs": os.path.join(self._folder, "data"), **self._settings}
+        with open(properties, "w", encoding="latin-1") as file:  # a file, since arguments can be read by everybody
+            file.writelines(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
+        lifeline_end, self._lifeline = os.pipe()
+        ready, ready_end = os.pipe()
+        arguments = ["start", properties, "--log-level", self._log_level, "--no-banner"]
+        arguments += ["--ready-fd", str(ready_end), "--lifeline-fd", str(lifeline_end), "--discard", self._folder]
+        for name, partitions in self._topics.items():
+            arguments += ["--topic", f"{name}:{partitions}"]
+        try:
+            with open(self._log_path, "wb") as log:
+                self._process = subprocess.Popen(  # noqa: S603  our own interpreter, no shell
+                    command(*arguments),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(ready_end, lifeline_end),
+                    start_new_session=True,  # a Ctrl-C is this process's business
+                    env={name: value for name, value in os.environ.items() if not name.upper().startswith("KAFKA_")},
+                )
+        finally:
+            os.close(ready_end)
+            os.close(lifeline_end)
+        try:
+            told = _read_line(ready, self._start_timeout_s)
+        finally:
+            os.close(ready)
+        if not told:
+            raise BrokerStartError(f"the broker did not start:\n{self._last_log_lines()}")
+        self._bootstrap_servers = json.loads(told)["bootstrap_servers"]
+
+    def _last_log_lines(self) -> str:
+        return "\n".join(self.log.splitlines()[-LOG_LINES_SHOWN:])
+
+
+def _text(value: object) -> str:
+    """Python's values as a properties file has them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _escaped(text: str) -> str:
+    """For a properties file, which is ASCII here."""
+    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    for character in " =:#!":
+        plain = plain.replace(character, f"\\{character}")
+    units = [plain_unit for character in plain for plain_unit in _units(character)]
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
+
+
+def _units(character: str) -> list[int]:
+    raw = character.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(raw[index : index + 2], "big") for index in range(0, len(raw), 2)]
+
+
+def _read_line(pipe: int, timeout_s: float) -> bytes:
+    """What arrives until the end of a line; nothing when the writer goes first or the time is over."""
+    line = b""
+    deadline = time.monotonic() + timeout_s  # noqa: TID251  the user's process, not the broker
+    while not line.endswith(b"\n"):
+        readable, _, _ = select.select([pipe], [], [], max(deadline - time.monotonic(), 0))  # noqa: TID251
+        chunk = os.read(pipe, 4096) if readable else b""
+        if not chunk:
+            return b""
+        line += chunk
+    return line

@@ -1,0 +1,33 @@
+"""The first file of a broker process: puts the server's folder first on `sys.path` and runs it.
+
+Started as `python -I runner.py ...`, so that neither PYTHONPATH nor the current folder can put other people's packages
+named `config` or `broker` in front. Imports nothing else of this package.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def server_folder() -> str:
+    """Where the server's packages are: inside the installed package, or the root of a checkout."""
+    installed = os.path.join(HERE, "_server")
+    return installed if os.path.isdir(installed) else os.path.dirname(HERE)
+
+
+def run() -> int:
+    sys.path.insert(0, server_folder())
+    # Isolated mode leaves out the user's site-packages; when this package lives there, so do its dependencies.
+    packages = os.path.dirname(HERE)
+    if packages not in sys.path:
+        sys.path.append(packages)
+    from broker.__main__ import main  # noqa: PLC0415  the path above comes first
+
+    return main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,27 @@
+"""What a process costs: processor time and memory, read from /proc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`cpu_seconds` counts user and system time of the process; `rss_bytes` is resident now, `peak_bytes` ever."""
+
+    cpu_seconds: float
+    rss_bytes: int
+    peak_bytes: int
+
+
+def usage(pid: int) -> Usage:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    status = Path(f"/proc/{pid}/status").read_text()
+    kib = {
+        line.split(":")[0]: int(line.split()[1]) for line in status.splitlines() if line.startswith(("VmRSS", "VmHWM"))
+    }
+    return Usage((int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND, kib["VmRSS"] * 1024, kib["VmHWM"] * 1024)

@@ -1,0 +1,92 @@
+"""Raw clients: requests encoded once and sent over plain sockets, so that the broker and not the client is measured."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+
+from protocol.header import encode_request
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.record import Record, encode_batch
+
+PRODUCE_VERSION = 9
+FETCH_VERSION = 12
+
+
+def produce_frame(topic: str, partition: int, value_bytes: int, *, acks: int = 1) -> bytes:
+    """One request with one record."""
+    batch = encode_batch([Record(0, int(time.time() * 1000), None, b"x" * value_bytes, [])])
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
+        ],
+    )
+    return b"".join(encode_request(request, PRODUCE_VERSION, 1, "bench"))
+
+
+def fetch_frame(topic: str, partition: int, *, offset: int, max_wait_ms: int) -> bytes:
+    """One sessionless long poll."""
+    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=50 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=topic, partitions=[asked])],
+    )
+    return b"".join(encode_request(request, FETCH_VERSION, 1, "bench"))
+
+
+def connect(address: tuple[str, int]) -> socket.socket:
+    stream = socket.create_connection(address)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
+def pipelined_rate(address: tuple[str, int], frame: bytes, seconds: float, in_flight: int = 256) -> float:
+    """Requests a second over one connection that keeps `in_flight` requests on their way."""
+    with connect(address) as stream:
+        half = in_flight // 2
+        burst = frame * half
+        stream.sendall(burst * 2)
+        answer_bytes = 4 + struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
+        left = answer_bytes * half - 4
+        answered, started = 0, time.perf_counter()
+        buffer = bytearray(1 << 18)
+        while time.perf_counter() - started < seconds:
+            while left > 0:
+                left -= stream.recv_into(buffer, min(len(buffer), left))
+            answered += half
+            stream.sendall(burst)
+            left = answer_bytes * half
+        return answered / (time.perf_counter() - started)
+
+
+def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds: float) -> float:
+    """Requests a second when each connection has one request on its way."""
+    streams = {}
+    poll = select.epoll()
+    for frame in frames:
+        stream = connect(address)
+        streams[stream.fileno()] = (stream, frame)
+        poll.register(stream.fileno(), select.EPOLLIN)
+    for stream, frame in streams.values():
+        stream.sendall(frame)
+    answered, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        for number, _ in poll.poll(1.0):
+            stream, frame = streams[number]
+            if not stream.recv(65536):
+                raise ConnectionError("the broker closed a connection")
+            answered += 1
+            stream.sendall(frame)
+    rate = answered / (time.perf_counter() - started)
+    for stream, _ in streams.values():
+        stream.close()
+    return rate

@@ -1,0 +1,177 @@
+"""The loads of `make bench`. Each takes a broker's address and returns one figure; larger is better unless said otherwise.
+
+Rules: the same client, settings and bytes for both brokers; topics are made anew for each run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from itertools import count
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.wire import fetch_frame, many_connections_rate, pipelined_rate, produce_frame
+
+# Names differ between runs, so that a broker may be measured twice.
+_topic_numbers = count(time.time_ns() % 1_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running broker."""
+
+    bootstrap_servers: str
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.bootstrap_servers.split(",")[0].rsplit(":", 1)
+        return host, int(port)
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic, ready to be written."""
+        name = f"bench-{next(_topic_numbers)}"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            metadata = admin.list_topics(name, 10).topics[name]
+            if len(metadata.partitions) == partitions and all(p.leader >= 0 for p in metadata.partitions.values()):
+                return name
+        raise TimeoutError(name)
+
+
+def produce(target: Target, *, value_bytes: int, codec: str, megabytes: int, idempotent: bool = False) -> float:
+    """Records a second through librdkafka, acks=1, in full batches."""
+    topic = target.topic()
+    records = megabytes * 1_000_000 // value_bytes
+    producer = Producer(
+        {
+            "bootstrap.servers": target.bootstrap_servers,
+            "acks": "all" if idempotent else 1,
+            "enable.idempotence": idempotent,
+            "compression.type": codec,
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "batch.num.messages": 10_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+        }
+    )
+    value = (b"The quick brown fox jumps over the lazy dog. " * (value_bytes // 40 + 1))[:value_bytes]
+    chunk = [{"value": value}] * 10_000
+    started = time.perf_counter()
+    left = records
+    while left > 0:
+        while len(producer) > 500_000:
+            producer.poll(0.005)
+        producer.produce_batch(topic, chunk[: min(left, len(chunk))])
+        left -= len(chunk)
+        producer.poll(0)
+    assert producer.flush(120) == 0
+    return records / (time.perf_counter() - started)
+
+
+def fill(target: Target, *, value_bytes: int, megabytes: int, partitions: int = 1) -> str:
+    """A topic with that much in it."""
+    topic = target.topic(partitions)
+    producer = Producer(
+        {
+            "bootstrap.servers": target.bootstrap_servers,
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    value = b"x" * value_bytes
+    for _ in range(megabytes * 1_000_000 // value_bytes // 1000):
+        while len(producer) > 200_000:
+            producer.poll(0.005)
+        producer.produce_batch(topic, [{"value": value}] * 1000)
+    assert producer.flush(120) == 0
+    return topic
+
+
+def consume(target: Target, *, value_bytes: int, megabytes: int) -> float:
+    """Records a second through librdkafka, from the start of a topic."""
+    topic = fill(target, value_bytes=value_bytes, megabytes=megabytes)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": target.bootstrap_servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "fetch.queue.backoff.ms": 1,
+            "queued.max.messages.kbytes": 262144,
+        }
+    )
+    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    seen, started = 0, time.perf_counter()
+    while seen < end:
+        messages = consumer.consume(100_000, 1.0)
+        seen += len(messages)
+    rate = seen / (time.perf_counter() - started)
+    consumer.close()
+    return rate
+
+
+def one_record_requests(target: Target, *, seconds: float = 3.0) -> float:
+    """Requests of one 100 B record a second, over one pipelining connection."""
+    return pipelined_rate(target.address, produce_frame(target.topic(), 0, 100), seconds)
+
+
+def many_connections(target: Target, *, connections: int = 1000, seconds: float = 3.0) -> float:
+    """Requests of one 100 B record a second, over many connections with one request on its way each."""
+    topic = target.topic(10)
+    frames = [produce_frame(topic, partition, 100) for partition in range(10)]
+    return many_connections_rate(target.address, [frames[number % 10] for number in range(connections)], seconds)
+
+
+def idle_consumers(target: Target, *, consumers: int = 1000, seconds: float = 10.0) -> float:
+    """Long polls a second of consumers that wait 500 ms on topics without records (its cost is the figure)."""
+    topic = target.topic(10)
+    frames = [fetch_frame(topic, number % 10, offset=0, max_wait_ms=500) for number in range(consumers)]
+    return many_connections_rate(target.address, frames, seconds)
+
+
+def latency(
+    target: Target, *, per_second: int = 1000, seconds: float = 5.0, value_bytes: int = 100, acks: str = "all"
+) -> list[float]:
+    """End-to-end milliseconds, produce call to consumer, of each record at a steady rate. Smaller is better."""
+    topic = target.topic()
+    consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "bench", "fetch.wait.max.ms": 100})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    producer = Producer({"bootstrap.servers": target.bootstrap_servers, "acks": acks, "linger.ms": 0})
+    warm, total = per_second, int(per_second * (seconds + 1))
+    samples: list[float] = []
+
+    def consume_all() -> None:
+        seen = 0
+        while seen < total:
+            message = consumer.poll(1.0)
+            if message is not None:
+                seen += 1
+                if seen > warm:
+                    samples.append((time.perf_counter_ns() - int(message.value()[:20])) / 1e6)
+
+    reader = threading.Thread(target=consume_all)
+    reader.start()
+    padding = b" " * (value_bytes - 20)
+    started = time.perf_counter()
+    for number in range(total):
+        wait = started + number / per_second - time.perf_counter()
+        if wait > 0:
+            time.sleep(wait)
+        producer.produce(topic, b"%20d" % time.perf_counter_ns() + padding)
+        producer.poll(0)
+    producer.flush(30)
+    reader.join(60)
+    consumer.close()
+    assert len(samples) == total - warm, f"{len(samples)} of {total - warm} records came"
+    return sorted(samples)
+
+
+def quantile(samples: list[float], share: float) -> float:
+    return samples[min(int(len(samples) * share), len(samples) - 1)]

@@ -1,0 +1,123 @@
+"""The command line of the server: `barnabas start`, `barnabas settings`, `--help`, `--version`.
+
+Rules: parsing and printing only; `broker.process` runs the broker. Exit codes: 0 after a clean stop, 1 when the broker could
+not start or go on, 2 for arguments and settings that cannot be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.logging_setup import LEVELS, set_up_logging
+from broker.topics_at_start import TopicAtStart, parse_topics
+from config.broker import BrokerSettings
+from config.errors import ConfigError
+from config.sources import read_properties
+from runtime.clock import SystemClock
+
+VERSION = "0.1.0"
+EXIT_USAGE = 2
+CREATE_TOPICS_VARIABLE = "KAFKA_CREATE_TOPICS"
+
+_EPILOG = """Settings have Apache Kafka's names. Strongest first: --override, environment variables (KAFKA_LOG_DIRS is
+log.dirs: '.' becomes '_', '_' becomes '__', '-' becomes '___'), the properties file. `barnabas settings` lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """What `start` takes besides settings. File descriptors are -1 when not given."""
+
+    topics: tuple[TopicAtStart, ...] = ()
+    show_banner: bool = True
+    ready_fd: int = -1
+    lifeline_fd: int = -1
+    discard: str | None = None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    started_ms = SystemClock().monotonic_ms()
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command == "settings":
+        _print_settings(all_of_them=options.all)
+        return 0
+    if options.command != "start":
+        parser.print_help()
+        return EXIT_USAGE
+    set_up_logging(options.log_level)
+    try:
+        settings = _settings(options.properties, options.override, os.environ)
+        topics = [topic for text in options.topic for topic in parse_topics(text)]
+        topics += parse_topics(os.environ.get(CREATE_TOPICS_VARIABLE, ""))
+        start = StartOptions(tuple(topics), options.banner, options.ready_fd, options.lifeline_fd, options.discard)
+        from broker import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
+
+        return process.run(settings, start, started_ms)
+    except ConfigError as error:
+        print(f"barnabas: {error.line}", file=sys.stderr)  # noqa: T201  a command's answer
+        return EXIT_USAGE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="barnabas", description="A broker compatible with Apache Kafka.", epilog=_EPILOG, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"barnabas {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    start = commands.add_parser("start", help="run a broker", epilog=_EPILOG, allow_abbrev=False)
+    start.add_argument("properties", nargs="?", help="a server.properties file")
+    start.add_argument("--override", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    start.add_argument(
+        "--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:REPLICAS]]",
+        help="a topic that is created at the start when it is missing; may be repeated",
+    )  # fmt: skip
+    start.add_argument(
+        "--log-level", default="INFO", type=str.upper, choices=sorted(LEVELS), help="what is logged to stderr"
+    )
+    start.add_argument("--no-banner", dest="banner", action="store_false", help="print no banner")
+    # For programs that start a broker as their child.
+    start.add_argument("--ready-fd", type=int, default=-1, help=argparse.SUPPRESS)
+    start.add_argument("--lifeline-fd", type=int, default=-1, help=argparse.SUPPRESS)
+    start.add_argument("--discard", help=argparse.SUPPRESS)
+    settings = commands.add_parser("settings", help="list the settings", allow_abbrev=False)
+    settings.add_argument("--all", action="store_true", help="also those without effect")
+    return parser
+
+
+def _settings(path: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> BrokerSettings:
+    """Raises ConfigError."""
+    properties: dict[str, str] = {}
+    if path is not None:
+        try:
+            with open(path, encoding="latin-1") as file:  # as Java reads properties; other characters are \\u escapes
+                properties = read_properties(file.read())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read {path}: {error}") from error
+    given: dict[str, str] = {}
+    for override in overrides:
+        name, separator, value = override.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--override {override} is not of the form name=value")
+        given[name.strip()] = value
+    return BrokerSettings.from_sources(properties, environment, given)
+
+
+def _print_settings(*, all_of_them: bool) -> None:
+    """One line a setting, for reading and for grep."""
+    rows = sorted(BrokerSettings.definitions.values(), key=lambda row: row.name)
+    without_effect = [row for row in rows if not row.effective]
+    for row in rows if all_of_them else [row for row in rows if row.effective]:
+        default = "null" if row.default is None else row.format(row.default)
+        mark = "" if row.effective else " (no effect)"
+        print(f"{row.name} = {default}{mark}\n    {row.doc}")  # noqa: T201  a command's answer
+    if not all_of_them:
+        names = "".join(f"\n    {row.name}" for row in without_effect)
+        print(f"\nAccepted, without effect:{names}")  # noqa: T201  a command's answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Who may connect, and for how long: the open connections of a broker, their limits, and the end of idle ones.
+
+Rules: no IO of its own. Until `open` connections are accepted and held: nothing is read from them. `max.connections`
+and `max.connections.per.ip` (with overrides by address) are checked when a connection is open: one too many is closed
+at once with a log line. One timer sweeps over all connections. A connection is idle when nothing came from it for
+`connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that stops in the middle of a request
+while others wait for the memory that it holds is closed much sooner.
+Invariants: the counts are those of the connections that were admitted and are not gone.
+Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from broker.connection import ConnectionShared, RequestConnection
+
+if TYPE_CHECKING:
+    from runtime.timer import Timer, TimerEntry
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT = 2**31 - 1
+# Sweeps come at an eighth of the idle time, and at least this often.
+SWEEPS_PER_IDLE_PERIOD = 8
+LONGEST_SWEEP_PERIOD_MS = 5_000
+# A connection that is being closed may take so many sweeps to send its last answers.
+CLOSING_SWEEPS = 2
+# One that holds memory others wait for may pause for so many in the middle of a request.
+STALLED_SWEEPS = 2
+
+
+@dataclass(slots=True)
+class AcceptLimits:
+    """May be changed while the broker runs; new connections see it. Overrides are by canonical IP address."""
+
+    max_connections: int = NO_LIMIT
+    max_connections_per_ip: int = NO_LIMIT
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    max_idle_ms: int = 600_000  # below 0: no connection is ever idle
+
+
+class Acceptor:
+    """The open connections. `shared` is set by `serve` since it names this object as their owner."""
+
+    def __init__(self, timer: Timer, limits: AcceptLimits | None = None) -> None:
+        self.limits = limits or AcceptLimits()
+        self._timer = timer
+        self._open: dict[RequestConnection, None] = {}
+        self._closing: dict[RequestConnection, int] = {}  # and the tick at which that was seen
+        self._count_by_host: dict[str, int] = {}
+        self._sweep_timer: TimerEntry | None = None
+        self._shared: ConnectionShared | None = None
+        self._is_open = False
+        self._emptied = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[RequestConnection]:
+        return iter(list(self._open))
+
+    def serve(self, shared: ConnectionShared) -> None:
+        """Begin to sweep."""
+        self._shared = shared
+        self._schedule_sweep()
+
+    def open(self) -> None:
+        """The broker is ready: serve those who came early, and everybody from now on."""
+        self._is_open = True
+        for connection in list(self._open):
+            connection.let_go()
+
+    def factory(self, listener: str, security_protocol: str) -> Callable[[], RequestConnection]:
+        """For `Network.listen`."""
+        assert self._shared is not None, "serve comes first"
+        shared = self._shared
+        return lambda: RequestConnection(shared, listener, security_protocol)
+
+    # --- the connections' side ---
+
+    def admit(self, connection: RequestConnection) -> str | None:
+        assert connection.client is not None
+        host = connection.client.peer.host
+        limits = self.limits
+        if len(self._open) >= limits.max_connections:
+            return f"too many connections: max.connections={limits.max_connections}"
+        count = self._count_by_host.get(host, 0)
+        allowed = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
+        if count >= allowed:
+            return f"too many connections from one address: max.connections.per.ip={allowed}"
+        self._count_by_host[host] = count + 1
+        self._open[connection] = None
+        if not self._is_open:
+            connection.hold()
+        return None
+
+    def gone(self, connection: RequestConnection) -> None:
+        self._closing.pop(connection, None)
+        if connection not in self._open:
+            return  # it was refused
+        del self._open[connection]
+        if not self._open:
+            self._emptied.set()
+        assert connection.client is not None
+        host = connection.client.peer.host
+        self._count_by_host[host] -= 1
+        if not self._count_by_host[host]:
+            del self._count_by_host[host]
+
+    # --- the broker's side ---
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers that no peer has taken yet, over all connections."""
+        return sum(connection.unsent_bytes for connection in self._open)
+
+    def close_all(self, reason: str) -> None:
+        """Let every connection send what is ready, and close it."""
+        for connection in list(self._open):
+            connection.close(reason, level=logging.DEBUG)
+
+    async def emptied(self) -> None:
+        """Return when no connection is left."""
+        while self._open:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def abort_all(self) -> None:
+        for connection in list(self._open):
+            connection.abort()
+
+    def stop(self) -> None:
+        """No more sweeps."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+
+    @property
+    def _sweep_period_ms(self) -> int:
+        max_idle_ms = self.limits.max_idle_ms
+        if max_idle_ms < 0:
+            return LONGEST_SWEEP_PERIOD_MS
+        return min(max(max_idle_ms // SWEEPS_PER_IDLE_PERIOD, 1), LONGEST_SWEEP_PERIOD_MS)
+
+    def _schedule_sweep(self) -> None:
+        self._sweep_timer = self._timer.schedule(self._sweep_period_ms, self._sweep)
+
+    def _sweep(self) -> None:
+        assert self._shared is not None
+        self._shared.tick += 1
+        tick = self._shared.tick
+        idle_sweeps = self.limits.max_idle_ms // self._sweep_period_ms
+        memory_is_short = self._shared.budget.waiting_count > 0
+        for connection in list(self._open):
+            quiet_sweeps = tick - connection.active_tick
+            if connection.is_closing:
+                if tick - self._closing.setdefault(connection, tick) >= CLOSING_SWEEPS:
+                    connection.abort()
+            elif memory_is_short and quiet_sweeps > STALLED_SWEEPS and connection.is_waiting_for_a_frame:
+                connection.close("stopped in the middle of a request while others wait for memory")
+            elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:
+                connection.close("idle for connections.max.idle.ms", level=logging.INFO)
+        self._schedule_sweep()
+
+
+def parse_per_ip_overrides(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: "address:count,..."; IPv6 addresses hold colons themselves.
+
+    Raises ValueError. Host names are not looked up: they would be another address tomorrow.
+    """
+    overrides: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, separator, count = item.rpartition(":")
+        if not separator or not count.strip().isdecimal():
+            raise ValueError(f"{item!r} is not of the form address:count")
+        address = host.strip().removeprefix("[").removesuffix("]")
+        overrides[str(ipaddress.ip_address(address))] = int(count)
+    return overrides

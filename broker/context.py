@@ -1,0 +1,127 @@
+"""What a handler knows about the request it answers, besides the decoded message.
+
+Invariant: a context lives as long as its request; a connection's facts are shared by all of its contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from runtime.transport import Address
+
+if TYPE_CHECKING:
+    from broker.services import Services
+
+T = TypeVar("T")
+
+
+class CloseConnection(Exception):
+    """A handler asks for the connection to be closed: the only answer that is left. The text goes to the log."""
+
+
+class _Waiting:
+    """The mark of an answer that is not there yet; None may be an answer."""
+
+
+_WAITING = _Waiting()
+
+
+class Deferred(Generic[T]):
+    """An answer that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
+
+    Owner: the handler completes it, the connection waits for it. `abandon` tells the handler that nobody waits any more
+    (the connection is gone), so that it can leave its waiting lists.
+    """
+
+    __slots__ = ("_abandoned", "_callback", "_value")
+
+    def __init__(self) -> None:
+        self._value: Any = _WAITING
+        self._callback: Callable[[T], None] | None = None
+        self._abandoned: Callable[[], None] | None = None
+
+    def complete(self, value: T) -> None:
+        if self._value is not _WAITING:
+            return
+        self._value = value
+        self._abandoned = None
+        if self._callback is not None:
+            self._callback(value)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._value is not _WAITING
+
+    def then(self, callback: Callable[[T], None]) -> None:
+        """Call `callback` with the value: at once when it is already there."""
+        assert self._callback is None, "one waiter per answer"
+        self._callback = callback
+        if self._value is not _WAITING:
+            callback(cast(T, self._value))
+
+    def on_abandon(self, callback: Callable[[], None]) -> None:
+        self._abandoned = callback
+
+    def abandon(self) -> None:
+        callback, self._abandoned = self._abandoned, None
+        self._callback = None
+        if callback is not None:
+            callback()
+
+
+@dataclass(slots=True)
+class ClientConnection:
+    """The facts of one connection that outlive a request.
+
+    `principal` changes when the client authenticates; `software` is (name, version) once ApiVersions told them.
+    """
+
+    connection_id: str
+    listener: str
+    security_protocol: str
+    peer: Address
+    local: Address
+    principal: str
+    software: tuple[str, str] | None = None
+    closed_callbacks: list[Callable[[], None]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """`client_id` is None when the client sent none."""
+
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    connection: ClientConnection
+    services: Services
+
+    @property
+    def client_host(self) -> str:
+        return self.connection.peer.host
+
+    @property
+    def listener(self) -> str:
+        return self.connection.listener
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def local_address(self) -> Address:
+        return self.connection.local
+
+    @property
+    def connection_id(self) -> str:
+        return self.connection.connection_id
+
+    @property
+    def software(self) -> tuple[str, str] | None:
+        return self.connection.software
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the connection is gone."""
+        self.connection.closed_callbacks.append(callback)

@@ -1,0 +1,240 @@
+"""Settings that change while the broker runs: read from the store, followed through its notifications, written to it.
+
+The owner of what lies under /config/topics and /config/brokers as far as this broker is concerned. `log_config` is what
+a log of a topic obeys; `layers` says where each broker setting comes from; `settings` is what holds now.
+Rules: everything of a kind is read at the start and again with each new session, then the notifications of
+/config/changes are followed in order. A stored value that cannot be (another release wrote it) is logged and left out:
+it must not stop a broker.
+Invariants: listeners are told after the new values can be read here; a write of this broker can be read here when it
+returns. Passwords are stored encrypted or not at all: without an encoder (password.encoder.secret) they are refused.
+Source: Kafka DynamicBrokerConfig, DynamicConfigManager, ZkAdminManager, AdminZkClient; KIP-226.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from config.errors import ConfigError
+from config.layers import Layers, broker_definition, check_dynamic_update
+from config.topic import LogConfig, check_topic_settings
+from controller import configs, znodes
+from controller.store import SessionEvent, StoreError, WatchEvent, ensure_path
+
+if TYPE_CHECKING:
+    from config.broker import BrokerSettings
+    from controller.store import Store
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+TOPICS = "topics"
+BROKERS = "brokers"
+CLUSTER_DEFAULT = configs.DEFAULT_ENTITY
+
+TopicListener = Callable[[str, LogConfig], None]
+BrokerListener = Callable[["BrokerSettings"], None]
+# What a change makes of the settings that are stored now.
+Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class DynamicSettings:
+    """`start` before the first log is opened; until then only the static settings hold."""
+
+    def __init__(self, static: BrokerSettings, broker_id: int, store: Store, tasks: TaskScope) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._tasks = tasks
+        self._layers = Layers(static)
+        self._topics: dict[str, dict[str, str]] = {}
+        self._log_configs: dict[str, LogConfig] = {}
+        self._common_log_config: LogConfig | None = None
+        self._topic_listeners: list[TopicListener] = []
+        self._broker_listeners: list[BrokerListener] = []
+        self._last_change = -1
+        self._one_at_a_time = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._is_closed = False
+
+    # --- what holds now ---
+
+    @property
+    def layers(self) -> Layers:
+        return self._layers
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The broker's settings with the dynamic ones laid over them."""
+        return self._layers.settings
+
+    def log_config(self, topic: str) -> LogConfig:
+        own = self._topics.get(topic)
+        if own is None:  # topics without settings of their own share one value
+            if self._common_log_config is None:
+                self._common_log_config = LogConfig.from_settings(self.settings, {})
+            return self._common_log_config
+        config = self._log_configs.get(topic)
+        if config is None:
+            config = LogConfig.from_settings(self.settings, own)
+            self._log_configs[topic] = config
+        return config
+
+    def on_topic_changed(self, listener: TopicListener) -> None:
+        """Call `listener` with each topic whose own settings change. Changes of broker settings reach it through
+        `on_broker_changed`: every topic may be concerned."""
+        self._topic_listeners.append(listener)
+
+    def on_broker_changed(self, listener: BrokerListener) -> None:
+        self._broker_listeners.append(listener)
+
+    # --- reading and following ---
+
+    async def start(self) -> None:
+        """Read everything and follow the changes from then on. Raises StoreError."""
+        self._store.subscribe(self._on_session)
+        await ensure_path(self._store, znodes.CONFIG_CHANGES)
+        await self._read_all()
+
+    def close(self) -> None:
+        """Follow no more changes."""
+        self._is_closed = True
+
+    async def catch_up(self) -> None:
+        """Return when every change that was written before this call can be read here. Raises StoreError."""
+        async with self._one_at_a_time:
+            await self._follow()
+
+    async def _read_all(self) -> None:
+        async with self._one_at_a_time:
+            # The position first, then the values: what changes in between is read twice, never missed.
+            self._last_change = -1
+            changes = await configs.changes_after(self._store, -1, self._on_watch)
+            self._last_change = changes[-1].sequence if changes else -1
+            topics = await configs.entity_configs(self._store, TOPICS)
+            brokers = await configs.entity_configs(self._store, BROKERS)
+            self._set_brokers(brokers.get(CLUSTER_DEFAULT, {}), brokers.get(str(self._broker_id), {}))
+            for topic in sorted(self._topics.keys() | topics.keys()):
+                self._set_topic(topic, topics.get(topic, {}))
+
+    async def _follow(self, watch: Callable[[WatchEvent], None] | None = None) -> None:
+        for change in await configs.changes_after(self._store, self._last_change, watch):
+            entity_type, _, name = change.entity_path.partition("/")
+            if entity_type == TOPICS:
+                self._set_topic(name, await configs.entity_config(self._store, TOPICS, name))
+            elif entity_type == BROKERS and name in (CLUSTER_DEFAULT, str(self._broker_id)):
+                self._set_brokers(
+                    await configs.entity_config(self._store, BROKERS, CLUSTER_DEFAULT),
+                    await configs.entity_config(self._store, BROKERS, str(self._broker_id)),
+                )
+            self._last_change = change.sequence
+
+    async def _on_changes(self) -> None:
+        try:
+            async with self._one_at_a_time:
+                await self._follow(self._on_watch)
+        except StoreError as error:
+            # A new session reads everything again; a lost connection comes back with its watches told.
+            logger.warning("settings not followed: error=%s", type(error).__name__)
+
+    async def _on_new_session(self) -> None:
+        try:
+            await self._read_all()
+        except StoreError as error:
+            logger.warning("settings not read: error=%s", type(error).__name__)
+
+    def _on_watch(self, _event: WatchEvent) -> None:
+        if not self._is_closed and not self._tasks.is_closed:
+            self._tasks.spawn(self._on_changes(), name="follow settings")
+
+    def _on_session(self, event: SessionEvent) -> None:
+        if event is SessionEvent.CONNECTED and not self._is_closed and not self._tasks.is_closed:
+            self._tasks.spawn(self._on_new_session(), name="read settings")
+
+    # --- what was read ---
+
+    def _set_topic(self, topic: str, stored: Mapping[str, str]) -> None:
+        own = {name: text for name, text in stored.items() if self._is_usable(topic, name, text)}
+        if own == self._topics.get(topic, {}):
+            return
+        self._log_configs.pop(topic, None)
+        if own:
+            self._topics[topic] = own
+        else:
+            self._topics.pop(topic, None)
+        config = self.log_config(topic)
+        for listener in self._topic_listeners:
+            listener(topic, config)
+
+    def _is_usable(self, topic: str, name: str, text: str) -> bool:
+        row = LogConfig.definitions.get(name)
+        if row is None:
+            return False
+        try:
+            row.parse(text)
+        except ConfigError as error:
+            logger.warning("stored setting ignored: topic=%s setting=%s error=%r", topic, name, str(error))
+            return False
+        return True
+
+    def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
+        known = Layers(self._layers.static)
+        for stored, per_broker in ((default, False), (own, True)):
+            # One by one, so that a setting that cannot be takes no other with it.
+            for name, text in stored.items():
+                given = {**(known.dynamic_broker if per_broker else known.dynamic_default), name: text}
+                if _is_password(name):
+                    logger.warning("stored password ignored: setting=%s error='no password encoder'", name)
+                    continue
+                try:
+                    known = check_dynamic_update(known, given, per_broker=per_broker)
+                except ConfigError as error:
+                    logger.warning("stored setting ignored: setting=%s error=%r", name, str(error))
+        if (known.dynamic_default, known.dynamic_broker) == (self._layers.dynamic_default, self._layers.dynamic_broker):
+            return
+        self._layers = known
+        self._log_configs.clear()
+        self._common_log_config = None
+        for listener in self._broker_listeners:
+            listener(known.settings)
+
+    # --- writing ---
+
+    async def topic_settings(self, topic: str) -> Mapping[str, str]:
+        """A topic's own settings as they are stored now. Raises StoreError."""
+        return await configs.entity_config(self._store, TOPICS, topic)
+
+    async def alter_topic(self, topic: str, edit: Edit, *, validate_only: bool) -> None:
+        """Replace a topic's own settings by what `edit` makes of them. Raises ConfigError, StoreError."""
+        async with self._writing:
+            given = edit(await configs.entity_config(self._store, TOPICS, topic))
+            check_topic_settings(given, self.settings)
+            if validate_only:
+                return
+            await configs.alter_entity_config(self._store, TOPICS, topic, given)
+        await self.catch_up()
+        logger.info("settings changed: topic=%s settings=%s", topic, ",".join(sorted(given)) or "-")
+
+    async def alter_broker(self, edit: Edit, *, per_broker: bool, validate_only: bool) -> None:
+        """The same for this broker, or for the cluster's defaults. Raises ConfigError, PasswordsRefused, StoreError."""
+        name = str(self._broker_id) if per_broker else CLUSTER_DEFAULT
+        async with self._writing:
+            given = edit(await configs.entity_config(self._store, BROKERS, name))
+            check_dynamic_update(self._layers, given, per_broker=per_broker)
+            if validate_only:
+                return
+            if any(map(_is_password, given)):
+                raise PasswordsRefused("Password encoder secret not configured")
+            await configs.alter_entity_config(self._store, BROKERS, name, given)
+        await self.catch_up()
+        logger.info("settings changed: broker=%s settings=%s", name, ",".join(sorted(given)) or "-")
+
+
+class PasswordsRefused(ConfigError):
+    """A dynamic password, and nothing to encrypt it with."""
+
+
+def _is_password(name: str) -> bool:
+    row = broker_definition(name)
+    return row is not None and row.is_sensitive

@@ -1,0 +1,83 @@
+"""AlterConfigs (key 33): replace all settings of topics, of this broker, or of the cluster's defaults.
+
+Behaviour: each resource answers for itself. What the request does not name goes back to its default, which is why
+IncrementalAlterConfigs exists. `validate_only` checks everything and changes nothing. Naming a resource twice is
+refused (Apache Kafka never answers).
+Source: KIP-133, KIP-226; Kafka ConfigAdminManager.preprocess, ZkAdminManager.alterConfigs.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from broker.handlers.config_resources import (
+    ResourceType,
+    check_entries,
+    check_names_this_broker,
+    config_refusal,
+    refused,
+    repeated,
+)
+from config.errors import ConfigError
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+@handles(AlterConfigsRequest)
+async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    rows: list[AlterConfigsResourceResponse] = []
+    for resource in request.resources:
+        code, message = ErrorCode.NONE, None
+        try:
+            if (resource.resource_type, resource.resource_name) in twice:
+                raise refused("Each resource must appear at most once.")
+            await _alter(resource, context, validate_only=request.validate_only)
+        except KafkaError as error:
+            code, message = error.code, error.message
+        rows.append(
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return AlterConfigsResponse(throttle_time_ms=0, responses=rows)
+
+
+async def _alter(resource: AlterConfigsResource, context: RequestContext, *, validate_only: bool) -> None:
+    """Raises KafkaError."""
+    services, name = context.services, resource.resource_name
+    check_entries(
+        [entry.name for entry in resource.configs], [entry.name for entry in resource.configs if entry.value is None]
+    )
+    given = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
+    resource_type = ResourceType(resource.resource_type)
+    try:
+        match resource_type:
+            case ResourceType.TOPIC:
+                if not name:
+                    raise refused("Default topic resources are not allowed.")
+                if name not in services.metadata.image.topics:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+                await services.dynamic_settings.alter_topic(name, lambda _: given, validate_only=validate_only)
+            case ResourceType.BROKER:
+                if name:
+                    check_names_this_broker(name, services.broker_id)
+                await services.dynamic_settings.alter_broker(
+                    lambda _: given, per_broker=bool(name), validate_only=validate_only
+                )
+            case ResourceType.CLIENT_METRICS:
+                raise refused(
+                    "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+                )
+            case _:
+                raise refused(f"Unknown resource type {resource.resource_type}")
+    except ConfigError as error:
+        raise config_refusal(error, resource_type, name) from error

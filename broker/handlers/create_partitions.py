@@ -1,0 +1,53 @@
+"""CreatePartitions (key 37): topics grow.
+
+Behaviour: `count` is the total to be; the answer comes when every partition has a leader that this broker knows, or
+REQUEST_TIMED_OUT. A topic that is named twice, or about to be deleted, is refused. Only the controller does it.
+Versions: v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED, which this broker does not give.
+Source: KIP-195; Kafka KafkaApis.handleCreatePartitionsRequest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from controller.admin import NewPartitions, Outcome
+from protocol.errors import ErrorCode
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+@handles(CreatePartitionsRequest)
+async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    controller = context.services.controller
+    names = Counter(topic.name for topic in request.topics)
+    known = controller.context
+    outcomes: dict[str, Outcome] = {}
+    wanted: list[NewPartitions] = []
+    for topic in request.topics:
+        if known is None:
+            outcomes[topic.name] = Outcome(ErrorCode.NOT_CONTROLLER)
+        elif names[topic.name] > 1:
+            outcomes[topic.name] = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        elif known.is_being_deleted(topic.name):
+            outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+        else:
+            wanted.append(_new_partitions(topic))
+    outcomes |= await controller.topics.grow(wanted, request.timeout_ms, validate_only=request.validate_only)
+    return CreatePartitionsResponse(
+        throttle_time_ms=0,
+        results=[
+            CreatePartitionsTopicResult(name=name, error_code=outcomes[name].code, error_message=outcomes[name].message)
+            for name in names
+        ],
+    )
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = None if topic.assignments is None else [tuple(each.broker_ids) for each in topic.assignments]
+    return NewPartitions(topic.name, topic.count, assignments)

@@ -1,0 +1,17 @@
+"""DeleteGroups (key 42): forget groups without members, and all of their offsets.
+
+Behaviour: a group named twice is answered once.
+Source: Kafka KafkaApis.handleDeleteGroupsRequest; KIP-229.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+
+@handles(DeleteGroupsRequest)
+async def delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    distinct = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(throttle_time_ms=0, results=await context.services.groups.delete_groups(distinct))

@@ -1,0 +1,64 @@
+"""DeleteTopics (key 20): topics go, by name or by id.
+
+Behaviour: the wish is kept in the store and outlives this broker; the answer comes when this broker's metadata no
+longer shows the topics, or REQUEST_TIMED_OUT. Files are removed afterwards. A topic named twice counts once. Only the
+controller deletes topics.
+Versions: v3 says TOPIC_DELETION_DISABLED where older ones say INVALID_REQUEST; v5 messages; v6 ids: UNKNOWN_TOPIC_ID,
+and INVALID_REQUEST for a row with name and id.
+Source: KIP-4, KIP-322, KIP-516; Kafka KafkaApis.handleDeleteTopicsRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from protocol.primitives import ZERO_UUID
+
+
+@handles(DeleteTopicsRequest)
+async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+    version = context.api_version
+    wanted = request.topics if version >= 6 else [_by_name(name) for name in request.topic_names]
+    controller = context.services.controller
+    if not controller.is_active:
+        return _all_refused(wanted, ErrorCode.NOT_CONTROLLER)
+    if not context.services.settings.delete_topic_enable:
+        code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+        return _all_refused(wanted, code)
+    if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in wanted):
+        return _all_refused(wanted, ErrorCode.INVALID_REQUEST)
+    image = context.services.metadata.image
+    rows: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
+    for topic in wanted:
+        name = topic.name if topic.topic_id == ZERO_UUID else image.names_by_id.get(topic.topic_id)
+        row = DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=ErrorCode.NONE)
+        if topic.topic_id != ZERO_UUID and name is None:
+            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif name not in image.topics:
+            row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        rows[name, topic.topic_id] = row
+    names = [row.name for row in rows.values() if row.name is not None and row.error_code == ErrorCode.NONE]
+    outcomes = await controller.topics.delete(names, request.timeout_ms)
+    for row in rows.values():
+        if row.name in outcomes:
+            row.error_code = outcomes[row.name].code
+    return DeleteTopicsResponse(responses=list(rows.values()))
+
+
+def _by_name(name: str) -> DeleteTopicState:
+    return DeleteTopicState(name=name, topic_id=ZERO_UUID)
+
+
+def _all_refused(wanted: Sequence[DeleteTopicState], code: ErrorCode) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=[DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in wanted]
+    )

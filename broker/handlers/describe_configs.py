@@ -1,0 +1,162 @@
+"""DescribeConfigs (key 32): settings of topics and of this broker, where each comes from, and levels of its loggers.
+
+Behaviour: a resource answers for itself; one of an unknown type fails the whole request. `configuration_keys` picks
+settings, none or an empty list means all. A broker with an empty name is the cluster's dynamic defaults. Secrets and
+settings nobody knows (they may be secrets) show no value. The source of a value is its strongest synonym; without any
+it is the default, also when another unit of the same setting was set.
+Versions: v1 adds sources and synonyms, v3 types and documentation.
+Source: KIP-133, KIP-226, KIP-412, KIP-569; Kafka ConfigHelper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker import logging_setup
+from broker.context import RequestContext
+from broker.dispatch import handles
+from broker.handlers.config_resources import ResourceType, check_describes_this_broker, refused
+from config.broker import BrokerSettings
+from config.definition import Setting, Update
+from config.layers import Layers, Source, Synonym, broker_definition
+from config.topic import LogConfig
+from controller.topics import check_name
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+UNKNOWN_TYPE = 0
+
+
+@handles(DescribeConfigsRequest)
+async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    results: list[DescribeConfigsResult] = []
+    if any(ResourceType(resource.resource_type) is ResourceType.UNKNOWN for resource in request.resources):
+        code = ErrorCode.INVALID_REQUEST
+        results = [_result(resource, code, code.message, []) for resource in request.resources]
+        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+    for resource in request.resources:
+        try:
+            rows = await _Description(request, context).rows(resource)
+        except KafkaError as error:
+            results.append(_result(resource, error.code, error.message, []))
+        else:
+            wanted = set(resource.configuration_keys or ())
+            rows = [row for row in rows if not wanted or row.name in wanted]
+            results.append(_result(resource, ErrorCode.NONE, "", rows))
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+
+def _result(
+    resource: DescribeConfigsResource, code: ErrorCode, message: str, rows: list[DescribeConfigsResourceResult]
+) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=rows,
+    )
+
+
+class _Description:
+    """The rows of one resource."""
+
+    def __init__(self, request: DescribeConfigsRequest, context: RequestContext) -> None:
+        self._with_synonyms = request.include_synonyms
+        self._with_documentation = request.include_documentation
+        self._services = context.services
+
+    async def rows(self, resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
+        """Raises KafkaError."""
+        name = resource.resource_name
+        match ResourceType(resource.resource_type):
+            case ResourceType.TOPIC:
+                return await self._topic(name)
+            case ResourceType.BROKER:
+                return self._broker(name) if name else self._cluster_defaults()
+            case ResourceType.BROKER_LOGGER:
+                return self._loggers(name)
+            case _:
+                if not name:
+                    raise refused("Client metrics subscription name must not be empty")
+                raise refused("Config type client-metrics is only supported on KRaft clusters")
+
+    async def _topic(self, topic: str) -> list[DescribeConfigsResourceResult]:
+        check_name(topic)
+        if topic not in self._services.metadata.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        dynamic = self._services.dynamic_settings
+        own = await dynamic.topic_settings(topic)
+        config = LogConfig.from_settings(dynamic.settings, own)
+        return [
+            self._row(name, row, config.text(name), dynamic.layers.topic_synonyms(name, own), read_only=False)
+            for name, row in LogConfig.definitions.items()
+        ]
+
+    def _broker(self, name: str) -> list[DescribeConfigsResourceResult]:
+        check_describes_this_broker(name, self._services.broker_id, or_empty=True)
+        layers = self._services.dynamic_settings.layers
+        tables = BrokerSettings.definitions
+        public = [setting for setting, row in tables.items() if not row.internal]
+        given = sorted(layers.settings.given.keys() - set(public))
+        return [self._broker_row(setting, layers, layers.synonyms(setting)) for setting in (*public, *given)]
+
+    def _cluster_defaults(self) -> list[DescribeConfigsResourceResult]:
+        layers = self._services.dynamic_settings.layers
+        return [
+            self._broker_row(name, layers, [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER)])
+            for name, text in sorted(layers.dynamic_default.items())
+        ]
+
+    def _broker_row(self, name: str, layers: Layers, synonyms: list[Synonym]) -> DescribeConfigsResourceResult:
+        row = broker_definition(name)
+        if synonyms and synonyms[0].source is Source.DYNAMIC_DEFAULT_BROKER:
+            value: str | None = synonyms[0].value
+        elif name in BrokerSettings.definitions:
+            value = layers.settings.text(name)
+        else:
+            value = layers.settings.given.get(name)
+        dynamic = name in BrokerSettings.definitions and row is not None and row.update is not Update.READ_ONLY
+        return self._row(name, row, value, synonyms, read_only=not dynamic)
+
+    def _loggers(self, name: str) -> list[DescribeConfigsResourceResult]:
+        if not name:
+            raise refused("Broker id must not be empty")
+        check_describes_this_broker(name, self._services.broker_id, or_empty=False)
+        return [
+            DescribeConfigsResourceResult(
+                name=logger,
+                value=level,
+                read_only=False,
+                config_source=Source.DYNAMIC_BROKER_LOGGER,
+                is_sensitive=False,
+            )
+            for logger, level in sorted(logging_setup.loggers().items())
+        ]
+
+    def _row(
+        self, name: str, row: Setting | None, value: str | None, synonyms: Iterable[Synonym], *, read_only: bool
+    ) -> DescribeConfigsResourceResult:
+        """`row` is None for a setting nobody knows."""
+        is_secret = row is None or row.is_sensitive
+        found = [
+            DescribeConfigsSynonym(name=place.name, value=None if is_secret else place.value, source=place.source)
+            for place in synonyms
+        ]
+        return DescribeConfigsResourceResult(
+            name=name,
+            value=None if is_secret else value,
+            read_only=read_only,
+            config_source=found[0].source if found else Source.DEFAULT,
+            is_sensitive=is_secret,
+            synonyms=found if self._with_synonyms else [],
+            config_type=UNKNOWN_TYPE if row is None else row.type,
+            documentation=row.doc if row is not None and self._with_documentation else None,
+        )

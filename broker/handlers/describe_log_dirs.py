@@ -1,0 +1,51 @@
+"""DescribeLogDirs (key 35): what lies in each log directory, and how much room there is.
+
+Behaviour: no topics given (null) means all; a directory that is offline answers KAFKA_STORAGE_ERROR and nothing else.
+Version 4 adds total and usable bytes.
+Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from storage.log_manager import DirectoryDescription
+
+
+@handles(DescribeLogDirsRequest)
+async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+    described = await context.services.logs.describe(wanted)
+    return DescribeLogDirsResponse(
+        throttle_time_ms=0, error_code=ErrorCode.NONE, results=[_result(directory) for directory in described]
+    )
+
+
+def _result(directory: DirectoryDescription) -> DescribeLogDirsResult:
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for log in directory.logs:
+        topics.setdefault(log.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=log.partition,
+                partition_size=log.size_bytes,
+                offset_lag=log.offset_lag,
+                is_future_key=log.is_future,
+            )
+        )
+    return DescribeLogDirsResult(
+        error_code=directory.error,
+        log_dir=directory.path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+    )

@@ -1,0 +1,61 @@
+"""ElectLeaders (key 43): the preferred leader, or any leader at the price of records, for chosen partitions or all.
+
+Behaviour: without a list every partition is looked at, and those that have the right leader already are left out of the
+answer. The answer comes when this broker's metadata shows the new leaders, or REQUEST_TIMED_OUT. An unknown type of
+election is INVALID_REQUEST. Only the controller elects.
+Versions: v0 knows preferred elections alone and has no error of the whole request.
+Source: KIP-183, KIP-460; Kafka KafkaApis.handleElectLeaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from controller.admin import Outcome
+from controller.context import TopicPartition
+from controller.election import ElectionReason
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+_REASONS = {0: ElectionReason.PREFERRED, 1: ElectionReason.UNCLEAN}
+
+
+@handles(ElectLeadersRequest)
+async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    reason = _REASONS.get(request.election_type)
+    if reason is None:
+        return _response(ErrorCode.INVALID_REQUEST, {})
+    services = context.services
+    wanted: list[TopicPartition]
+    if request.topic_partitions is None:
+        wanted = [(name, index) for name, topic in services.metadata.image.topics.items() for index in topic.partitions]
+    else:
+        wanted = [(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
+    try:
+        outcomes = await services.controller.elect_leaders(wanted, reason, request.timeout_ms)
+    except KafkaError as error:
+        outcomes = {each: Outcome(error.code) for each in wanted}
+    if request.topic_partitions is None:
+        outcomes = {key: each for key, each in outcomes.items() if each.code is not ErrorCode.ELECTION_NOT_NEEDED}
+    return _response(ErrorCode.NONE, {key: outcomes[key] for key in dict.fromkeys(wanted) if key in outcomes})
+
+
+def _response(code: ErrorCode, outcomes: Mapping[TopicPartition, Outcome]) -> ElectLeadersResponse:
+    topics: dict[str, list[PartitionResult]] = {}
+    for (name, index), outcome in outcomes.items():
+        row = PartitionResult(partition_id=index, error_code=outcome.code, error_message=outcome.message)
+        topics.setdefault(name, []).append(row)
+    return ElectLeadersResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(topic=name, partition_result=rows) for name, rows in topics.items()
+        ],
+    )

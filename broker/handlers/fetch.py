@@ -1,0 +1,247 @@
+"""Fetch (key 1): records from the partitions this broker leads.
+
+Behaviour: sessions (KIP-227) decide which partitions are read and which answers are sent; the fetch is parked until
+`min_bytes` are readable or `max_wait_ms` have passed; the first batch of the first partition that has one is answered
+however large it is. Errors end the wait at once.
+Versions below 4 need records converted down and are not served.
+Source: KIP-74, 98, 227, 320, 392, 516, 595; Kafka KafkaApis.handleFetchRequest, DelayedFetch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.context import Deferred, RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from replication.fetch_read import UNKNOWN_EPOCH, PartitionRead, available_bytes, fill, fill_cold, inspect
+from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
+
+if TYPE_CHECKING:
+    from broker.services import Services
+    from runtime.timer import TimerEntry
+
+READ_COMMITTED = 1
+TOPIC_IDS_VERSION = 13
+LEADER_HINT_VERSION = 16
+# Errors after which a client must look for another leader: the answer names it (KIP-951).
+LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+@handles(FetchRequest, versions="4-17")
+def fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | Deferred[FetchResponse]:
+    services = context.services
+    resolved = services.fetch_sessions.resolve(request, context.api_version, services.clock.monotonic_ms())
+    if resolved.error != ErrorCode.NONE:
+        return FetchResponse(error_code=resolved.error, session_id=NO_SESSION, responses=[])
+    parked = ParkedFetch(request, context, resolved)
+    if parked.has_enough() or request.max_wait_ms <= 0 or not parked.is_interesting:
+        return parked.answer()
+    parked.park(request.max_wait_ms)
+    return parked.deferred
+
+
+class ParkedFetch:
+    """One fetch from its plan to its answer, parked or not. Answers once, then stands in no list."""
+
+    __slots__ = (
+        "_context",
+        "_items",
+        "_max_bytes",
+        "_min_bytes",
+        "_partitions",
+        "_read_committed",
+        "_reads",
+        "_resolved",
+        "_services",
+        "_timer",
+        "deferred",
+        "is_interesting",
+    )
+
+    def __init__(self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch) -> None:
+        services = context.services
+        self._context = context
+        self._services: Services = services
+        self._resolved = resolved
+        self._items = resolved.items
+        self._min_bytes = request.min_bytes
+        self._max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+        self._read_committed = request.isolation_level == READ_COMMITTED
+        self._reads: list[PartitionRead] = []
+        self._timer: TimerEntry | None = None
+        self.deferred: Deferred[FetchResponse] = Deferred()
+        self.is_interesting = False
+
+    # --- waiting ---
+
+    def has_enough(self) -> bool:
+        """Look at every partition again; whether the answer can be given now."""
+        self._reads = reads = []
+        min_bytes, exactly = self._min_bytes, self._min_bytes > 1
+        read_committed = self._read_committed
+        available, ends_waiting, is_interesting = 0, False, False
+        for item in self._items:
+            read = self._inspect(item, read_committed)
+            reads.append(read)
+            if read.partition is None:
+                continue
+            is_interesting = True
+            if read.ends_waiting:
+                ends_waiting = True
+            else:
+                available += available_bytes(read, exactly=exactly)
+        self.is_interesting = is_interesting
+        return ends_waiting or available >= min_bytes
+
+    def _inspect(self, item: FetchItem, read_committed: bool) -> PartitionRead:
+        partitions = self._services.partitions
+        if item.topic:
+            partition = partitions.find(item.topic, item.partition)
+        else:
+            partition = partitions.find_by_id(item.topic_id, item.partition)
+        if partition is None:
+            return PartitionRead(item, None, self._missing(item))
+        return inspect(item, partition, read_committed=read_committed)
+
+    def _missing(self, item: FetchItem) -> ErrorCode:
+        """Why this broker does not hold the partition."""
+        image = self._services.metadata.image
+        topic = image.topics.get(item.topic or image.names_by_id.get(item.topic_id, ""))
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if item.topic else ErrorCode.UNKNOWN_TOPIC_ID
+        if item.partition not in topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def park(self, max_wait_ms: int) -> None:
+        for read in self._reads:
+            if read.partition is not None:
+                read.partition.park_fetch(self, read_committed=self._read_committed)
+        self._timer = self._services.timer.schedule(max_wait_ms, self._on_deadline)
+        self.deferred.on_abandon(self._leave)
+
+    def on_progress(self) -> None:
+        """A partition moved or went away: answer if that is enough, else wait on."""
+        waited_for = [read.partition for read in self._reads]
+        if self.has_enough() or [read.partition for read in self._reads] != waited_for:
+            self._complete()
+
+    def _on_deadline(self) -> None:
+        self.has_enough()
+        self._complete()
+
+    def _complete(self) -> None:
+        self._leave()
+        answer = self.answer()
+        if isinstance(answer, FetchResponse):
+            self.deferred.complete(answer)
+        else:
+            answer.then(self.deferred.complete)
+
+    def _leave(self) -> None:
+        for read in self._reads:
+            if read.partition is not None:
+                read.partition.leave_fetch(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- answering ---
+
+    def answer(self) -> FetchResponse | Deferred[FetchResponse]:
+        """Read the records and build the response; deferred when some of them are cold."""
+        left, at_least_one = self._max_bytes, True
+        for index, read in enumerate(self._reads):
+            count = fill(read, left, at_least_one=at_least_one)
+            if count < 0:
+                later: Deferred[FetchResponse] = Deferred()
+                self._services.tasks.spawn(self._answer_cold(index, left, at_least_one, later), name="cold fetch")
+                return later
+            if count:
+                left, at_least_one = left - count, False
+        return self._response()
+
+    async def _answer_cold(self, start: int, left: int, at_least_one: bool, later: Deferred[FetchResponse]) -> None:
+        for read in self._reads[start:]:
+            count = fill(read, left, at_least_one=at_least_one)
+            if count < 0:
+                count = await fill_cold(read, left, at_least_one=at_least_one)
+            if count:
+                left, at_least_one = left - count, False
+        later.complete(self._response())
+
+    def _response(self) -> FetchResponse:
+        sessions = self._services.fetch_sessions
+        resolved = self._resolved
+        if not sessions.is_current(resolved):
+            return FetchResponse(
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=resolved.session_id, responses=[]
+            )
+        topics: list[FetchableTopicResponse] = []
+        topic_key: str | bytes | None = None
+        leaders: set[int] = set()
+        version = self._context.api_version
+        for read in self._reads:
+            row = _row(read, read_committed=self._read_committed)
+            if version >= LEADER_HINT_VERSION and read.error in LEADER_ERRORS:
+                self._name_leader(read, row, leaders)
+            records_bytes = len(read.records or b"")
+            if not sessions.include(resolved, read.item, row, records_bytes):
+                continue
+            if records_bytes:
+                self._services.metrics.fetched(self._topic_name(read), records_bytes)
+            item = read.item
+            if topic_key != item.key[0]:
+                topic_key = item.key[0]
+                topics.append(FetchableTopicResponse(topic=item.topic, topic_id=item.topic_id, partitions=[]))
+            topics[-1].partitions.append(row)
+        return FetchResponse(
+            error_code=ErrorCode.NONE,
+            session_id=resolved.session_id,
+            responses=topics,
+            node_endpoints=self._endpoints(leaders) if leaders else [],
+        )
+
+    def _topic_name(self, read: PartitionRead) -> str:
+        return read.item.topic if read.partition is None else read.partition.topic
+
+    def _name_leader(self, read: PartitionRead, row: PartitionData, leaders: set[int]) -> None:
+        known = self._services.metadata.image.partition(self._topic_name(read), read.item.partition)
+        if known is not None:
+            row.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+            leaders.add(known.leader)
+
+    def _endpoints(self, leaders: set[int]) -> list[NodeEndpoint]:
+        image, context = self._services.metadata.image, self._context
+        endpoints: list[NodeEndpoint] = []
+        for broker in sorted(leaders):
+            address = self._services.advertised.endpoint(image, broker, context.listener, context.local_address)
+            if address is not None:
+                rack = image.brokers[broker].rack
+                endpoints.append(NodeEndpoint(node_id=broker, host=address.host, port=address.port, rack=rack))
+        return endpoints
+
+
+def _row(read: PartitionRead, *, read_committed: bool) -> PartitionData:
+    row = PartitionData(
+        partition_index=read.item.partition,
+        error_code=read.error,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=[] if read_committed and read.error == ErrorCode.NONE else None,
+        records=read.records,
+    )
+    if read.diverging_epoch != UNKNOWN_EPOCH:
+        row.diverging_epoch = EpochEndOffset(epoch=read.diverging_epoch, end_offset=read.diverging_end_offset)
+    return row

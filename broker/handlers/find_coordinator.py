@@ -1,0 +1,86 @@
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id; one key (before version 4) or several.
+
+Behaviour: the internal topic is made when it is missing; until its partition has a leader that is alive the answer is
+COORDINATOR_NOT_AVAILABLE, which clients repeat. Transactions are not coordinated by this broker yet, nor are share
+groups (unknown before version 6): they get the same answer.
+Messages are as odd as Kafka's: versions 1 to 3 say "NONE" in a good answer; from version 4 only a type that does not exist
+comes with a text, everything else with an empty one.
+Source: Kafka KafkaApis.handleFindCoordinatorRequest, FindCoordinatorResponse; KIP-699 (several keys).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from coordinator.host import GROUP_METADATA_TOPIC
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+_BATCHED_SINCE = 4
+_SHARE_SINCE = 6
+
+
+class CoordinatorType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+COORDINATOR_TYPES = frozenset(kind.value for kind in CoordinatorType)
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+@handles(FindCoordinatorRequest)
+async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    if context.api_version >= _BATCHED_SINCE:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _coordinator(key, request.key_type, _find(request.key_type, key, context))
+                for key in request.coordinator_keys
+            ]
+        )
+    found = _find(request.key_type, request.key, context)
+    return FindCoordinatorResponse(
+        error_code=found.error,
+        error_message="NONE" if found.error is ErrorCode.NONE else found.error.message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _coordinator(key: str, key_type: int, found: _Found) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+        error_code=found.error,
+        error_message="" if key_type in COORDINATOR_TYPES else found.error.message,
+    )
+
+
+def _find(key_type: int, key: str, context: RequestContext) -> _Found:
+    if key_type not in COORDINATOR_TYPES or (key_type == CoordinatorType.SHARE and context.api_version < _SHARE_SINCE):
+        return _Found(ErrorCode.INVALID_REQUEST)
+    if key_type != CoordinatorType.GROUP:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    services = context.services
+    image = services.metadata.image
+    if GROUP_METADATA_TOPIC not in image.topics:
+        services.internal_topics.ensure(GROUP_METADATA_TOPIC)
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = image.partition(GROUP_METADATA_TOPIC, services.groups.partition_for(key))
+    endpoint = None if partition is None else image.endpoint(partition.leader, context.listener)
+    if partition is None or endpoint is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)

@@ -1,0 +1,15 @@
+"""Heartbeat (key 12): a member is alive, and learns whether its group rebalances.
+
+Source: Kafka KafkaApis.handleHeartbeatRequest.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@handles(HeartbeatRequest)
+async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=context.services.groups.heartbeat(request))

@@ -1,0 +1,25 @@
+"""LeaveGroup (key 13): members go, one (before version 3) or several.
+
+Behaviour: below version 3 the one member's error is the answer's.
+Source: Kafka KafkaApis.handleLeaveGroupRequest, LeaveGroupResponse; KIP-345.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+_BATCHED_SINCE = 3
+
+
+@handles(LeaveGroupRequest)
+async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    groups = context.services.groups
+    if context.api_version >= _BATCHED_SINCE:
+        return groups.leave_group(request.group_id, request.members)
+    response = groups.leave_group(request.group_id, [MemberIdentity(member_id=request.member_id)])
+    if response.error_code == ErrorCode.NONE:
+        return LeaveGroupResponse(error_code=response.members[0].error_code)
+    return LeaveGroupResponse(error_code=response.error_code)

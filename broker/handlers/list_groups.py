@@ -1,0 +1,16 @@
+"""ListGroups (key 16): the groups that this broker coordinates, by state and type.
+
+Source: Kafka KafkaApis.handleListGroupsRequest; KIP-518, KIP-848.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+@handles(ListGroupsRequest)
+async def list_groups(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    error, groups = await context.services.groups.list_groups(request.states_filter, request.types_filter)
+    return ListGroupsResponse(error_code=error, groups=groups)

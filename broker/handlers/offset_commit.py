@@ -1,0 +1,104 @@
+"""OffsetCommit (key 8): store how far a group has read.
+
+Behaviour: topics and partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION, and the rest goes on;
+without a rest the coordinator is not asked at all. Version 0 goes to the tree store.
+Source: Kafka KafkaApis.handleOffsetCommitRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from broker.handlers.legacy_offsets import commit_legacy_offset
+from controller.store import Store, StoreError
+from coordinator.group.committing import metadata_is_too_large
+from metadata.image import ClusterImage
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+@handles(OffsetCommitRequest)
+async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    services = context.services
+    known = _known_topics(request.topics, services.metadata.image)
+    if not known:
+        return _merged(request, [])
+    if context.api_version == 0:
+        limit = services.settings.offset_metadata_max_bytes
+        stored = await _store_legacy(services.store, request.group_id, known, limit)
+        return _merged(request, stored)
+    to_coordinator = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        retention_time_ms=request.retention_time_ms,
+        topics=known,
+    )
+    response = await services.groups.commit_offsets(to_coordinator)
+    return _merged(request, response.topics)
+
+
+def _known_topics(topics: list[OffsetCommitRequestTopic], image: ClusterImage) -> list[OffsetCommitRequestTopic]:
+    known = []
+    for topic in topics:
+        partitions = [
+            partition
+            for partition in topic.partitions
+            if image.partition(topic.name, partition.partition_index) is not None
+        ]
+        if partitions:
+            known.append(OffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+    return known
+
+
+def _merged(request: OffsetCommitRequest, answered: Iterable[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+    """One row for each place that was asked for, in that order; those nobody answered do not exist."""
+    errors = {
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in answered
+        for partition in topic.partitions
+    }
+    rows: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            index = partition.partition_index
+            error = errors.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            row = OffsetCommitResponsePartition(partition_index=index, error_code=error)
+            rows.setdefault(topic.name, {})[index] = row
+    return OffsetCommitResponse(
+        topics=[OffsetCommitResponseTopic(name=name, partitions=list(of_topic.values())) for name, of_topic in rows.items()]
+    )
+
+
+async def _store_legacy(
+    store: Store, group_id: str, topics: list[OffsetCommitRequestTopic], metadata_limit: int
+) -> list[OffsetCommitResponseTopic]:
+    """The metadata string has no place there; it is only checked."""
+    answered = []
+    for topic in topics:
+        rows = []
+        for partition in topic.partitions:
+            error = ErrorCode.NONE
+            if metadata_is_too_large(partition.committed_metadata, metadata_limit):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                try:
+                    await commit_legacy_offset(
+                        store, group_id, topic.name, partition.partition_index, partition.committed_offset
+                    )
+                except KafkaError as refused:
+                    error = refused.code
+                except StoreError:
+                    error = ErrorCode.UNKNOWN_SERVER_ERROR
+            rows.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
+        answered.append(OffsetCommitResponseTopic(name=topic.name, partitions=rows))
+    return answered

@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends in this leader's log, for clients and followers that truncate.
+
+Behaviour: an epoch that this log does not know answers epoch -1, offset -1; the epoch of now answers the log's end
+(for a consumer as for a replica, as in Kafka).
+Source: KIP-101, 279, 320; Kafka Partition.lastOffsetForLeaderEpoch.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from broker.handlers.partition_lookup import led_partition
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+@handles(OffsetForLeaderEpochRequest)
+async def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    def answer(topic: str, row: OffsetForLeaderPartition) -> EpochEndOffset:
+        try:
+            partition = led_partition(context.services, topic, row.partition, row.current_leader_epoch)
+        except KafkaError as error:
+            return EpochEndOffset(error_code=error.code, partition=row.partition)
+        epoch, end_offset = partition.log.end_offset_for_epoch(row.leader_epoch)
+        return EpochEndOffset(
+            error_code=ErrorCode.NONE, partition=row.partition, leader_epoch=epoch, end_offset=end_offset
+        )
+
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[answer(topic.topic, row) for row in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,30 @@
+"""Finding the partition that a request names, with the error a client gets when it is not there or not led here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from broker.services import Services
+    from replication.partition import Partition
+
+ANY_EPOCH = -1
+
+
+def held_partition(services: Services, topic: str, index: int) -> Partition:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""
+    partition = services.partitions.find(topic, index)
+    if partition is not None:
+        return partition
+    if services.metadata.image.partition(topic, index) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic}-{index}.")
+    raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not hold {topic}-{index}.")
+
+
+def led_partition(services: Services, topic: str, index: int, current_leader_epoch: int = ANY_EPOCH) -> Partition:
+    """Raises as `held_partition`, and FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+    partition = held_partition(services, topic, index)
+    partition.check_leader(current_leader_epoch)
+    return partition

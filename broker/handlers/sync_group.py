@@ -1,0 +1,21 @@
+"""SyncGroup (key 14): the leader hands in the assignment, everyone fetches their part of it.
+
+Behaviour: answered when the assignment is stored. From version 5 the protocol must be named.
+Source: Kafka KafkaApis.handleSyncGroupRequest; KIP-559.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_PROTOCOL_REQUIRED_SINCE = 5
+
+
+@handles(SyncGroupRequest)
+async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
+    return await context.services.groups.sync_group(request)

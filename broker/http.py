@@ -1,0 +1,180 @@
+"""The optional HTTP port: /metrics in Prometheus text form, /ready and /live for whoever watches the process.
+
+Rules: GET and HEAD only, one answer a connection, a request head of at most MAX_HEAD_BYTES, at most MAX_CONNECTIONS at a
+time. The page of metrics is written in slices with the event loop running in between, so that a broker with 10,000
+partitions can be scraped while it serves.
+Source: the Prometheus text exposition format 0.0.4; RFC 9112.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from broker.gauges import gauges, memory
+from broker.metric_table import Metric
+from broker.metrics import Sample
+from runtime.tasks import TaskScope
+from runtime.transport import Address, Connection, Listener, Network
+
+if TYPE_CHECKING:
+    from broker.server import Broker
+    from runtime.filesystem import FileSystem
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES = 8 * 1024
+MAX_CONNECTIONS = 32
+SAMPLES_PER_SLICE = 200
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PAGE_BYTES = resource.getpagesize()
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+class HttpServer:
+    """`start` before the broker, so that /ready can say that it is not; `stop` before it stops."""
+
+    def __init__(self, broker: Broker, filesystem: FileSystem) -> None:
+        self._broker = broker
+        self._filesystem = filesystem
+        self._tasks = TaskScope("http")
+        self._listener: Listener | None = None
+        self.open_count = 0
+
+    @property
+    def address(self) -> Address:
+        assert self._listener is not None, "the HTTP port is not open"
+        return self._listener.address
+
+    async def start(self, network: Network, host: str, port: int) -> None:
+        """Raises OSError."""
+        self._listener = await network.listen(host, port, lambda: _Exchange(self))
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+        await self._tasks.close()
+
+    def answer(self, head: bytes, connection: Connection) -> None:
+        """Answer a complete request head and close."""
+        self._tasks.spawn(self._answer(head, connection), name="answer")
+
+    async def _answer(self, head: bytes, connection: Connection) -> None:
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        status, body = await self._page(method, path)
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {CONTENT_TYPE}", f"Content-Length: {len(body)}"]
+        lines += ["Allow: GET, HEAD", "Connection: close", "", ""]
+        connection.write(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
+        connection.close()
+
+    async def _page(self, method: bytes, path: bytes) -> tuple[str, bytes]:
+        if method not in (b"GET", b"HEAD"):
+            return "405 Method Not Allowed", b"only GET and HEAD\n"
+        match path:
+            case b"/live":
+                return "200 OK", b"live\n"
+            case b"/ready":
+                return ("200 OK", b"ready\n") if self._broker.is_ready else ("503 Service Unavailable", b"not ready\n")
+            case b"/metrics":
+                return "200 OK", await self._metrics()
+            case _:
+                return "404 Not Found", b"there are /metrics, /ready and /live\n"
+
+    async def _metrics(self) -> bytes:
+        samples: Iterator[Sample] = iter(())
+        if self._broker.is_ready:
+            services = self._broker.services
+            services.metrics.keep_topics(services.metadata.image.topics)
+            samples = chain(services.metrics.samples(), gauges(services), memory(self._broker.request_budget))
+        parts = [process_metrics(self._filesystem.read_bytes("/proc/self/statm"))]
+        last: Metric | None = None
+        lines: list[str] = []
+        for sample in samples:
+            if sample.metric is not last:
+                last = sample.metric
+                lines += header(last)
+            lines.append(sample_line(sample))
+            if len(lines) >= SAMPLES_PER_SLICE:
+                parts.append("".join(lines))
+                lines.clear()
+                await asyncio.sleep(0)
+        parts.append("".join(lines))
+        return "".join(parts).encode()
+
+
+class _Exchange:
+    """One connection: a request head in, an answer out."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+        self._buffer = bytearray(1024)
+        self._head = bytearray()
+        self._is_answered = False
+
+    def connected(self, connection: Connection) -> None:
+        self._connection = connection
+        self._server.open_count += 1
+        if self._server.open_count > MAX_CONNECTIONS:
+            connection.abort()
+
+    def receive_buffer(self, size_hint: int) -> memoryview:
+        return memoryview(self._buffer)
+
+    def received(self, count: int) -> None:
+        assert self._connection is not None
+        if self._is_answered:
+            return
+        self._head += self._buffer[:count]
+        if b"\r\n\r\n" in self._head:
+            self._is_answered = True
+            self._server.answer(bytes(self._head), self._connection)
+        elif len(self._head) > MAX_HEAD_BYTES:
+            self._connection.abort()
+
+    def writing_paused(self) -> None:
+        """Nothing more is written than the answer that is already queued."""
+
+    def writing_resumed(self) -> None:
+        """As above."""
+
+    def disconnected(self, error: Exception | None) -> None:
+        self._server.open_count -= 1
+
+
+# --- text ---
+
+
+def header(metric: Metric) -> list[str]:
+    name = metric.prometheus_name
+    return [f"# HELP {name} {metric.doc}\n", f"# TYPE {name} {metric.kind.value}\n"]
+
+
+def sample_line(sample: Sample) -> str:
+    metric = sample.metric
+    name = metric.prometheus_name + sample.suffix
+    if not metric.labels:
+        return f"{name} {sample.value}\n"
+    labels = ",".join(
+        f'{label}="{value.translate(_ESCAPES)}"' for label, value in zip(metric.label_names, sample.labels, strict=True)
+    )
+    return f"{name}{{{labels}}} {sample.value}\n"
+
+
+def process_metrics(statm: bytes) -> str:
+    """Under the names that Prometheus clients use. `statm` is /proc/self/statm."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    resident_bytes = int(statm.split()[1]) * _PAGE_BYTES
+    return (
+        "# HELP process_cpu_seconds_total User and system CPU time.\n"
+        "# TYPE process_cpu_seconds_total counter\n"
+        f"process_cpu_seconds_total {usage.ru_utime + usage.ru_stime:.3f}\n"
+        "# HELP process_resident_memory_bytes Memory in RAM.\n"
+        "# TYPE process_resident_memory_bytes gauge\n"
+        f"process_resident_memory_bytes {resident_bytes}\n"
+    )

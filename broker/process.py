@@ -1,0 +1,182 @@
+"""The life of a broker process: event loop, doors, signals, the banner, and who is told that it is ready.
+
+Rules: SIGTERM and SIGINT stop the broker in order, a second one at once. A broker that cannot go on stops too, with exit
+code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once and deletes what it was told
+to discard.
+Source: Kafka Kafka.main, KafkaServerStartable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import uvloop
+
+from broker.__main__ import VERSION, StartOptions
+from broker.banner import BannerFacts, banner, bootstrap_server
+from broker.http import HttpServer
+from broker.server import Broker, Doors
+from config.errors import ConfigError
+from controller.embedded import FILE_NAME, EmbeddedStore, StoreFileError
+from controller.registration import BrokerIdTakenError
+from runtime.clock import Clock, SystemClock
+from runtime.os_disk import OsDisk
+from runtime.os_filesystem import OsFileSystem
+from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.randomness import system_randomness
+from runtime.watchdog import Watchdog
+from storage.log_directory import DirectoryRefused
+
+if TYPE_CHECKING:
+    from config.broker import BrokerSettings
+    from controller.store import Store
+    from runtime.disk import DiskQueue
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+EXIT_FAILED = 1
+# A loop that stands still for so long will not come back: better a restart than a broker that looks alive.
+HANG_MS = 60_000
+_START_REFUSALS = (DirectoryRefused, StoreFileError, BrokerIdTakenError, OSError)
+
+
+def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int:
+    """Run a broker until it is told to stop; the exit code. `started_ms` is on the monotonic clock. Raises ConfigError."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(BrokerProcess(settings, options, started_ms).serve())
+
+
+class BrokerProcess:
+    """One run of one broker."""
+
+    def __init__(self, settings: BrokerSettings, options: StartOptions, started_ms: int) -> None:
+        self._settings = settings
+        self._options = options
+        self._started_ms = started_ms
+        self._clock = SystemClock()
+        self._stop = asyncio.Event()
+        self._failure: str | None = None
+
+    async def serve(self) -> int:
+        """Raises ConfigError."""
+        if self._settings.zookeeper_connect is not None:
+            raise ConfigError("zookeeper.connect is not served yet: leave it out to use the embedded store")
+        self._watch_signals()
+        for unknown in self._settings.unknown:
+            logger.warning("%s", unknown)
+        disk = OsDisk()
+        network = OsNetwork(
+            SocketOptions(
+                backlog=self._settings.socket_listen_backlog_size,
+                send_buffer_bytes=self._settings.socket_send_buffer_bytes,
+                receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+            )
+        )
+        doors = Doors(self._clock, system_randomness(), OsFileSystem(), disk, network, open_embedded_store)
+        broker = Broker(self._settings, doors, topics=self._options.topics, on_fatal=self._fail)
+        watchdog = Watchdog(hang_ms=HANG_MS, on_hang=_give_up)
+        watchdog.start()
+        http = HttpServer(broker, doors.filesystem) if self._settings.barnabas_http_port is not None else None
+        try:
+            return await self._run(broker, http, network)
+        finally:
+            watchdog.close()
+            await disk.close()
+
+    async def _run(self, broker: Broker, http: HttpServer | None, network: OsNetwork) -> int:
+        try:
+            if http is not None:
+                port = self._settings.barnabas_http_port
+                assert port is not None
+                await http.start(network, self._settings.barnabas_http_host, port)
+            starting = asyncio.ensure_future(broker.start())  # noqa: TID251  the process's own, awaited below
+            stopped = asyncio.ensure_future(self._stop.wait())  # noqa: TID251  likewise
+            await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait((starting,))
+            else:
+                starting.result()
+                self._tell_ready(broker, http)
+            await stopped
+        except _START_REFUSALS as error:
+            self._failure = str(error)
+        finally:
+            if http is not None:
+                await http.stop()
+            await broker.stop()
+        if self._failure is not None:
+            print(f"barnabas: {self._failure}", file=sys.stderr)  # noqa: T201  a command's answer
+            return EXIT_FAILED
+        return 0
+
+    # --- ready ---
+
+    def _tell_ready(self, broker: Broker, http: HttpServer | None) -> None:
+        took_ms = self._clock.monotonic_ms() - self._started_ms
+        logger.info("ready: broker=%d cluster=%s took_ms=%d", broker.broker_id, broker.cluster_id, took_ms)
+        if self._options.show_banner:
+            facts = BannerFacts(
+                version=VERSION,
+                cluster_id=broker.cluster_id,
+                broker_id=broker.broker_id,
+                plans=broker.plans,
+                bound=broker.bound,
+                log_directories=[os.path.abspath(path) for path in broker.logs.online_directories],
+                http=None if http is None else http.address,
+                took_ms=took_ms,
+            )
+            print(banner(facts), flush=True)  # noqa: T201  a command's answer
+        if self._options.ready_fd >= 0:
+            told = {
+                "bootstrap_servers": bootstrap_server(broker.plans[0], broker.bound),
+                "cluster_id": broker.cluster_id,
+                "broker_id": broker.broker_id,
+                "http": None if http is None else f"{http.address.host}:{http.address.port}",
+            }
+            os.write(self._options.ready_fd, json.dumps(told).encode() + b"\n")
+            os.close(self._options.ready_fd)
+
+    # --- the end ---
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        if self._options.lifeline_fd >= 0:
+            loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._stop.is_set():
+            logger.warning("stopping at once: signal=%s", number.name)
+            os._exit(128 + number)
+        logger.info("stopping: signal=%s", number.name)
+        self._stop.set()
+
+    def _on_lifeline(self) -> None:
+        """The parent is gone; it never writes."""
+        if self._options.discard is not None:
+            OsFileSystem().remove_tree(self._options.discard)
+        os._exit(0)
+
+    def _fail(self, reason: str) -> None:
+        logger.critical("the broker cannot go on: reason=%r", reason)
+        self._failure = reason
+        self._stop.set()
+
+
+async def open_embedded_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
+    return await EmbeddedStore.open(os.path.join(directory, FILE_NAME), queue, clock, tasks)
+
+
+def _give_up(stood_still_ms: int) -> NoReturn:
+    """Called from the watchdog's thread: the loop cannot do anything any more."""
+    logger.critical("the event loop hangs: ms=%d", stood_still_ms)
+    os._exit(EXIT_FAILED)

@@ -1,0 +1,1 @@
+"""Settings of brokers and topics: tables of rows, values, sources and layers. Pure."""

@@ -1,0 +1,218 @@
+"""Settings of a broker: one table, in modules by topic, and the checks between rows.
+
+Kafka's own settings keep Kafka's names, types, defaults and ranges; where a default differs on purpose the row says
+`kafka_default`. Rules: pure; a `BrokerSettings` is a value and never changes: a dynamic change makes another one.
+Source: Kafka KafkaConfig and the *Config(s) classes it gathers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from config.broker.coordination import CoordinationSettings
+from config.broker.general import GeneralSettings
+from config.broker.groups import GroupSettings
+from config.broker.log import LogSettings
+from config.broker.network import NetworkSettings
+from config.broker.observation import ObservationSettings
+from config.broker.own import OwnSettings
+from config.broker.remote import RemoteStorageSettings
+from config.broker.replication import ReplicationSettings
+from config.broker.security import SecuritySettings
+from config.broker.transactions import TransactionSettings
+from config.definition import HOUR_MS, MiB
+from config.errors import ConfigError, invalid_value
+from config.sources import settings_in_environment
+
+MINUTE_MS = 60_000
+UNLIMITED = -1
+# listener.name.<listener>.<setting>: a setting for one listener only.
+LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSetting:
+    """A name no table has; `nearest` is the one that was probably meant, or None."""
+
+    name: str
+    nearest: str | None
+
+    def __str__(self) -> str:
+        return f"unknown setting {self.name}" + ("" if self.nearest is None else f": did you mean {self.nearest}?")
+
+
+class BrokerSettings(
+    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, GroupSettings, TransactionSettings,
+    CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
+):  # fmt: skip
+    """Every setting of a broker as an attribute: the wire name with underscores for dots."""
+
+    @classmethod
+    def from_sources(
+        cls, properties: Mapping[str, str], environment: Mapping[str, str], overrides: Mapping[str, str]
+    ) -> BrokerSettings:
+        """Overrides win over the environment's KAFKA_ variables, and those over the properties file.
+
+        Raises ConfigError for the first value, in the order of names, that cannot be.
+        """
+        given = {**properties, **settings_in_environment(environment, cls.definitions), **overrides}
+        for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+            if name in given:  # two names of one thing
+                given.setdefault(other, given[name])
+        settings = cls(dict(sorted(given.items())))
+        settings.check()
+        return settings
+
+    @property
+    def unknown(self) -> tuple[UnknownSetting, ...]:
+        """What was given under names nobody reads; worth a warning each."""
+        return tuple(
+            UnknownSetting(name, next(iter(difflib.get_close_matches(name, self.definitions, n=1)), None))
+            for name in self.given
+            if name not in self.definitions and not is_listener_setting(name)
+        )
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> BrokerSettings:
+        """These settings with some given otherwise. Raises ConfigError."""
+        settings = BrokerSettings({**self.given, **overrides})
+        settings.check()
+        return settings
+
+    # --- derived from several rows ---
+
+    @property
+    def effective_broker_id(self) -> int:
+        """`broker.id`, or `node.id` under its other name; -1 when the store shall choose."""
+        return self.broker_id if self.broker_id >= 0 else self.node_id
+
+    @cached_property
+    def log_directories(self) -> tuple[str, ...]:
+        named = self.log_dirs if self.log_dirs is not None else self.log_dir
+        return tuple(directory for text in named.split(",") if (directory := text.strip()))
+
+    @property
+    def log_retention_effective_ms(self) -> int:
+        if self.log_retention_ms is not None:
+            retention_ms = self.log_retention_ms
+        elif self.log_retention_minutes is not None:
+            retention_ms = self.log_retention_minutes * MINUTE_MS
+        else:
+            retention_ms = self.log_retention_hours * HOUR_MS
+        return max(retention_ms, UNLIMITED)
+
+    @property
+    def log_roll_effective_ms(self) -> int:
+        return self.log_roll_hours * HOUR_MS if self.log_roll_ms is None else self.log_roll_ms
+
+    @property
+    def log_roll_jitter_effective_ms(self) -> int:
+        return self.log_roll_jitter_hours * HOUR_MS if self.log_roll_jitter_ms is None else self.log_roll_jitter_ms
+
+    @property
+    def log_flush_effective_ms(self) -> int:
+        interval_ms = self.log_flush_interval_ms
+        return self.log_flush_scheduler_interval_ms if interval_ms is None else interval_ms
+
+    @cached_property
+    def connections_per_ip_overrides(self) -> Mapping[str, int]:
+        """`max.connections.per.ip.overrides` by address or host name. Raises ConfigError."""
+        limits: dict[str, int] = {}
+        for pair in filter(None, (text.strip() for text in self.max_connections_per_ip_overrides.split(","))):
+            host, _, limit = pair.rpartition(":")
+            if not host.strip() or not limit.strip().isdecimal():
+                name = "max.connections.per.ip.overrides"
+                raise invalid_value(name, pair, "Expected address:limit", valid="address:limit,address:limit,...")
+            limits[host.strip()] = int(limit)
+        return limits
+
+    # --- checks between rows ---
+
+    def check(self) -> None:
+        """Raises ConfigError for values that are valid alone and not together."""
+        self._check_identity()
+        self._check_logs()
+        self._check_replication()
+        if self.max_connections_per_ip == 0 and not self.connections_per_ip_overrides:
+            raise ConfigError(
+                "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+            )
+
+    def _check_identity(self) -> None:
+        broker_id = self.effective_broker_id
+        if {"broker.id", "node.id"} <= self.given.keys() and self.broker_id != self.node_id:
+            raise ConfigError(
+                f"You must set `node.id` to the same value as `broker.id`, not {self.node_id} and {self.broker_id}."
+            )
+        if not self.broker_id_generation_enable and broker_id < 0:
+            raise ConfigError("broker.id must be greater than or equal to 0", valid="[0,...]")
+        if self.broker_id_generation_enable and not -1 <= broker_id <= self.reserved_broker_max_id:
+            raise ConfigError(
+                "broker.id must be greater than or equal to -1 and not greater than reserved.broker.max.id",
+                valid=f"[-1,...,{self.reserved_broker_max_id}]",
+            )
+        if self.process_roles:
+            raise ConfigError("process.roles must be empty: this broker has no quorum controller.")
+
+    def _check_logs(self) -> None:
+        if not self.log_directories:
+            raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
+        if self.log_roll_effective_ms < 1:
+            raise ConfigError("log.roll.ms must be greater than or equal to 1", valid="[1,...]")
+        if self.log_roll_jitter_effective_ms < 0:
+            raise ConfigError("log.roll.jitter.ms must be greater than or equal to 0", valid="[0,...]")
+        if self.log_retention_effective_ms == 0:
+            raise ConfigError(
+                "log.retention.ms must be unlimited (-1) or, greater than or equal to 1", valid="-1 or [1,...]"
+            )
+        if self.log_cleaner_threads > 0 and self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads <= MiB:
+            raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+
+    def _check_replication(self) -> None:
+        if self.replica_fetch_wait_max_ms > self.replica_socket_timeout_ms:
+            raise ConfigError(
+                "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms "
+                "to prevent unnecessary socket timeouts"
+            )
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ConfigError(
+                "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms "
+                "to prevent frequent changes in ISR"
+            )
+        if not -1 <= self.offsets_commit_required_acks <= self.offsets_topic_replication_factor:
+            raise ConfigError(
+                "offsets.commit.required.acks must be greater or equal -1 and less or equal to "
+                "offsets.topic.replication.factor"
+            )
+        delay_ms, idle_ms = self.connection_failed_authentication_delay_ms, self.connections_max_idle_ms
+        if 0 <= idle_ms <= delay_ms:
+            raise ConfigError(
+                f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
+                f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out"
+            )
+
+
+def is_listener_setting(name: str) -> bool:
+    """Whether `name` sets a known setting for one listener, or for one SASL mechanism of it."""
+    match = LISTENER_PREFIX.fullmatch(name)
+    return match is not None and base_name(name) in BrokerSettings.definitions
+
+
+def base_name(name: str) -> str:
+    """The setting behind a listener's own: `listener.name.internal.ssl.keystore.location` -> `ssl.keystore.location`.
+
+    A SASL mechanism may stand between the two: `listener.name.internal.plain.sasl.jaas.config` -> `sasl.jaas.config`.
+    """
+    match = LISTENER_PREFIX.fullmatch(name)
+    if match is None:
+        return name
+    scoped: str = match.group(1)
+    if scoped not in BrokerSettings.definitions and ".sasl." in scoped:
+        return scoped[scoped.find(".sasl.") + 1 :]
+    return scoped
+
+
+__all__ = ["BrokerSettings", "UnknownSetting", "base_name", "is_listener_setting"]

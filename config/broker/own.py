@@ -1,0 +1,28 @@
+"""Settings of this broker that Apache Kafka does not have; all begin with `barnabas.`"""
+
+from __future__ import annotations
+
+from config.definition import INT, LONG, STRING, KiB, MiB, SettingTable, setting
+from config.validators import at_least, between, one_of
+
+
+class OwnSettings(SettingTable):
+    barnabas_fetch_response_memory_bytes: int = setting(
+        "barnabas.fetch.response.memory.bytes", LONG, 32 * MiB, at_least(MiB), effective=True,
+        doc="Bytes of fetch answers held in memory at once; when short, a fetch answers fewer bytes.")
+    barnabas_host_id: str | None = setting("barnabas.host.id", STRING, None,
+        doc="Machine this broker runs on; replicas of a partition are spread over machines inside a rack.")
+    barnabas_http_host: str = setting("barnabas.http.host", STRING, "localhost", effective=True,
+        doc="Address on which barnabas.http.port is opened.")
+    barnabas_http_port: int | None = setting(
+        "barnabas.http.port", INT, None, between(0, 65_535, optional=True), effective=True,
+        doc="Port that serves /metrics, /ready and /live; 0 picks a free one, without it none is opened.")
+    barnabas_produce_validation: str = setting(
+        "barnabas.produce.validation", STRING, "structure", one_of("header", "structure", "full"), effective=True,
+        doc="How far a produced batch is checked: its header, the bounds of its records, or every field of them.")
+    barnabas_request_max_array_elements: int = setting(
+        "barnabas.request.max.array.elements", INT, 500_000, at_least(1), effective=True,
+        doc="Array elements a request may hold in all; one with more closes the connection.")
+    barnabas_request_max_bytes_other: int = setting(
+        "barnabas.request.max.bytes.other", INT, 16 * MiB, at_least(KiB), effective=True,
+        doc="Largest request other than Produce that is read, in bytes; a larger one closes the connection.")

@@ -1,0 +1,79 @@
+"""The page docs/settings.md, written from the tables: `python -m config.document > docs/settings.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from config.broker import BrokerSettings
+from config.broker.own import OwnSettings
+from config.definition import Setting, Type
+from config.topic import LogConfig
+
+_HEAD = """# Settings
+
+Written by `make docs` from the tables in `config/`; edit those.
+
+Names, types, defaults and ranges are Apache Kafka 3.9's. Sources of broker settings, strongest first: dynamic settings
+of the broker, dynamic defaults of the cluster, `--override name=value`, environment variables (`KAFKA_` in front, `.` as
+`_`, `_` as `__`, `-` as `___`; case does not matter), the properties file, the default. A setting marked *no effect* is
+accepted, checked and shown, and changes nothing yet. `barnabas settings` prints the same.
+"""
+
+
+def page() -> str:
+    kafka = [row for name, row in BrokerSettings.definitions.items() if name not in OwnSettings.definitions]
+    different = [row for row in kafka if row.default != row.kafka_default]
+    parts = [
+        _HEAD,
+        "## Defaults that differ from Apache Kafka's\n",
+        *(f"- `{row.name}`: {_code(row, row.default)}, there {_code(row, row.kafka_default)}" for row in different),
+        "\n## Settings of this broker only\n",
+        *_table(OwnSettings.definitions.values()),
+        "\n## Broker settings\n",
+        *_table(kafka),
+        "\n## Topic settings\n",
+        "A topic setting without a value of its own follows the broker settings named with it.\n",
+        *_table(LogConfig.definitions.values()),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _table(rows: Iterable[Setting]) -> list[str]:
+    lines = ["| name | type | default | valid | |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{row.name}` | {row.type.name.lower()} | {_code(row, row.default)} | {_valid(row)} | {_remarks(row)} |"
+        for row in rows
+    ]
+    return lines
+
+
+def _code(row: Setting, value: object) -> str:
+    text = row.format(value)
+    if text is None:
+        return "null"
+    return f"`{text}`" if text else "empty"
+
+
+def _valid(row: Setting) -> str:
+    text = row.valid_text
+    if text.startswith("[0.8.0"):
+        return "a Kafka version"
+    return f"`{text}`" if text else ""
+
+
+def _remarks(row: Setting) -> str:
+    remarks = [row.doc]
+    if row.synonyms:
+        remarks.append(f"Broker: {', '.join(f'`{name}`' for name in row.synonyms)}.")
+    elif row.update.value != "read-only":
+        remarks.append(f"Dynamic, {row.update.value}.")
+    if row.type is Type.PASSWORD:
+        remarks.append("Never shown.")
+    if not row.effective:
+        remarks.append("*No effect.*")
+    return " ".join(remarks)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,207 @@
+"""Where a broker setting's value comes from when several places set it.
+
+Strongest first: this broker's dynamic settings, the cluster's dynamic defaults, what the broker was started with, the
+default. Rules: pure values; texts as they were given.
+Invariant: `settings` is what the broker acts on; it equals the layers laid over each other.
+Source: KIP-226; Kafka DynamicBrokerConfig, ConfigHelper.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from config.broker import BrokerSettings, base_name
+from config.definition import CLUSTER_WIDE, LONG, LONG_MAX, Setting, SettingTable, Update, setting
+from config.errors import ConfigError
+from config.topic import LogConfig
+from config.validators import at_least
+
+
+class Source(enum.IntEnum):
+    """Numbers of DescribeConfigs."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """One place that sets a value. `value` is the text there, secrets in clear."""
+
+    name: str
+    value: str
+    source: Source
+
+
+# Broker settings that are spelled in several units: each is a synonym of the others, strongest first.
+_UNITS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_SYNONYMS = {name: group for group in _UNITS for name in group} | {
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """Names under which `name` may be set, strongest first; a listener's own setting falls back to the general one."""
+    general = base_name(name)
+    return (name, general) if general != name else _SYNONYMS.get(name, (name,))
+
+
+class Throttles(SettingTable):
+    """Limits on replication that exist as dynamic settings only: no file can set them."""
+
+    leader_replication_throttled_rate: int = setting(
+        "leader.replication.throttled.rate",
+        LONG,
+        LONG_MAX,
+        at_least(0),
+        CLUSTER_WIDE,
+        doc="Bytes a second that leaders send of throttled replicas.",
+    )
+    follower_replication_throttled_rate: int = setting(
+        "follower.replication.throttled.rate",
+        LONG,
+        LONG_MAX,
+        at_least(0),
+        CLUSTER_WIDE,
+        doc="Bytes a second that followers fetch of throttled replicas.",
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG,
+        LONG_MAX,
+        at_least(0),
+        CLUSTER_WIDE,
+        doc="Bytes a second that moves between log directories write.",
+    )
+
+
+def broker_definition(name: str) -> Setting | None:
+    """The row of a broker setting, a throttle or a listener's own setting; None when nobody knows it."""
+    return BrokerSettings.definitions.get(base_name(name)) or Throttles.definitions.get(name)
+
+
+def update_mode(name: str) -> Update | None:
+    """How `name` may be changed at run time; None when it is not known (such names are kept for plug-ins)."""
+    row = broker_definition(name)
+    return None if row is None else row.update
+
+
+@dataclass(frozen=True)
+class Layers:
+    """`static` are the settings the process was started with; the two others are texts from the store."""
+
+    static: BrokerSettings
+    dynamic_default: Mapping[str, str] = field(default_factory=dict)
+    dynamic_broker: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def settings(self) -> BrokerSettings:
+        """The layers laid over each other; a setting hides weaker ones in other units. Raises ConfigError."""
+        if not self.dynamic_default and not self.dynamic_broker:
+            return self.static
+        given = dict(self.static.given)
+        for layer in (self.dynamic_default, self.dynamic_broker):
+            for name, text in layer.items():
+                for synonym in _SYNONYMS.get(name, ()):
+                    given.pop(synonym, None)
+                given[name] = text
+        settings = BrokerSettings(given)
+        settings.check()
+        return settings
+
+    def synonyms(self, name: str) -> list[Synonym]:
+        """All places that set `name`, strongest first. The head is where its value comes from; none when only another
+        unit of it is set."""
+        found = [
+            Synonym(synonym, layer[synonym], source)
+            for layer, source in (
+                (self.dynamic_broker, Source.DYNAMIC_BROKER),
+                (self.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER),
+                (self.static.given, Source.STATIC_BROKER),
+                (_DEFAULTS, Source.DEFAULT),
+            )
+            for synonym in broker_synonyms(name)
+            if synonym in layer
+        ]
+        while found and found[0].name != name:
+            del found[0]
+        return found
+
+    def topic_synonyms(self, name: str, overrides: Mapping[str, str]) -> list[Synonym]:
+        """The same for topic setting `name` of a topic whose own settings are `overrides`."""
+        row = LogConfig.definitions.get(name)
+        found = self.synonyms(row.synonyms[0]) if row is not None and row.synonyms else []
+        if name in overrides:
+            found.insert(0, Synonym(name, overrides[name], Source.TOPIC))
+        return found
+
+
+_DEFAULTS: Mapping[str, str] = {
+    name: text for name, row in BrokerSettings.definitions.items() if (text := row.format(row.default)) is not None
+}
+
+
+def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker: bool) -> Layers:
+    """The layers after this broker's dynamic settings, or the cluster's defaults, became `given`.
+
+    Raises ConfigError when one of them may not be changed at run time, not here, or not to that value.
+    """
+    _refuse({name for name in given if _is_read_only(name)}, "Cannot update these configs dynamically")
+    _refuse(
+        _LISTENER_ONLY_SETTINGS & given.keys(),
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    for name, text in given.items():
+        row = broker_definition(name)
+        if row is not None:
+            row.parse(text)
+    if per_broker:
+        changed = Layers(layers.static, layers.dynamic_default, given)
+    else:
+        _refuse(
+            {name for name in given if _is_per_broker(name)},
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+        changed = Layers(layers.static, given, layers.dynamic_broker)
+    changed.settings  # noqa: B018  computed here, so that a value that fits no other is refused
+    return changed
+
+
+# Settings that may be set for a listener and still hold for the whole cluster.
+_CLUSTER_LEVEL_LISTENER_SETTINGS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+# Dynamic only for single listeners.
+_LISTENER_ONLY_SETTINGS = frozenset(
+    f"ssl.{name}"
+    for name in (
+        *("key.password", "keystore.certificate.chain", "keystore.key", "keystore.location", "keystore.password"),
+        *("keystore.type", "truststore.certificates", "truststore.location", "truststore.password", "truststore.type"),
+    )
+)
+
+
+def _is_read_only(name: str) -> bool:
+    return name in BrokerSettings.definitions and update_mode(name) is Update.READ_ONLY
+
+
+def _is_per_broker(name: str) -> bool:
+    general = base_name(name)
+    if general != name:
+        return general not in _CLUSTER_LEVEL_LISTENER_SETTINGS
+    return update_mode(name) is Update.PER_BROKER
+
+
+def _refuse(names: AbstractSet[str], message: str) -> None:
+    if names:
+        raise ConfigError(f"{message}: Set({', '.join(sorted(names))})")

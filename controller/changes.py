@@ -1,0 +1,226 @@
+"""What the controller does when the tree changes: brokers come and go, topics appear, grow and vanish.
+
+Each function reads what changed, leaves its watches again, moves the state machines and sends what follows. Reading is
+idempotent: a change that is told twice, or noticed late, leads to the same state.
+Source: Kafka KafkaController (processBrokerChange, processTopicChange, processPartitionModifications,
+onControllerFailover).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from controller import deletion, partitions, replicas, znodes
+from controller.context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
+from controller.store import NoNodeError, SetData, StoreError
+from controller.term import Term, read_registrations
+from controller.znodes import ReplicaAssignment, TopicRegistration
+from protocol.primitives import ZERO_UUID
+from runtime.randomness import Randomness, uuid_bytes
+
+log = logging.getLogger(__name__)
+
+
+# --- taking over ---
+
+
+async def take_over(term: Term, randomness: Randomness, *, is_deletion_enabled: bool) -> None:
+    """Read the whole tree, tell every broker who is alive, and bring everything online that can be."""
+    context = term.context
+    for broker_id, (registration, epoch) in (await read_registrations(term.session, term.watch)).items():
+        context.live_brokers[broker_id] = LiveBroker(registration, epoch)
+        term.channels.add(registration)
+    names = await term.session.children(znodes.TOPICS, term.watch)
+    await _add_topics(term, names, randomness)
+    context.leadership = await term.read_states(context.all_partitions())
+    await deletion.read_wishes(term, is_enabled=is_deletion_enabled)
+
+    # Brokers must know each other before they are told whom to follow.
+    term.send_metadata(context.live_brokers)
+    offline = []
+    online = []
+    for replica in context.replicas_of(context.all_partitions()):
+        context.replica_phases[replica] = replicas.initial_phase(context, replica)
+        if context.replica_phases[replica] is ReplicaPhase.ONLINE:
+            online.append(replica)
+        elif context.replica_phases[replica] is ReplicaPhase.OFFLINE:
+            offline.append(replica)
+    for each in context.all_partitions():
+        context.partition_phases[each] = partitions.initial_phase(context, each)
+    batch = term.new_batch()
+    replicas.move(context, batch, online, ReplicaPhase.ONLINE)
+    term.send(batch)
+    await term.take_replicas_offline(offline)
+    await bring_all_online(term)
+    await deletion.resume(term)
+
+
+async def bring_all_online(term: Term) -> None:
+    await term.bring_online(term.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+
+
+async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) -> list[str]:
+    """Read topics into the context; one without an id gets one. Returns those that exist."""
+    wanted = list(names)
+    nodes = await term.session.read_many([znodes.topic_path(name) for name in wanted], term.watch)
+    added = []
+    without_id = []
+    for name, node in zip(wanted, nodes, strict=True):
+        if node is None:
+            continue
+        registration = TopicRegistration.decode(name, node[0])
+        if registration.topic_id == ZERO_UUID:
+            registration = replace(registration, topic_id=uuid_bytes(randomness))
+            without_id.append([SetData(znodes.topic_path(name), registration.encode(), node[1].version)])
+        term.context.add_topic(name, registration.topic_id, dict(registration.assignments))
+        added.append(name)
+    for transaction, outcome in zip(without_id, await term.write_many(without_id), strict=True):
+        if isinstance(outcome, StoreError):  # its watch will tell what it is now
+            log.warning("topic got no id path=%s error=%r", transaction[0].path, outcome)
+    return added
+
+
+# --- brokers ---
+
+
+async def on_brokers_changed(term: Term) -> None:
+    context = term.context
+    current = await read_registrations(term.session, term.watch)
+    known = context.live_brokers
+    gone = {each for each in known if each not in current}
+    bounced = {each for each in current if each in known and current[each][1] > known[each].epoch}
+    come = {each for each in current if each not in known}
+    if not (gone or bounced or come):
+        return
+    log.info("brokers changed come=%s gone=%s bounced=%s", sorted(come), sorted(gone), sorted(bounced))
+    for broker_id in sorted(gone | bounced):
+        term.channels.remove(broker_id)
+        del context.live_brokers[broker_id]
+    if gone or bounced:
+        await _on_brokers_gone(term, gone | bounced)
+    for broker_id in sorted(come | bounced):
+        registration, epoch = current[broker_id]
+        context.live_brokers[broker_id] = LiveBroker(registration, epoch)
+        term.channels.add(registration)
+    if come or bounced:
+        await _on_brokers_come(term, come | bounced)
+
+
+async def _on_brokers_gone(term: Term, gone: set[int]) -> None:
+    context = term.context
+    context.shutting_down -= gone
+    for broker_id in gone:
+        context.offline_directories.pop(broker_id, None)
+    await take_replicas_down(term, context.replicas_on(gone))
+
+
+async def take_replicas_down(term: Term, going: list[Replica]) -> None:
+    """Replicas that cannot be reached any more: other leaders for their partitions, and out of the ISR with them."""
+    context = term.context
+    leaderless = [
+        each
+        for each, state in context.leadership.items()
+        if not context.is_replica_online(state.leader, each)
+        and not context.is_being_deleted(each[0])
+        and partitions.can_move(context, each, PartitionPhase.OFFLINE)
+    ]
+    partitions.move(context, leaderless, PartitionPhase.OFFLINE)
+    await bring_all_online(term)
+    await term.take_replicas_offline([each for each in going if not context.is_being_deleted(each[0])])
+    await deletion.on_brokers_failed(term, [each for each in going if context.is_being_deleted(each[0])])
+    if not leaderless:  # elections tell everybody who is alive; without any, somebody must
+        term.send_metadata(context.live_brokers)
+
+
+async def _on_brokers_come(term: Term, come: set[int]) -> None:
+    context = term.context
+    term.send_metadata([each for each in context.live_brokers if each not in come])
+    # The whole cluster before the first LeaderAndIsr: brokers do not follow a leader that they do not know.
+    term.send_metadata(come, context.all_partitions())
+    theirs = context.replicas_on(come)
+    batch = term.new_batch()
+    replicas.move(
+        context,
+        batch,
+        [
+            each
+            for each in theirs
+            if not context.is_being_deleted(each[0]) and replicas.can_move(context, each, ReplicaPhase.ONLINE)
+        ],
+        ReplicaPhase.ONLINE,
+    )
+    term.send(batch)
+    await bring_all_online(term)
+    if any(context.is_being_deleted(each[0]) for each in theirs):
+        await deletion.resume(term)
+
+
+async def on_broker_modified(term: Term, broker_id: int) -> None:
+    """A broker changed its description, such as its endpoints, without a restart."""
+    known = term.context.live_brokers.get(broker_id)
+    if known is None:
+        return
+    try:
+        data, stat = await term.session.get(znodes.broker_path(broker_id), term.watch)
+    except NoNodeError:
+        return  # the list's own watch tells it
+    registration = znodes.BrokerRegistration.decode(broker_id, data)
+    if stat.czxid == known.epoch and registration.endpoints != known.registration.endpoints:
+        term.context.live_brokers[broker_id] = LiveBroker(registration, stat.czxid)
+        term.channels.add(registration)
+        term.send_metadata(term.context.live_brokers)
+
+
+# --- topics ---
+
+
+async def on_topics_changed(term: Term, randomness: Randomness) -> None:
+    context = term.context
+    names = await term.session.children(znodes.TOPICS, term.watch)
+    present = set(names)
+    for name in [each for each in context.topics if each not in present]:
+        context.remove_topic(name)
+        context.topics_to_delete.pop(name, None)
+        context.deletions_started.discard(name)
+    added = await _add_topics(term, [name for name in names if name not in context.topics], randomness)
+    new = [each for name in added for each in context.partitions_of(name)]
+    if new:
+        await term.create_partitions(new)
+
+
+async def on_topic_modified(term: Term, name: str) -> None:
+    """More partitions; any other change of the node is of no interest here."""
+    topic = term.context.topics.get(name)
+    if topic is None:
+        return
+    try:
+        data, stat = await term.session.get(znodes.topic_path(name), term.watch)
+    except NoNodeError:
+        return  # the list's own watch tells it
+    registration = TopicRegistration.decode(name, data)
+    added = {index: each for index, each in registration.assignments.items() if index not in topic.assignments}
+    if not added:
+        return
+    if term.context.is_being_deleted(name):
+        await _undo_growth(term, name, registration, topic.assignments, stat.version)
+        return
+    topic.assignments.update(added)
+    await term.create_partitions([(name, index) for index in added])
+
+
+async def _undo_growth(
+    term: Term, name: str, registration: TopicRegistration, assignments: dict[int, ReplicaAssignment], version: int
+) -> None:
+    """A topic that is being deleted does not grow: its node gets its old content back."""
+    log.warning("topic is being deleted, new partitions ignored topic=%s", name)
+    restored = replace(registration, assignments=assignments)
+    [outcome] = await term.write_many([[SetData(znodes.topic_path(name), restored.encode(), version)]])
+    if isinstance(outcome, StoreError):
+        log.warning("old partitions not restored topic=%s error=%r", name, outcome)
+
+
+async def on_deletions_wished(term: Term, *, is_enabled: bool) -> None:
+    await deletion.read_wishes(term, is_enabled=is_enabled)
+    await deletion.resume(term)

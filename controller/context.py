@@ -1,0 +1,149 @@
+"""What an active controller knows: brokers, topics, leaders, and where every partition and replica stands. Pure.
+
+Life: built by the controller when it is elected, thrown away when it resigns; only the controller's events change it.
+Invariants: every partition of `topics` has a phase; every entry of `replica_phases` belongs to an assigned replica;
+`leadership` mirrors the state nodes as last read or written, with their versions.
+Source: Kafka ControllerContext.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from controller.znodes import BrokerRegistration, PartitionState, ReplicaAssignment
+from protocol.primitives import ZERO_UUID
+
+TopicPartition = tuple[str, int]
+Replica = tuple[str, int, int]  # topic, partition, broker
+
+
+class PartitionPhase(Enum):
+    NON_EXISTENT = "non-existent"
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+
+
+class ReplicaPhase(Enum):
+    NON_EXISTENT = "non-existent"
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+    DELETION_STARTED = "deletion-started"
+    DELETION_SUCCESSFUL = "deletion-successful"
+    DELETION_INELIGIBLE = "deletion-ineligible"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A registered broker. `epoch` is the czxid of its node: a higher one means that it restarted."""
+
+    registration: BrokerRegistration
+    epoch: int
+
+
+@dataclass(slots=True)
+class TopicContext:
+    topic_id: bytes
+    assignments: dict[int, ReplicaAssignment]
+
+
+@dataclass(slots=True)
+class ControllerContext:
+    """`epoch_version` is the version of /controller_epoch: every write of this controller is checked against it."""
+
+    epoch: int = 0
+    epoch_version: int = 0
+    live_brokers: dict[int, LiveBroker] = field(default_factory=dict)
+    shutting_down: set[int] = field(default_factory=set)
+    topics: dict[str, TopicContext] = field(default_factory=dict)
+    names_by_id: dict[bytes, str] = field(default_factory=dict)
+    leadership: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    partition_phases: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
+    replica_phases: dict[Replica, ReplicaPhase] = field(default_factory=dict)
+    offline_directories: dict[int, set[TopicPartition]] = field(default_factory=dict)
+    topics_to_delete: dict[str, None] = field(default_factory=dict)
+    deletions_started: set[str] = field(default_factory=set)
+
+    # Brokers.
+
+    def is_live(self, broker_id: int) -> bool:
+        """Registered, and not on its way out."""
+        return broker_id in self.live_brokers and broker_id not in self.shutting_down
+
+    def is_replica_online(self, broker_id: int, topic_partition: TopicPartition) -> bool:
+        return self.is_live(broker_id) and topic_partition not in self.offline_directories.get(broker_id, ())
+
+    # Topics.
+
+    def add_topic(self, name: str, topic_id: bytes, assignments: dict[int, ReplicaAssignment]) -> None:
+        self.topics[name] = TopicContext(topic_id, assignments)
+        if topic_id != ZERO_UUID:
+            self.names_by_id[topic_id] = name
+
+    def remove_topic(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return
+        self.names_by_id.pop(topic.topic_id, None)
+        for partition, assignment in topic.assignments.items():
+            self.leadership.pop((name, partition), None)
+            self.partition_phases.pop((name, partition), None)
+            for broker_id in assignment.replicas:
+                self.replica_phases.pop((name, partition, broker_id), None)
+
+    def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
+        """No replicas for an unknown partition."""
+        name, partition = topic_partition
+        topic = self.topics.get(name)
+        found = None if topic is None else topic.assignments.get(partition)
+        return ReplicaAssignment(()) if found is None else found
+
+    def topic_id(self, name: str) -> bytes:
+        topic = self.topics.get(name)
+        return ZERO_UUID if topic is None else topic.topic_id
+
+    def partitions_of(self, name: str) -> list[TopicPartition]:
+        topic = self.topics.get(name)
+        return [] if topic is None else [(name, partition) for partition in topic.assignments]
+
+    def all_partitions(self) -> Iterator[TopicPartition]:
+        for name, topic in self.topics.items():
+            for partition in topic.assignments:
+                yield name, partition
+
+    def replicas_of(self, topic_partitions: Iterable[TopicPartition]) -> list[Replica]:
+        return [(*each, broker_id) for each in topic_partitions for broker_id in self.assignment(each).replicas]
+
+    def is_being_deleted(self, name: str) -> bool:
+        return name in self.topics_to_delete
+
+    # Phases.
+
+    def partition_phase(self, topic_partition: TopicPartition) -> PartitionPhase:
+        return self.partition_phases.get(topic_partition, PartitionPhase.NON_EXISTENT)
+
+    def replica_phase(self, replica: Replica) -> ReplicaPhase:
+        return self.replica_phases.get(replica, ReplicaPhase.NON_EXISTENT)
+
+    def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
+        return [each for each, phase in self.partition_phases.items() if phase in phases]
+
+    def replicas_on(self, broker_ids: set[int]) -> list[Replica]:
+        return [
+            (name, partition, broker_id)
+            for name, topic in self.topics.items()
+            for partition, assignment in topic.assignments.items()
+            for broker_id in assignment.replicas
+            if broker_id in broker_ids
+        ]
+
+    def count_offline_partitions(self) -> int:
+        """Partitions without a live leader, topics being deleted left out."""
+        return sum(
+            not self.is_live(state.leader)
+            for (name, _), state in self.leadership.items()
+            if not self.is_being_deleted(name)
+        )

@@ -1,0 +1,63 @@
+"""Producer ids: handed out in blocks of a thousand by the controller, one by one by each broker.
+
+Rules: a block is written to the tree before its first id is used, so no id is ever given twice, whoever crashes. A
+broker asks for the next block when its own runs short, and every caller meanwhile waits for the same answer.
+Source: Kafka ZkProducerIdManager, RPCProducerIdManager; KIP-730.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from controller import znodes
+from controller.store import BadVersionError, ConnectionLossError, NoNodeError, Tree, ensure_path
+from controller.znodes import ProducerIdBlock
+from protocol.errors import ErrorCode, KafkaError
+
+BLOCK_SIZE = 1_000
+PRODUCER_ID_MAX = (1 << 63) - 1
+
+
+async def allocate_block(store: Tree, broker_id: int) -> ProducerIdBlock:
+    """Take the next block for `broker_id`. The write's version makes two takers take two blocks.
+    A write whose answer is lost costs a block and nothing else: the next one is taken."""
+    while True:
+        try:
+            data, stat = await store.get(znodes.PRODUCER_ID_BLOCK)
+        except NoNodeError:
+            await ensure_path(store, znodes.PRODUCER_ID_BLOCK)
+            continue
+        first = ProducerIdBlock.decode(data).end if data else 0
+        if first > PRODUCER_ID_MAX - BLOCK_SIZE:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")
+        block = ProducerIdBlock(broker_id, first, first + BLOCK_SIZE)
+        try:
+            await store.set(znodes.PRODUCER_ID_BLOCK, block.encode(), stat.version)
+        except (BadVersionError, ConnectionLossError):
+            continue
+        return block
+
+
+class ProducerIds:
+    """A broker's supply. `allocate` gets the next block from the controller, wherever that is."""
+
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        self._allocate = allocate
+        self._next = 0
+        self._end = 0
+        self._refill = asyncio.Lock()
+
+    async def next_id(self) -> int:
+        """Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while no block can be had: the client tries again."""
+        if self._next == self._end:
+            async with self._refill:
+                if self._next == self._end:
+                    try:
+                        block = await self._allocate()
+                    except KafkaError as error:
+                        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+                    self._next, self._end = block.first, block.end
+        given = self._next
+        self._next += 1
+        return given

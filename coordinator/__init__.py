@@ -1,0 +1,1 @@
+"""Coordinators: state machines on the partitions of internal topics (`shard`), their host, and the groups."""

@@ -1,0 +1,195 @@
+"""OffsetCommit and OffsetFetch of one group.
+
+A commit becomes one record a partition; it is visible when those are committed. Partitions whose metadata string is too
+long are refused one by one, and the others go on.
+
+Rules: no IO. Whether the topics exist was asked before (handlers know the cluster's metadata, a shard does not).
+Invariant: what OffsetFetch answers was committed; with `require_stable`, and nothing is under way for it.
+Source: Kafka GroupCoordinator.handleCommitOffsets, GroupMetadataManager.storeOffsets and getOffsets; KIP-447.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.group.events import OffsetsCommitted
+from coordinator.group.group import Group, GroupState
+from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.rebalance import Rebalancing
+from coordinator.group.records import offset_record
+from coordinator.group.responses import offset_append_error
+from coordinator.group.settings import GroupSettings
+from coordinator.group.validation import commit_error
+from coordinator.shard import Append, Outbox, Result, Waiter
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+NO_TIMESTAMP = -1
+
+
+class Committing:
+    """See the module's docstring."""
+
+    def __init__(self, settings: GroupSettings, rebalancing: Rebalancing, outbox: Outbox) -> None:
+        self._settings = settings
+        self._rebalancing = rebalancing
+        self._outbox = outbox
+
+    def commit(self, group: Group, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> None:
+        error = self._error(group, request)
+        if error is not ErrorCode.NONE:
+            self._outbox.answer(waiter, commit_response(request, error))
+            return
+        if group.state is not GroupState.EMPTY:
+            self._rebalancing.extend_session(group, group.members[request.member_id], now_ms)
+        commits: dict[TopicPartition, CommittedOffset] = {}
+        too_large: set[TopicPartition] = set()
+        for topic in request.topics:
+            for partition in topic.partitions:
+                place = (topic.name, partition.partition_index)
+                if metadata_is_too_large(partition.committed_metadata, self._settings.offset_metadata_max_bytes):
+                    too_large.add(place)
+                else:
+                    commits[place] = _committed_offset(partition, request.retention_time_ms, now_ms)
+        response = commit_response(request, ErrorCode.NONE, too_large)
+        if not commits:
+            self._outbox.answer(waiter, response)
+            return
+        records = tuple(offset_record(group.group_id, place, commit) for place, commit in commits.items())
+        group.offsets.stage(commits)
+        staged = _Commit(group, request, tuple(commits), too_large, self._outbox)
+        self._outbox.put(Append(Result(records, staged, response, waiter)))
+
+    def _error(self, group: Group, request: OffsetCommitRequest) -> ErrorCode:
+        error = commit_error(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            self._outbox,
+            is_transactional=False,
+        )
+        if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
+            # While a rebalance is prepared the last generation may still commit; between the two, nobody owns anything.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+
+@dataclass(slots=True, eq=False)
+class _Commit:
+    """Offsets of one request on their way into the log."""
+
+    group: Group
+    request: OffsetCommitRequest
+    places: tuple[TopicPartition, ...]
+    too_large: set[TopicPartition]
+    outbox: Outbox
+
+    def committed(self, now_ms: int) -> None:
+        self.group.offsets.unstage(self.places)
+        self.outbox.put(OffsetsCommitted(self.group.group_id, len(self.places)))
+
+    def failed(self, error: ErrorCode, now_ms: int) -> OffsetCommitResponse:
+        self.group.offsets.unstage(self.places)
+        return commit_response(self.request, offset_append_error(error), self.too_large)
+
+    def timed_out(self, now_ms: int) -> OffsetCommitResponse:
+        return commit_response(self.request, ErrorCode.REQUEST_TIMED_OUT, self.too_large)
+
+
+def metadata_is_too_large(metadata: str | None, limit: int) -> bool:
+    """Kafka counts UTF-16 units. An encoded length is asked for only where it can matter."""
+    if metadata is None or len(metadata) * 2 <= limit:
+        return False
+    return len(metadata.encode("utf-16-be", "surrogatepass")) // 2 > limit
+
+
+def commit_response(
+    request: OffsetCommitRequest, error: ErrorCode, too_large: set[TopicPartition] | None = None
+) -> OffsetCommitResponse:
+    """`error` for every partition but those whose metadata is `too_large`."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE
+                        if too_large and (topic.name, partition.partition_index) in too_large
+                        else error,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def fetch_offsets(
+    group: Group | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """The committed offsets asked for (`topics` None: all). A group that is not there has none, which is no error."""
+    if group is not None and group.state is GroupState.DEAD:
+        group = None
+    asked: dict[str, dict[int, None]] = {}  # each place once, in the order it was first asked for
+    if wanted.topics is not None:
+        for topic in wanted.topics:
+            asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    elif group is not None:
+        for topic_name, partition in group.offsets:
+            asked.setdefault(topic_name, {})[partition] = None
+    return OffsetFetchResponseGroup(
+        group_id=wanted.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=name,
+                partitions=[_fetched(group, (name, partition), require_stable) for partition in partitions],
+            )
+            for name, partitions in asked.items()
+        ],
+    )
+
+
+def _fetched(group: Group | None, place: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
+    commit = None
+    error = ErrorCode.NONE
+    if group is not None:
+        if require_stable and group.offsets.is_unstable(place):
+            error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        else:
+            commit = group.offsets.committed(place)
+    return OffsetFetchResponsePartitions(
+        partition_index=place[1],
+        committed_offset=NO_OFFSET if commit is None else commit.offset,
+        committed_leader_epoch=NO_LEADER_EPOCH if commit is None else commit.leader_epoch,
+        metadata="" if commit is None else commit.metadata,
+        error_code=error,
+    )
+
+
+def _committed_offset(partition: OffsetCommitRequestPartition, retention_time_ms: int, now_ms: int) -> CommittedOffset:
+    """v1 may say when the commit was made, v2-v4 how long to keep it."""
+    has_retention = retention_time_ms != NO_TIMESTAMP
+    return CommittedOffset(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp_ms=now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp,
+        expire_timestamp_ms=now_ms + retention_time_ms if has_retention else NO_TIMESTAMP,
+    )

@@ -1,0 +1,64 @@
+"""DescribeGroups and ListGroups: what a group looks like from outside.
+
+Rules: no IO, nothing changes. Subscriptions and assignments are shown of a stable group only; else nothing is settled.
+Source: Kafka GroupMetadata.summary and overview; KIP-518 (states filter), KIP-848 (types filter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from coordinator.group.group import Group, GroupState
+from coordinator.group.member import Member
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from protocol.messages.list_groups import ListedGroup
+
+# The only kind of group that the classic coordinator knows.
+GROUP_TYPE = "classic"
+
+
+def described(group_id: str, group: Group | None) -> DescribedGroup:
+    """A group that is not there is described as dead, which is no error in these versions."""
+    if group is None:
+        return described_error(group_id, ErrorCode.NONE, GroupState.DEAD.value)
+    protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol_name or "",
+        members=[_described_member(member, protocol_name) for member in group.members.values()],
+    )
+
+
+def described_error(group_id: str, error: ErrorCode, state: str = "") -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error, group_id=group_id, group_state=state, protocol_type="", protocol_data="", members=[]
+    )
+
+
+def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=b"" if protocol_name is None else member.metadata(protocol_name),
+        member_assignment=b"" if protocol_name is None else member.assignment,
+    )
+
+
+def is_listed(group: Group, states: Collection[str], types: Collection[str]) -> bool:
+    """`states` and `types` in lower case; an empty filter lets everything through, an unknown name nothing."""
+    return (not states or group.state.value.lower() in states) and (not types or GROUP_TYPE in types)
+
+
+def listed(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=GROUP_TYPE,
+    )

@@ -1,0 +1,114 @@
+"""What a group shard tells for logs and metrics. Facts in the past tense; the host turns them into a line and a count.
+
+Source of the metrics: kafka.coordinator.group and kafka.server:type=group-coordinator-metrics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from coordinator.shard import Event
+
+
+class RebalanceReason(Enum):
+    """Why a group rebalances: one counter each, so that a rebalance can always be explained."""
+
+    MEMBER_JOINED = "member-joined"
+    MEMBER_CHANGED = "member-changed"
+    LEADER_REJOINED = "leader-rejoined"
+    STATIC_MEMBER_REPLACED = "static-member-replaced"
+    MEMBER_LEFT = "member-left"
+    SESSION_EXPIRED = "session-expired"
+    SYNC_MISSING = "sync-missing"
+    ASSIGNMENT_NOT_STORED = "assignment-not-stored"
+    OVER_CAPACITY = "over-capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceStarted(Event):
+    """`member_ids` are those who caused it; `detail` is the client's own reason, or the error."""
+
+    group_id: str
+    generation_id: int
+    members_count: int
+    reason: RebalanceReason
+    member_ids: tuple[str, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceCompleted(Event):
+    """Every member of `generation_id` was told; no member means that the group is empty."""
+
+    group_id: str
+    generation_id: int
+    leader_id: str | None
+    protocol_name: str | None
+    member_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentReceived(Event):
+    """The leader sent the assignment; `missing` got an empty one, since it was left out."""
+
+    group_id: str
+    generation_id: int
+    leader_id: str
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MembersRemoved(Event):
+    """`why` completes the sentence "removed members ...: they"."""
+
+    group_id: str
+    member_ids: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFenced(Event):
+    group_id: str
+    group_instance_id: str
+    member_id: str
+    current_member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCommitted(Event):
+    group_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRemoved(Event):
+    """`expired`: by retention; otherwise an administrator deleted them, or their topic went."""
+
+    group_id: str
+    count: int
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemoved(Event):
+    group_id: str
+    generation_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSkipped(Event):
+    """A record of a kind this coordinator does not know, or that does not decode, was passed over."""
+
+    partition: int
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppendFailed(Event):
+    """What could not be stored, and that nobody is told since nobody waits."""
+
+    group_id: str
+    what: str
+    error: str

@@ -1,0 +1,306 @@
+"""A classic group: its members, its generation, and the five states it goes through.
+
+                    first member joins                       everyone joined, or timeout
+             EMPTY ---------------------> PREPARING_REBALANCE ------------------------> COMPLETING_REBALANCE
+               ^                            ^   |        ^                                 |         |
+               |      nobody is left        |   |        |   member comes, goes, changes   |         | leader's
+               +----------------------------|---+        +---------------------------------+         | assignment
+               |                            |                                                        v is stored
+               | deleted or expired         +------------------------------------------------------ STABLE
+               v                               member comes, goes, changes; leader joins again
+             DEAD  (also: the leadership of the partition went elsewhere)
+
+Rules: no IO, no clock. Membership is soft state; `stored` is the last committed group metadata record.
+Invariants: `joining_count` is the number of members with a parked join; `_supporters[p]` the number of members that
+support protocol p; every static member's id is in `static_members`; a group with members has a protocol type.
+Source: Kafka GroupMetadata, KIP-345 (static members), KIP-394 (member id required).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+
+from coordinator.group.member import Member, Protocols
+from coordinator.group.offsets import GroupOffsets
+from coordinator.group.subscription import subscribed_topics
+from coordinator.shard import Waiter
+from protocol.messages.join_group import JoinGroupResponseMember
+from protocol.stored.group_metadata import GroupMetadataValue
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class GroupState(Enum):
+    """The value is the name that clients see."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+# target: the states it may be entered from.
+TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
+    GroupState.DEAD: frozenset(GroupState),
+}
+
+
+class Group:
+    """Owned by the shard, from the first join, commit or loaded record until nothing of it is left."""
+
+    __slots__ = (
+        "_supporters",
+        "assignment_staged_for",
+        "generation_id",
+        "group_id",
+        "joining_count",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "offsets",
+        "pending_members",
+        "pending_sync",
+        "protocol_name",
+        "protocol_type",
+        "remaining_delay_ms",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "stored",
+        "subscribed",
+    )
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        # None: loaded from a record that is too old to tell (value v0 and v1).
+        self.state_timestamp_ms: int | None = now_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        # Ids handed out with MEMBER_ID_REQUIRED that did not come back yet.
+        self.pending_members: set[str] = set()
+        # Members of this generation whose SyncGroup is still missing.
+        self.pending_sync: set[str] = set()
+        self.joining_count = 0
+        # First rebalance only: someone came since the delay was last extended, and how much it may still be extended.
+        self.new_member_added = False
+        self.remaining_delay_ms: int | None = None
+        # The generation whose assignment is in the log but not committed; a second one must not overtake it.
+        self.assignment_staged_for: int | None = None
+        # Topics the members consume, for expiry and OffsetDelete; None: not known.
+        self.subscribed: frozenset[str] | None = None
+        self.stored: GroupMetadataValue | None = None
+        self.offsets = GroupOffsets()
+        self._supporters: Counter[str] = Counter()
+
+    @property
+    def is_consumer_group(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in TRANSITIONS[GroupState.PREPARING_REBALANCE]
+
+    @property
+    def all_members_joined(self) -> bool:
+        return self.joining_count == len(self.members) and not self.pending_members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Nothing durable and nobody there: the group may leave memory."""
+        return (
+            self.state in (GroupState.EMPTY, GroupState.DEAD)
+            and self.stored is None
+            and not self.pending_members
+            and not self.offsets.is_in_use
+        )
+
+    def transition(self, state: GroupState, now_ms: int) -> None:
+        assert self.state in TRANSITIONS[state], f"group {self.group_id}: {self.state} -> {state}"
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    def is_leader(self, member_id: str) -> bool:
+        return self.leader_id == member_id
+
+    # --- members ---------------------------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols fits: one of them must be common to all members there are."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        count = len(self.members)
+        return self.protocol_type == protocol_type and any(self._supporters[name] == count for name, _ in protocols)
+
+    def add(self, member: Member, joining: Waiter | None) -> None:
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        assert self.protocol_type == member.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, +1)
+        self._set_joining(member, joining)
+        self.pending_members.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Forget a member or a pending one. The caller answers what the member still waits for."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_protocols(member, -1)
+            if member.joining is not None:
+                self.joining_count -= 1
+            if member.group_instance_id is not None:
+                del self.static_members[member.group_instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_members.discard(member_id)
+        self.pending_sync.discard(member_id)
+        return member
+
+    def update(
+        self,
+        member: Member,
+        protocols: Protocols,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        joining: Waiter | None,
+    ) -> None:
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, +1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._set_joining(member, joining)
+
+    def rename_static(self, group_instance_id: str, old_member_id: str, new_member_id: str) -> Member:
+        """A static member came back under a new id; everything else of it stays, its place in the order too."""
+        member = self.members[old_member_id]
+        assert self.static_members[group_instance_id] == old_member_id
+        member.member_id = new_member_id
+        self.members = {each.member_id: each for each in self.members.values()}
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        self.static_members[group_instance_id] = new_member_id
+        if old_member_id in self.pending_sync:
+            self.pending_sync.remove(old_member_id)
+            self.pending_sync.add(new_member_id)
+        return member
+
+    def take_joining(self, member: Member) -> Waiter | None:
+        """The parked join of `member`, which is no longer parked afterwards."""
+        waiter, member.joining = member.joining, None
+        if waiter is not None:
+            self.joining_count -= 1
+        return waiter
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is a member that joined. False: nobody did, or nobody is there."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].joining is not None:
+            return True
+        for member in self.members.values():
+            if member.joining is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    # --- generations -----------------------------------------------------------------------------------------------
+
+    def select_protocol(self) -> str:
+        """The protocol that all support and most prefer; on a tie the one voted for first."""
+        assert self.members
+        count = len(self.members)
+        candidates = {name for name, supporters in self._supporters.items() if supporters == count}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return max(votes, key=votes.__getitem__)
+
+    def start_generation(self, now_ms: int) -> None:
+        """The rebalance is over: members that are there form the next generation; none make the group empty."""
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed = subscribed_topics(self.protocol_type, self.protocol_name, self.members.values())
+        self.pending_sync.clear()
+        self.transition(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
+
+    def subscriptions(self) -> list[JoinGroupResponseMember]:
+        """What the leader needs to assign: every member with its metadata under the chosen protocol."""
+        assert self.protocol_name is not None
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(self.protocol_name),
+            )
+            for member in self.members.values()
+        ]
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """True also when the group's subscriptions are not known: better keep an offset too many."""
+        return self.subscribed is None or topic in self.subscribed
+
+    # --- durable ---------------------------------------------------------------------------------------------------
+
+    def restore(self, value: GroupMetadataValue, members: list[Member]) -> None:
+        """Become what a stored record says. Only for a group without members in memory."""
+        assert not self.members and not self.pending_sync
+        self.state = GroupState.STABLE if members else GroupState.EMPTY
+        self.state_timestamp_ms = value.current_state_timestamp if value.current_state_timestamp != -1 else None
+        self.generation_id = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol
+        self.leader_id = value.leader
+        for member in members:
+            self.add(member, None)
+        self.subscribed = subscribed_topics(self.protocol_type, self.protocol_name, self.members.values())
+
+    def clear(self, now_ms: int) -> None:
+        """Become a group that was never stored. Only for a group without members waiting in memory."""
+        assert self.joining_count == 0
+        self.state = GroupState.EMPTY
+        self.state_timestamp_ms = now_ms
+        self.generation_id = 0
+        self.protocol_type = self.protocol_name = self.leader_id = self.subscribed = None
+        self.members.clear()
+        self.static_members.clear()
+        self.pending_sync.clear()
+        self._supporters.clear()
+
+    def adopt_assignment(self, value: GroupMetadataValue, now_ms: int) -> None:
+        """The assignment of this generation is committed: the group is stable."""
+        assert value.generation == self.generation_id
+        for stored in value.members:
+            self.members[stored.member_id].assignment = stored.assignment
+        self.transition(GroupState.STABLE, now_ms)
+
+    def revive(self, state_timestamp_ms: int | None) -> None:
+        """The deletion did not come about."""
+        assert self.state is GroupState.DEAD and not self.members
+        self.state = GroupState.EMPTY
+        self.state_timestamp_ms = state_timestamp_ms
+
+    def _count_protocols(self, member: Member, step: int) -> None:
+        for name in {name for name, _ in member.protocols}:  # a client may name one twice
+            self._supporters[name] += step
+
+    def _set_joining(self, member: Member, joining: Waiter | None) -> None:
+        self.joining_count += (joining is not None) - (member.joining is not None)
+        member.joining = joining

@@ -1,0 +1,283 @@
+"""JoinGroup: becoming a member, coming back as one, and coming back as somebody with a fixed name.
+
+    no member id, dynamic      from v4 told an id first (MEMBER_ID_REQUIRED) and expected back with it; before, a member
+    no member id, static       a member; one that is known under this instance id is replaced, the old id is fenced
+    an id that is pending      a member
+    an id that is a member     joins the rebalance, starts one (leader, or changed metadata), or is told the generation
+
+Rules: no IO. Requests are parked by being put into the group; every other outcome is answered here.
+Source: Kafka GroupCoordinator.handleJoinGroup; KIP-345 and KIP-814 (static members), KIP-394, KIP-389 (group size),
+KIP-800 (reasons).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.group.events import MemberFenced, RebalanceReason
+from coordinator.group.group import Group, GroupState
+from coordinator.group.member import Member, Protocols
+from coordinator.group.rebalance import Rebalancing
+from coordinator.group.records import group_record
+from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, join_error, joined, sync_error
+from coordinator.group.settings import GroupSettings
+from coordinator.group.validation import member_error
+from coordinator.shard import Append, Outbox, Result, Waiter
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest
+
+_MEMBER_ID_REQUIRED_SINCE = 4
+_SKIP_ASSIGNMENT_SINCE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One JoinGroup request. `unique` makes a new member id unique: a UUID's text, from the randomness door."""
+
+    request: JoinGroupRequest
+    api_version: int
+    client_id: str
+    client_host: str
+    unique: str
+    waiter: Waiter
+
+    @property
+    def needs_member_id(self) -> bool:
+        return self.api_version >= _MEMBER_ID_REQUIRED_SINCE and self.request.group_instance_id is None
+
+    @property
+    def knows_skip_assignment(self) -> bool:
+        return self.api_version >= _SKIP_ASSIGNMENT_SINCE
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Version 0 had one timeout for both."""
+        return self.request.session_timeout_ms if self.api_version == 0 else self.request.rebalance_timeout_ms
+
+    @property
+    def protocols(self) -> Protocols:
+        return tuple((protocol.name, protocol.metadata) for protocol in self.request.protocols)
+
+    @property
+    def reason(self) -> str:
+        return self.request.reason or ""
+
+    @property
+    def new_member_id(self) -> str:
+        instance_id = self.request.group_instance_id
+        return f"{self.client_id if instance_id is None else instance_id}-{self.unique}"
+
+
+class Joining:
+    """See the module's docstring."""
+
+    def __init__(self, settings: GroupSettings, rebalancing: Rebalancing, outbox: Outbox) -> None:
+        self._settings = settings
+        self._rebalancing = rebalancing
+        self._outbox = outbox
+
+    def session_timeout_is_valid(self, join: Join) -> bool:
+        timeout_ms = join.request.session_timeout_ms
+        return self._settings.min_session_timeout_ms <= timeout_ms <= self._settings.max_session_timeout_ms
+
+    def join(self, group: Group, join: Join, now_ms: int) -> None:
+        member_id = join.request.member_id
+        if not self._has_room(group, member_id):
+            group.remove(member_id)
+            self._rebalancing.unwatch(group, member_id)
+            self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        elif group.state is GroupState.DEAD:
+            # Being deleted: by the time the client has found the coordinator again, it is gone.
+            self._refuse(join, member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif not group.supports(join.request.protocol_type, join.protocols):
+            self._refuse(join, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif member_id == UNKNOWN_MEMBER_ID:
+            self._join_new(group, join, now_ms)
+        else:
+            self._join_known(group, join, now_ms)
+        self._rebalancing.complete_if_all_joined(group, now_ms)
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        """New members must fit; while a rebalance is prepared, so must old ones, first come first served: the limit may
+        have been lowered. Members of a running generation stay."""
+        match group.state:
+            case GroupState.EMPTY | GroupState.DEAD:
+                return True
+            case GroupState.PREPARING_REBALANCE:
+                member = group.members.get(member_id)
+                has_joined = member is not None and member.joining is not None
+                return has_joined or group.joining_count < self._settings.max_size
+            case _:
+                return member_id in group.members or len(group.members) < self._settings.max_size
+
+    # --- without a member id ---------------------------------------------------------------------------------------
+
+    def _join_new(self, group: Group, join: Join, now_ms: int) -> None:
+        instance_id = join.request.group_instance_id
+        new_member_id = join.new_member_id
+        if instance_id is not None and instance_id in group.static_members:
+            self._replace_static(group, join, instance_id, new_member_id, now_ms)
+        elif join.needs_member_id:
+            group.pending_members.add(new_member_id)
+            deadline_ms = now_ms + join.request.session_timeout_ms
+            self._rebalancing.watch_pending_member(group, new_member_id, deadline_ms)
+            self._refuse(join, new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
+        else:
+            self._add(group, join, new_member_id, now_ms)
+
+    def _add(self, group: Group, join: Join, member_id: str, now_ms: int) -> None:
+        member = Member(
+            member_id=member_id,
+            group_instance_id=join.request.group_instance_id,
+            client_id=join.client_id,
+            client_host=join.client_host,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=join.request.session_timeout_ms,
+            protocol_type=join.request.protocol_type,
+            protocols=join.protocols,
+            is_new=True,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and group.generation_id == 0:
+            group.new_member_added = True
+        group.add(member, join.waiter)
+        self._rebalancing.watch_new_member(group, member, now_ms)
+        self._rebalancing.maybe_prepare(group, RebalanceReason.MEMBER_JOINED, [member_id], join.reason, now_ms)
+
+    # --- a static member's return ----------------------------------------------------------------------------------
+
+    def _replace_static(self, group: Group, join: Join, instance_id: str, new_member_id: str, now_ms: int) -> None:
+        """The instance was restarted. When that changes nothing for the others, the group stays as it is."""
+        old_member_id = group.static_members[instance_id]
+        old_leader_id = group.leader_id
+        member = group.members[old_member_id]
+        self._fence(group, member)
+        group.rename_static(instance_id, old_member_id, new_member_id)
+        self._outbox.put(MemberFenced(group.group_id, instance_id, old_member_id, new_member_id))
+        self._rebalancing.unwatch(group, old_member_id)
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self._park(group, member, join)
+        self._rebalancing.extend_session(group, member, now_ms)
+        reason = RebalanceReason.STATIC_MEMBER_REPLACED
+        match group.state:
+            case GroupState.STABLE if group.select_protocol() == group.protocol_name:
+                assignments = {each.member_id: each.assignment for each in group.members.values()}
+                staged = _StaticReturn(self, group, member, join, old_member_id, new_member_id, old_leader_id, before)
+                self._outbox.put(Append(Result((group_record(group, assignments),), staged)))
+            case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
+                # While an assignment is awaited it is the old id that the leader knows.
+                self._rebalancing.prepare(group, reason, [new_member_id], join.reason, now_ms)
+            case _:
+                assert group.state is GroupState.PREPARING_REBALANCE
+
+    def _fence(self, group: Group, member: Member) -> None:
+        """Whoever still waits under the old id is a double."""
+        waiter = group.take_joining(member)
+        if waiter is not None:
+            self._outbox.answer(waiter, join_error(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
+        waiter, member.syncing = member.syncing, None
+        if waiter is not None:
+            self._outbox.answer(waiter, sync_error(ErrorCode.FENCED_INSTANCE_ID))
+
+    def static_return_stored(self, staged: _StaticReturn) -> None:
+        if not staged.is_parked:
+            return  # a rebalance, or another return, has taken over and answers
+        group, member, join = staged.group, staged.member, staged.join
+        group.take_joining(member)
+        if join.knows_skip_assignment:
+            # A leader stays leader and watches the topics, but must not assign: nobody would be told (KIP-814).
+            is_leader = group.is_leader(member.member_id)
+            response = joined(group, member.member_id, skip_assignment=is_leader)
+        else:
+            # Told the old leader's id, the member does not take itself for the leader and does not assign.
+            response = joined(group, member.member_id, leader_id=staged.old_leader_id)
+        self._outbox.answer(join.waiter, response)
+
+    def static_return_refused(self, staged: _StaticReturn, error: ErrorCode) -> None:
+        if staged.is_parked:
+            group = staged.group
+            group.take_joining(staged.member)
+            response = joined(group, UNKNOWN_MEMBER_ID, leader_id=staged.old_leader_id)
+            response.error_code = group_append_error(error)
+            self._outbox.answer(staged.join.waiter, response)
+
+    def static_return_undone(self, staged: _StaticReturn, now_ms: int) -> None:
+        """The log does not know the new id: neither does the group, unless it has gone on since."""
+        group, member, instance_id = staged.group, staged.member, staged.join.request.group_instance_id
+        if group.state is GroupState.STABLE and member.member_id == staged.new_member_id in group.members:
+            assert instance_id is not None
+            self._rebalancing.unwatch(group, member.member_id)
+            group.rename_static(instance_id, member.member_id, staged.old_member_id)
+            group.update(member, *staged.before, joining=None)
+            self._rebalancing.extend_session(group, member, now_ms)
+
+    # --- with a member id ------------------------------------------------------------------------------------------
+
+    def _join_known(self, group: Group, join: Join, now_ms: int) -> None:
+        request = join.request
+        member_id = request.member_id
+        if member_id in group.pending_members:
+            if request.group_instance_id is not None:
+                # Pending ids are given to dynamic members only. Kafka fails with an IllegalStateException.
+                self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                self._add(group, join, member_id, now_ms)
+            return
+        error = member_error(group, member_id, request.group_instance_id, self._outbox)
+        if error is not ErrorCode.NONE:
+            self._refuse(join, member_id, error)
+            return
+        member = group.members[member_id]
+        has_changed = member.protocols != join.protocols
+        match group.state:
+            case GroupState.PREPARING_REBALANCE:
+                self._park(group, member, join)
+            case GroupState.STABLE if group.is_leader(member_id):
+                # The way a leader asks for a rebalance: topics changed, which no member's metadata shows.
+                self._park(group, member, join)
+                reason = RebalanceReason.LEADER_REJOINED
+                self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
+            case GroupState.STABLE | GroupState.COMPLETING_REBALANCE if has_changed:
+                self._park(group, member, join)
+                reason = RebalanceReason.MEMBER_CHANGED
+                self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
+            case _:
+                # The answer to its JoinGroup was lost: tell it again.
+                self._outbox.answer(join.waiter, joined(group, member_id))
+
+    def _park(self, group: Group, member: Member, join: Join) -> None:
+        if member.joining is not None:
+            # The client gave that request up, or two clients share an id. Kafka leaves it without an answer.
+            self._outbox.answer(member.joining, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.waiter)
+
+    def _refuse(self, join: Join, member_id: str, error: ErrorCode) -> None:
+        self._outbox.answer(join.waiter, join_error(member_id, error))
+
+
+@dataclass(slots=True, eq=False)
+class _StaticReturn:
+    """A static member is known under its new id at once, and told it when the log knows it too."""
+
+    joining: Joining
+    group: Group
+    member: Member
+    join: Join
+    old_member_id: str
+    new_member_id: str
+    old_leader_id: str | None
+    before: tuple[Protocols, int, int]
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the member still waits for this very return, in a group that goes on as it was."""
+        return self.group.state is GroupState.STABLE and self.member.joining is self.join.waiter
+
+    def committed(self, now_ms: int) -> None:
+        self.joining.static_return_stored(self)
+
+    def failed(self, error: ErrorCode, now_ms: int) -> None:
+        self.joining.static_return_refused(self, error)
+        self.joining.static_return_undone(self, now_ms)
+
+    def timed_out(self, now_ms: int) -> None:
+        self.joining.static_return_refused(self, ErrorCode.REQUEST_TIMED_OUT)

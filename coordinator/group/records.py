@@ -1,0 +1,155 @@
+"""The records of `__consumer_offsets`, as Apache Kafka 3.9 writes and reads them.
+
+    key version 1 (read also: 0)   group, topic, partition -> committed offset (value v3; v1 with an expiry of its own)
+    key version 2                  group -> group metadata (value v3)
+
+Every key and value starts with its version as an int16. A null value is a tombstone.
+
+Rules: no IO. Written versions stay those of Kafka 3.9 with its newest inter.broker.protocol.version: a log moves
+between both. Read are all that 3.9 reads; keys of other types (new consumer groups, share groups) are told apart.
+Source: Kafka GroupMetadataManager.offsetCommitKey/Value, groupMetadataKey/Value, readMessageKey.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.group.group import Group
+from coordinator.group.member import Member
+from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.shard import CoordinatorRecord
+from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.stored.stored import stored_version
+
+OFFSET_KEY_VERSIONS = (0, 1)
+OFFSET_KEY_VERSION = 1
+GROUP_KEY_VERSION = 2
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetKey:
+    group_id: str
+    place: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownKey:
+    version: int
+
+
+RecordKey: TypeAlias = OffsetKey | GroupKey | UnknownKey
+
+
+def offset_record(group_id: str, place: TopicPartition, commit: CommittedOffset) -> CoordinatorRecord:
+    has_expiry = commit.expire_timestamp_ms != -1
+    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION
+    value = OffsetCommitValue(
+        offset=commit.offset,
+        leader_epoch=commit.leader_epoch,  # dropped by v1, as in Kafka
+        metadata=commit.metadata,
+        commit_timestamp=commit.commit_timestamp_ms,
+        expire_timestamp=commit.expire_timestamp_ms,
+    )
+    return CoordinatorRecord(_offset_key(group_id, place), value.encode_stored(version))
+
+
+def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
+    return CoordinatorRecord(_offset_key(group_id, place), None)
+
+
+def group_record(group: Group, assignments: dict[str, bytes]) -> CoordinatorRecord:
+    """The metadata of `group` as it is now, with `assignments` by member id for all of its members."""
+    protocol_name = group.protocol_name
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=-1 if group.state_timestamp_ms is None else group.state_timestamp_ms,
+        members=[_stored_member(member, protocol_name, assignments) for member in group.members.values()],
+    )
+    return CoordinatorRecord(_group_key(group.group_id), value.encode_stored(GROUP_VALUE_VERSION))
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(_group_key(group_id), None)
+
+
+def read_key(key: bytes) -> RecordKey:
+    """Raises: DecodeError when the key is none of this topic's at all."""
+    version = stored_version(key)
+    if version in OFFSET_KEY_VERSIONS:
+        offset_key = OffsetCommitKey.decode_stored(key)
+        return OffsetKey(offset_key.group, (offset_key.topic, offset_key.partition))
+    if version == GROUP_KEY_VERSION:
+        return GroupKey(GroupMetadataKey.decode_stored(key).group)
+    return UnknownKey(version)
+
+
+def read_offset_value(value: bytes) -> CommittedOffset:
+    """Raises: DecodeError."""
+    stored = OffsetCommitValue.decode_stored(value)
+    return CommittedOffset(
+        stored.offset, stored.leader_epoch, stored.metadata, stored.commit_timestamp, stored.expire_timestamp
+    )
+
+
+def read_group_value(value: bytes) -> GroupMetadataValue:
+    """Raises: DecodeError."""
+    stored = GroupMetadataValue.decode_stored(value)
+    if stored_version(value) == 0:  # before rebalance timeouts there was one timeout for both
+        for member in stored.members:
+            member.rebalance_timeout = member.session_timeout
+    return stored
+
+
+def members_of(stored: GroupMetadataValue) -> list[Member]:
+    """The members of a stored generation. Of their protocols only the chosen one was kept."""
+    return [
+        Member(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout,
+            session_timeout_ms=member.session_timeout,
+            protocol_type=stored.protocol_type,
+            protocols=((stored.protocol or "", member.subscription),),
+            assignment=member.assignment,
+        )
+        for member in stored.members
+    ]
+
+
+def _stored_member(member: Member, protocol_name: str | None, assignments: dict[str, bytes]) -> MemberMetadata:
+    assert protocol_name is not None, "a group with members has a protocol"
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol_name),
+        assignment=assignments[member.member_id],
+    )
+
+
+def _offset_key(group_id: str, place: TopicPartition) -> bytes:
+    topic, partition = place
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return key.encode_stored(OFFSET_KEY_VERSION)
+
+
+def _group_key(group_id: str) -> bytes:
+    return GroupMetadataKey(group=group_id).encode_stored(GROUP_KEY_VERSION)

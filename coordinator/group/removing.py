@@ -1,0 +1,256 @@
+"""How offsets and groups go: DeleteGroups, OffsetDelete, expiry, and the deletion of their topics.
+
+All four write tombstones. When nothing of an empty group would be left, the group goes with its last offset: it is DEAD
+from the append on, refuses everything, and is forgotten when the tombstones are committed (or goes on if they fail).
+
+Rules: no IO. Tombstones of one removal go out in batches of bounded size, in order; its answer waits for the last.
+Invariant: an offset of an open transaction is never removed here; its group outlives its own deletion until the marker.
+Source: Kafka GroupMetadataManager.cleanupGroupMetadata, GroupMetadata.removeExpiredOffsets; KIP-211, KIP-229, KIP-496.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from coordinator.group.events import GroupRemoved, OffsetsRemoved
+from coordinator.group.group import Group, GroupState
+from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.rebalance import SessionTimer
+from coordinator.group.records import group_tombstone, offset_tombstone
+from coordinator.group.responses import offset_append_error
+from coordinator.group.settings import GroupSettings
+from coordinator.shard import Append, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from protocol.schema import Message
+
+# Well under the topic's max.message.bytes (1 MiB), record headers included.
+TOMBSTONE_BATCH_BYTES = 256 * 1024
+
+
+class Removing:
+    """`groups` is the shard's own table: forgetting a group takes it out of there."""
+
+    def __init__(self, settings: GroupSettings, groups: dict[str, Group], outbox: Outbox) -> None:
+        self._settings = settings
+        self._groups = groups
+        self._outbox = outbox
+
+    def delete_group(self, group: Group | None, group_id: str, waiter: Waiter, now_ms: int) -> None:
+        if group is None or group.state is GroupState.DEAD:
+            self._outbox.answer(waiter, _deletable(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+        elif group.state is not GroupState.EMPTY:
+            self._outbox.answer(waiter, _deletable(group_id, ErrorCode.NON_EMPTY_GROUP))
+        else:
+            removal = _Removal(self, group, _DeleteGroup(group_id), is_deletion=True)
+            self._remove(removal, group.offsets.places(), waiter, now_ms)
+
+    def delete_offsets(self, group: Group | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> None:
+        if group is None or group.state is GroupState.DEAD:
+            self._outbox.answer(waiter, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
+            return
+        if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+            self._outbox.answer(waiter, offset_delete_error(ErrorCode.NON_EMPTY_GROUP))
+            return
+        in_use = set()
+        if group.state is not GroupState.EMPTY:
+            in_use = {topic.name for topic in request.topics if group.is_subscribed_to(topic.name)}
+        places = {
+            (topic.name, partition.partition_index): None
+            for topic in request.topics
+            if topic.name not in in_use
+            for partition in topic.partitions
+        }
+        removal = _Removal(self, group, _DeleteOffsets(request, in_use))
+        if places:
+            self._remove(removal, group.offsets.of_partitions(places), waiter, now_ms)
+        else:
+            self._outbox.answer(waiter, removal.response(ErrorCode.NONE))
+
+    def topics_deleted(self, places: Iterable[TopicPartition], now_ms: int) -> None:
+        """The partitions are gone, and so are all offsets in them."""
+        gone = list(places)
+        for group in list(self._groups.values()):
+            if group.state is not GroupState.DEAD:
+                of_group = group.offsets.of_partitions(gone)
+                if of_group:
+                    self._remove(_Removal(self, group), of_group, None, now_ms)
+
+    def expire(self, group: Group, now_ms: int) -> None:
+        """Remove what has outlived its retention; an empty group with nothing left goes too."""
+        if group.state is GroupState.DEAD:
+            return
+        expired = self._expired(group, now_ms)
+        is_idle = group.state is GroupState.EMPTY and not group.offsets.is_in_use and not group.pending_members
+        if expired or is_idle:
+            self._remove(_Removal(self, group, is_expiry=True), expired, None, now_ms)
+
+    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
+        """Retention counts from the moment nobody needed the offset: when the group became empty, or, for topics that a
+        group does not consume and for groups that only store offsets here, from the commit."""
+        retention_ms = self._settings.offsets_retention_ms
+        if group.protocol_type is None:
+            return group.offsets.expired(now_ms, retention_ms, _committed_at)
+        if group.state is GroupState.EMPTY:
+            emptied_ms = group.state_timestamp_ms
+            since = _committed_at if emptied_ms is None else lambda _commit: emptied_ms
+            return group.offsets.expired(now_ms, retention_ms, since)
+        if group.state is GroupState.STABLE and group.subscribed is not None:
+            return group.offsets.expired(now_ms, retention_ms, _committed_at, group.subscribed)
+        return []
+
+    # --- tombstones ------------------------------------------------------------------------------------------------
+
+    def _remove(self, removal: _Removal, places: list[TopicPartition], waiter: Waiter | None, now_ms: int) -> None:
+        group = removal.group
+        records = [offset_tombstone(group.group_id, place) for place in places]
+        is_last = group.state is GroupState.EMPTY and not group.offsets.would_be_used_without(set(places))
+        if removal.is_deletion or is_last:
+            removal.emptied_ms = group.state_timestamp_ms
+            group.transition(GroupState.DEAD, now_ms)
+            removal.takes_group = True
+            for member_id in group.pending_members:  # they will be told to start anew
+                self._outbox.put(CancelTimer(SessionTimer(group.group_id, member_id)))
+            group.pending_members.clear()
+            if group.generation_id > 0:  # others only ever stored offsets
+                records.append(group_tombstone(group.group_id))
+        if not records:
+            removal.end(now_ms)
+            if waiter is not None:
+                self._outbox.answer(waiter, removal.response(ErrorCode.NONE))
+            return
+        group.offsets.stage_removal(places)
+        removal.places = places
+        batches = list(_batches(records))
+        removal.batches_left = len(batches)
+        for batch in batches:
+            is_final = batch is batches[-1]
+            result = Result(batch, removal, waiter=waiter if is_final else None)
+            if is_final and waiter is not None:
+                result.response = removal.response(ErrorCode.NONE)
+            self._outbox.put(Append(result))
+
+    def ended(self, removal: _Removal, now_ms: int) -> None:
+        """Every batch has met its fate."""
+        group = removal.group
+        group.offsets.unstage_removal(removal.places)
+        if removal.error is ErrorCode.NONE and removal.places:
+            self._outbox.put(OffsetsRemoved(group.group_id, len(removal.places), removal.is_expiry))
+        if not removal.takes_group:
+            return
+        if removal.error is not ErrorCode.NONE:
+            group.revive(removal.emptied_ms)
+            return
+        self._outbox.put(GroupRemoved(group.group_id, group.generation_id))
+        if group.offsets.is_in_use:
+            group.clear(now_ms)
+        else:
+            del self._groups[group.group_id]
+
+
+@dataclass(frozen=True, slots=True)
+class _DeleteGroup:
+    group_id: str
+
+    def response(self, error: ErrorCode) -> Message:
+        return _deletable(self.group_id, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeleteOffsets:
+    request: OffsetDeleteRequest
+    in_use: set[str]
+
+    def response(self, error: ErrorCode) -> Message:
+        return offset_delete_error(error) if error is not ErrorCode.NONE else _deleted(self.request, self.in_use)
+
+
+@dataclass(slots=True, eq=False)
+class _Removal:
+    """Tombstones of one group on their way into the log, in one batch or several."""
+
+    removing: Removing
+    group: Group
+    request: _DeleteGroup | _DeleteOffsets | None = None
+    is_deletion: bool = False
+    is_expiry: bool = False
+    takes_group: bool = False
+    emptied_ms: int | None = None
+    places: list[TopicPartition] = field(default_factory=list)
+    batches_left: int = 0
+    error: ErrorCode = ErrorCode.NONE
+
+    def response(self, error: ErrorCode) -> Message:
+        assert self.request is not None
+        return self.request.response(error)
+
+    def committed(self, now_ms: int) -> None:
+        self._count_down(now_ms)
+
+    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
+        self.error = error
+        self._count_down(now_ms)
+        return self.response(offset_append_error(error)) if self.request is not None else None
+
+    def timed_out(self, now_ms: int) -> Message | None:
+        return self.response(ErrorCode.REQUEST_TIMED_OUT) if self.request is not None else None
+
+    def end(self, now_ms: int) -> None:
+        self.removing.ended(self, now_ms)
+
+    def _count_down(self, now_ms: int) -> None:
+        self.batches_left -= 1
+        if self.batches_left == 0:
+            self.end(now_ms)
+
+
+def offset_delete_error(error: ErrorCode) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error, throttle_time_ms=0, topics=[])
+
+
+def _deleted(request: OffsetDeleteRequest, in_use: set[str]) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(
+        error_code=ErrorCode.NONE,
+        throttle_time_ms=0,
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic.name in in_use else ErrorCode.NONE,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _deletable(group_id: str, error: ErrorCode) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=error)
+
+
+def _committed_at(commit: CommittedOffset) -> int:
+    return commit.commit_timestamp_ms
+
+
+def _batches(records: list[CoordinatorRecord]) -> Iterator[tuple[CoordinatorRecord, ...]]:
+    batch: list[CoordinatorRecord] = []
+    size_bytes = 0
+    for record in records:
+        if batch and size_bytes + len(record.key) > TOMBSTONE_BATCH_BYTES:
+            yield tuple(batch)
+            batch, size_bytes = [], 0
+        batch.append(record)
+        size_bytes += len(record.key)
+    if batch:
+        yield tuple(batch)

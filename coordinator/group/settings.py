@@ -1,0 +1,20 @@
+"""The settings a group shard needs, under their own names and units.
+
+Rules: a value; read anew by nobody, since none of them is dynamic in Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Defaults are Kafka's. `offset_metadata_max_bytes` counts UTF-16 units, as Kafka does in spite of the name."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    initial_rebalance_delay_ms: int = 3_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000

@@ -1,0 +1,293 @@
+"""The groups of one partition of `__consumer_offsets`: requests in, effects out, records replayed.
+
+This is the contract's `Shard` for groups. Each operation finds its group, lets the module for it decide, and returns
+the effects in order. Whether this broker is the group's coordinator at all was settled by the caller.
+
+Rules: no IO, no clock, no randomness, no await. `replay` alone makes offsets and stored group metadata change.
+Invariant: `_groups` is what replaying the log yields, plus soft state; a reloaded shard has the same offsets, open
+transactions and stored metadata (`durable_state`).
+Source: Kafka GroupCoordinator and GroupMetadataManager in the form of the newer GroupCoordinatorShard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from coordinator.group.committing import Committing, commit_response, fetch_offsets
+from coordinator.group.describing import described, is_listed, listed
+from coordinator.group.events import RebalanceReason, RecordSkipped
+from coordinator.group.group import Group, GroupState
+from coordinator.group.joining import Join, Joining
+from coordinator.group.leaving import Leaving
+from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.rebalance import JoinTimer, Rebalancing, SessionTimer, SyncTimer
+from coordinator.group.records import (
+    GroupKey,
+    OffsetKey,
+    UnknownKey,
+    members_of,
+    read_group_value,
+    read_key,
+    read_offset_value,
+)
+from coordinator.group.removing import Removing
+from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
+from coordinator.group.settings import GroupSettings
+from coordinator.group.syncing import Syncing
+from coordinator.shard import Answer, BatchPlace, CoordinatorRecord, Effect, Outbox, Result, TimerKey, Waiter
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
+from protocol.messages.list_groups import ListedGroup
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from protocol.messages.sync_group import SyncGroupRequest
+from protocol.primitives import DecodeError
+from protocol.stored.group_metadata import GroupMetadataValue
+
+
+@dataclass(frozen=True, slots=True)
+class DurableGroup:
+    """What of a group survives a change of coordinator."""
+
+    stored: GroupMetadataValue | None
+    offsets: dict[TopicPartition, CommittedOffset]
+    open_transactions: dict[int, dict[TopicPartition, CommittedOffset]]
+
+
+class GroupShard:
+    """See the module's docstring. `partition` is for the reader of a log line."""
+
+    def __init__(self, partition: int, settings: GroupSettings) -> None:
+        self.partition = partition
+        self._groups: dict[str, Group] = {}
+        self._is_loading = True
+        self._outbox = Outbox()
+        self._rebalancing = Rebalancing(settings, self._outbox)
+        self._joining = Joining(settings, self._rebalancing, self._outbox)
+        self._syncing = Syncing(self._rebalancing, self._outbox)
+        self._leaving = Leaving(self._rebalancing, self._outbox)
+        self._committing = Committing(settings, self._rebalancing, self._outbox)
+        self._removing = Removing(settings, self._groups, self._outbox)
+        self._settings = settings
+
+    # --- membership ------------------------------------------------------------------------------------------------
+
+    def join(self, join: Join, now_ms: int) -> list[Effect]:
+        request = join.request
+        if not self._joining.session_timeout_is_valid(join):
+            self._outbox.answer(join.waiter, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+            return self._outbox.drain()
+        group = self._groups.get(request.group_id)
+        if group is None and request.member_id != UNKNOWN_MEMBER_ID:
+            self._outbox.answer(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            self._joining.join(group or self._create(request.group_id, now_ms), join, now_ms)
+        return self._outbox.drain()
+
+    def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            self._outbox.answer(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            self._syncing.sync(group, request, waiter, now_ms)
+        return self._outbox.drain()
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> tuple[ErrorCode, list[Effect]]:
+        error = self._leaving.heartbeat(self._groups.get(request.group_id), request, now_ms)
+        return error, self._outbox.drain()
+
+    def leave(
+        self, group_id: str, leaving: list[MemberIdentity], now_ms: int
+    ) -> tuple[LeaveGroupResponse, list[Effect]]:
+        response = self._leaving.leave(self._groups.get(group_id), leaving, now_ms)
+        return response, self._outbox.drain()
+
+    # --- offsets ---------------------------------------------------------------------------------------------------
+
+    def commit_offsets(self, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
+        group = self._groups.get(request.group_id)
+        if group is None and request.generation_id_or_member_epoch >= 0:
+            # Its generation is of a group that was deleted or has expired.
+            self._outbox.answer(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
+        else:
+            self._committing.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
+        return self._outbox.drain()
+
+    def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+        return fetch_offsets(self._groups.get(wanted.group_id), wanted, require_stable=require_stable)
+
+    def delete_offsets(self, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
+        self._removing.delete_offsets(self._groups.get(request.group_id), request, waiter, now_ms)
+        return self._outbox.drain()
+
+    # --- groups ----------------------------------------------------------------------------------------------------
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        return described(group_id, self._groups.get(group_id))
+
+    def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
+        """`states` and `types` in lower case."""
+        return [listed(group) for group in self._groups.values() if is_listed(group, states, types)]
+
+    def delete_group(self, group_id: str, waiter: Waiter, now_ms: int) -> list[Effect]:
+        self._removing.delete_group(self._groups.get(group_id), group_id, waiter, now_ms)
+        return self._outbox.drain()
+
+    def group_ids(self) -> list[str]:
+        return list(self._groups)
+
+    def expire(self, group_id: str, now_ms: int) -> list[Effect]:
+        """Remove offsets of the group that outlived their retention, and the group when nothing is left."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            self._removing.expire(group, now_ms)
+        return self._outbox.drain()
+
+    def on_partitions_deleted(self, places: Iterable[TopicPartition], now_ms: int) -> list[Effect]:
+        self._removing.topics_deleted(places, now_ms)
+        return self._outbox.drain()
+
+    def state_counts(self) -> Counter[GroupState]:
+        return Counter(group.state for group in self._groups.values())
+
+    def offsets_count(self) -> int:
+        return sum(len(group.offsets) for group in self._groups.values())
+
+    # --- records ---------------------------------------------------------------------------------------------------
+
+    def replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+        try:
+            self._replay(record, place, now_ms)
+        except DecodeError as error:
+            # Ours always decode; while loading, one bad record must not cost all groups of the partition.
+            assert self._is_loading
+            self._outbox.put(RecordSkipped(self.partition, place.base_offset, str(error)))
+
+    def _replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+        match read_key(record.key):
+            case OffsetKey(group_id, topic_partition):
+                offsets = self._known_or_new(group_id, now_ms).offsets
+                transaction_of = place.producer_id if place.is_transactional else None
+                if record.value is None:
+                    offsets.replay_removal(topic_partition, transaction_of)
+                else:
+                    commit = read_offset_value(record.value)
+                    offsets.replay_commit(topic_partition, commit, place.base_offset, transaction_of)
+            case GroupKey(group_id):
+                group = self._known_or_new(group_id, now_ms)
+                self._replay_group(group, None if record.value is None else read_group_value(record.value), now_ms)
+            case UnknownKey(version):
+                self._outbox.put(RecordSkipped(self.partition, place.base_offset, f"key version {version}"))
+
+    def _replay_group(self, group: Group, value: GroupMetadataValue | None, now_ms: int) -> None:
+        group.stored = value
+        if self._is_loading:
+            group.clear(now_ms)
+            if value is not None:
+                group.restore(value, members_of(value))
+        elif (
+            value is not None
+            and group.state is GroupState.COMPLETING_REBALANCE
+            and group.generation_id == value.generation
+        ):
+            group.adopt_assignment(value, now_ms)
+
+    def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        for group in self._groups.values():
+            group.offsets.end_transaction(producer_id, committed=committed)
+
+    def durable_state(self) -> dict[str, DurableGroup]:
+        """What a replay of the log must yield again: for tests and for comparing coordinators."""
+        return {
+            group.group_id: DurableGroup(
+                group.stored, group.offsets.committed_offsets(), group.offsets.transactional_offsets()
+            )
+            for group in self._groups.values()
+            if group.stored is not None or len(group.offsets) or group.offsets.transactional_offsets()
+        }
+
+    # --- the host's events -----------------------------------------------------------------------------------------
+
+    def on_loaded(self, now_ms: int) -> list[Effect]:
+        self._is_loading = False
+        for group in list(self._groups.values()):
+            if group.is_forgettable:
+                del self._groups[group.group_id]
+                continue
+            if len(group.members) > self._settings.max_size:
+                # Give the consumers a chance to commit before some of them are turned away.
+                reason = RebalanceReason.OVER_CAPACITY
+                self._rebalancing.prepare(group, reason, tuple(group.members), "loaded", now_ms)
+            for member in group.members.values():
+                self._rebalancing.extend_session(group, member, now_ms)
+        return self._outbox.drain()
+
+    def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
+        match key:
+            case SessionTimer(group_id, member_id):
+                self._with_group(group_id, lambda group: self._rebalancing.on_session_timer(group, member_id, now_ms))
+            case JoinTimer(group_id):
+                self._with_group(group_id, lambda group: self._rebalancing.on_join_timer(group, now_ms))
+            case SyncTimer(group_id):
+                self._with_group(group_id, lambda group: self._rebalancing.on_sync_timer(group, now_ms))
+            case _:
+                raise AssertionError(f"not a timer of a group: {key}")
+        return self._outbox.drain()
+
+    def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
+        result.staged.committed(now_ms)
+        if result.waiter is not None:
+            assert result.response is not None
+            self._outbox.answer(result.waiter, result.response)
+        return self._outbox.drain()
+
+    def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
+        response = result.staged.failed(error, now_ms)
+        if result.waiter is not None:
+            assert response is not None
+            self._outbox.answer(result.waiter, response)
+        return self._outbox.drain()
+
+    def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
+        response = result.staged.timed_out(now_ms)
+        if result.waiter is not None:
+            assert response is not None
+            self._outbox.answer(result.waiter, response)
+            result.waiter = None
+        return self._outbox.drain()
+
+    def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
+        """Only answers: this shard is over, and what it would still do is the next coordinator's."""
+        for group in self._groups.values():
+            for member in group.members.values():
+                joining = group.take_joining(member)
+                if joining is not None:
+                    self._outbox.answer(joining, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
+                syncing, member.syncing = member.syncing, None
+                if syncing is not None:
+                    self._outbox.answer(syncing, sync_error(ErrorCode.NOT_COORDINATOR))
+        effects = self._outbox.drain()
+        for result in in_flight:
+            effects += self.on_failed(result, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+        return [effect for effect in effects if isinstance(effect, Answer)]
+
+    # --- groups in memory ------------------------------------------------------------------------------------------
+
+    def _create(self, group_id: str, now_ms: int) -> Group:
+        group = self._groups[group_id] = Group(group_id, now_ms)
+        return group
+
+    def _known_or_new(self, group_id: str, now_ms: int) -> Group:
+        group = self._groups.get(group_id)
+        return self._create(group_id, now_ms) if group is None else group
+
+    def _with_group(self, group_id: str, operation: Callable[[Group], None]) -> None:
+        """A timer may outlive its group by a moment."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            operation(group)

@@ -1,0 +1,103 @@
+"""SyncGroup: the leader's assignment goes into the log, and everyone gets their part of it.
+
+Rules: no IO. A SyncGroup is parked in its member until the assignment is committed or the rebalance starts over.
+Invariant: one assignment a generation is on its way into the log; a leader that repeats its SyncGroup waits for the
+first, so that what members were told is what a replay yields.
+Source: Kafka GroupCoordinator.handleSyncGroup; KIP-559 (protocol type and name).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.group.events import AssignmentReceived, RebalanceReason
+from coordinator.group.group import Group, GroupState
+from coordinator.group.rebalance import Rebalancing
+from coordinator.group.records import group_record
+from coordinator.group.responses import group_append_error, sync_error, synced
+from coordinator.group.validation import generation_error
+from coordinator.shard import Append, Outbox, Result, Waiter
+from protocol.errors import ErrorCode
+from protocol.messages.sync_group import SyncGroupRequest
+
+
+class Syncing:
+    """See the module's docstring."""
+
+    def __init__(self, rebalancing: Rebalancing, outbox: Outbox) -> None:
+        self._rebalancing = rebalancing
+        self._outbox = outbox
+
+    def sync(self, group: Group, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
+        error = self._error(group, request)
+        if error is not ErrorCode.NONE:
+            self._outbox.answer(waiter, sync_error(error))
+            return
+        member = group.members[request.member_id]
+        self._rebalancing.synced(group, member.member_id)
+        if group.state is GroupState.STABLE:
+            self._outbox.answer(waiter, synced(group, member.assignment))
+            self._rebalancing.extend_session(group, member, now_ms)
+            return
+        assert group.state is GroupState.COMPLETING_REBALANCE
+        if member.syncing is not None:
+            # Given up by the client. Kafka leaves it without an answer.
+            self._outbox.answer(member.syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        member.syncing = waiter
+        if group.is_leader(member.member_id) and group.assignment_staged_for != group.generation_id:
+            self._store_assignment(group, request, now_ms)
+
+    def _error(self, group: Group, request: SyncGroupRequest) -> ErrorCode:
+        error = generation_error(
+            group, request.member_id, request.group_instance_id, request.generation_id, self._outbox
+        )
+        if error is not ErrorCode.NONE:
+            return error
+        if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if request.protocol_name is not None and request.protocol_name != group.protocol_name:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _store_assignment(self, group: Group, request: SyncGroupRequest, now_ms: int) -> None:
+        sent = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+        assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
+        missing = tuple(member_id for member_id in group.members if member_id not in sent)
+        self._outbox.put(AssignmentReceived(group.group_id, group.generation_id, request.member_id, missing))
+        group.assignment_staged_for = group.generation_id
+        staged = _Assignment(self, group, group.generation_id)
+        self._outbox.put(Append(Result((group_record(group, assignments),), staged)))
+
+    def assignment_stored(self, group: Group, generation_id: int, now_ms: int) -> None:
+        """The record was replayed; if the group still waited for it, it is stable now and everyone may know."""
+        group.assignment_staged_for = None
+        if group.state is GroupState.STABLE and group.generation_id == generation_id:
+            for member in group.members.values():
+                self._rebalancing.answer_sync(group, member, synced(group, member.assignment), now_ms)
+
+    def assignment_not_stored(self, group: Group, generation_id: int, error: ErrorCode, now_ms: int) -> None:
+        group.assignment_staged_for = None
+        if group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == generation_id:
+            self._rebalancing.refuse_assignment(group, group_append_error(error), now_ms)
+            reason = RebalanceReason.ASSIGNMENT_NOT_STORED
+            self._rebalancing.prepare(group, reason, [group.leader_id or ""], error.name, now_ms)
+
+
+@dataclass(slots=True, eq=False)
+class _Assignment:
+    """The assignment of one generation on its way into the log."""
+
+    syncing: Syncing
+    group: Group
+    generation_id: int
+
+    def committed(self, now_ms: int) -> None:
+        self.syncing.assignment_stored(self.group, self.generation_id, now_ms)
+
+    def failed(self, error: ErrorCode, now_ms: int) -> None:
+        self.syncing.assignment_not_stored(self.group, self.generation_id, error, now_ms)
+
+    def timed_out(self, now_ms: int) -> None:
+        self.syncing.assignment_not_stored(self.group, self.generation_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)

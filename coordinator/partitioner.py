@@ -1,0 +1,28 @@
+"""Which partition of an internal topic a group or transactional id lives in.
+
+Every broker and many clients' tools compute this; it must be Java's arithmetic to the bit.
+Source: Kafka Utils.abs(String.hashCode()) % partitions.
+"""
+
+from __future__ import annotations
+
+_INT_MIN = -(1 << 31)
+
+
+def java_string_hash(text: str) -> int:
+    """String.hashCode: a signed 32-bit hash over UTF-16 code units.
+
+    >>> java_string_hash("my-group"), java_string_hash("")
+    (-1906497762, 0)
+    """
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def partition_for(coordinator_key: str, partitions_count: int) -> int:
+    """The partition of `coordinator_key`. The smallest int has no positive twin: Kafka counts it as 0."""
+    value = java_string_hash(coordinator_key)
+    return 0 if value == _INT_MIN else abs(value) % partitions_count

@@ -1,0 +1,174 @@
+"""The coordinator contract: what a shard is, what it may ask for, and what it needs from below.
+
+A shard is the pure state machine of one partition of an internal topic. Its operations are synchronous: they take
+`now_ms` and return effects, in order, which the host carries out without awaiting in between.
+
+Rules: no IO, no clock, no randomness. Durable state changes in `replay` and `replay_end_transaction` alone, when the
+records are committed (the high watermark passed them) or read back while loading, so that a reloaded shard equals the
+one that wrote the log. What an operation wants written travels in a `Result`: its records are appended as one batch,
+its response is parked until they are committed, and `Staged` undoes the preparations when the append is refused.
+Everything else (members that join, timers, parked answers) is soft state and dies with the leadership.
+
+Source: the design of Kafka's CoordinatorRuntime (CoordinatorShard, CoordinatorResult, PartitionWriter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from runtime.filesystem import Buffer
+
+# Who waits for an answer: opaque to the core, a future for the host, a name in tests.
+Waiter: TypeAlias = object
+TimerKey: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord:
+    """One record of an internal topic; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlace:
+    """Where a replayed record stood: the base offset of its batch, and whose transaction it belongs to (-1: none)."""
+
+    base_offset: int
+    producer_id: int = -1
+    is_transactional: bool = False
+
+
+class Staged(Protocol):
+    """What the records of a `Result` will change, kept until their fate is known: `committed` or `failed`, once."""
+
+    def committed(self, now_ms: int) -> None:
+        """The records are committed and replayed."""
+
+    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
+        """The append was refused or lost with the leadership: undo. Returns the waiter's response, if there is one."""
+
+    def timed_out(self, now_ms: int) -> Message | None:
+        """The commit takes too long. Returns the waiter's response; the records may still be committed or fail."""
+
+
+@dataclass(slots=True, eq=False)
+class Result:
+    """Records to append as one atomic batch, and the response that `waiter` gets once they are committed."""
+
+    records: tuple[CoordinatorRecord, ...]
+    staged: Staged
+    response: Message | None = None
+    waiter: Waiter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append the records of `result`, then report its fate to the shard."""
+
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Give a parked request its response."""
+
+    waiter: Waiter
+    response: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTimer:
+    """Call `on_timer(key)` at `deadline_ms`; replaces an earlier timer of the same key."""
+
+    key: TimerKey
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    """Forget the timer of `key`; none is no error."""
+
+    key: TimerKey
+
+
+class Event:
+    """Base of facts that the shard tells for logs and metrics; they change nothing."""
+
+    __slots__ = ()
+
+
+Effect: TypeAlias = Append | Answer | ScheduleTimer | CancelTimer | Event
+
+
+class Outbox:
+    """Collects the effects of one operation, in order."""
+
+    __slots__ = ("_effects",)
+
+    def __init__(self) -> None:
+        self._effects: list[Effect] = []
+
+    def put(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def answer(self, waiter: Waiter, response: Message) -> None:
+        self._effects.append(Answer(waiter, response))
+
+    def drain(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+
+class Shard(Protocol):
+    """The state machine of one partition. The host owns it from loading to resignation."""
+
+    def replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+        """Apply one committed record. The only way durable state changes, besides the end of a transaction."""
+
+    def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Apply a control record that ends the transaction of `producer_id`."""
+
+    def on_loaded(self, now_ms: int) -> list[Effect]:
+        """The whole log was replayed: start serving."""
+
+    def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]: ...
+
+    def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
+        """The records of `result` are committed and were replayed."""
+
+    def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """The records of `result` will never be committed under this leadership."""
+
+    def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
+        """`result` took too long: its waiter is answered, its fate stays open."""
+
+    def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
+        """The leadership is gone: answers for everything parked, `in_flight` included. The shard is dead afterwards."""
+
+
+class LogWriter(Protocol):
+    """The replicated partitions a coordinator writes to. Fitted by `replication.partitions`."""
+
+    def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
+        """Append one encoded batch and return its base offset.
+
+        `committed(NONE, next_offset)` is called when the high watermark passed the batch, perhaps before `append`
+        returns; `committed(error, -1)` when it is lost (leadership, storage). Exactly one call, unless `append` raises.
+        Raises: KafkaError before anything was changed (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, ...).
+        """
+
+
+class LogReader(Protocol):
+    """Reads the partition that is loaded."""
+
+    def batches(self, partition: int) -> AsyncIterator[Buffer]:
+        """Whole record batches from the log start to the log end as it was at the call, some at a time.
+
+        Raises: KafkaError when the partition is not led here (any more).
+        """

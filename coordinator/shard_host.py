@@ -1,0 +1,260 @@
+"""The host of one shard: loads it from the log, runs its operations one at a time, and carries out their effects.
+
+    loading --(whole log replayed)--> active --(leadership lost, or shutdown)--> closed
+       |
+       +--(log unreadable)--> failed --(leadership lost)--> closed
+
+Rules: an operation and the loop over its effects never await, so nothing comes between them. Whatever happens meanwhile
+(a timer, a commit that completes inside its own append) queues behind it in one FIFO.
+Invariants: records are replayed in the order they were appended, each once, when they are committed; a result's waiter is
+answered once; after `close` nothing of the shard runs.
+Source: Kafka CoordinatorRuntime (CoordinatorContext, DeferredEventQueue).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+from coordinator.shard import (
+    Answer,
+    Append,
+    BatchPlace,
+    CancelTimer,
+    CoordinatorRecord,
+    Effect,
+    Event,
+    LogReader,
+    LogWriter,
+    Result,
+    ScheduleTimer,
+    Shard,
+    TimerKey,
+)
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import BatchHeader, iter_headers
+from protocol.records.compression import Compression
+from protocol.records.control import ControlType, read_marker
+from protocol.records.record import Record, encode_batch, iter_records
+from runtime.clock import Clock
+from runtime.filesystem import Buffer
+from runtime.timer import Timer, TimerEntry
+
+logger = logging.getLogger(__name__)
+
+# While a log is loaded the loop gets back to others after so long.
+LOAD_SLICE_MS = 5
+# What one batch of an internal topic may decompress to while it is loaded.
+LOAD_BATCH_BYTES_MAX = 64 * 1024 * 1024
+
+S = TypeVar("S", bound=Shard)
+Operation: TypeAlias = Callable[[S, int], list[Effect]]
+
+
+class ShardState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPorts:
+    """What every shard of a coordinator shares. `observe` takes the events."""
+
+    clock: Clock
+    timer: Timer
+    writer: LogWriter
+    reader: LogReader
+    observe: Callable[[Event], None]
+    compression: Compression = Compression.NONE
+    commit_timeout_ms: int = 5_000
+
+
+class _InFlight:
+    """A result whose records are in the log, or were refused by it, and whose fate has not been dealt with."""
+
+    __slots__ = ("base_offset", "fate", "result", "timeout")
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.base_offset = -1
+        self.fate: ErrorCode | None = None
+        self.timeout: TimerEntry | None = None
+
+
+class ShardHost(Generic[S]):
+    """Owned by a coordinator, from the election to the resignation of one partition."""
+
+    def __init__(self, partition: int, leader_epoch: int, shard: S, ports: ShardPorts) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.state = ShardState.LOADING
+        self._shard = shard
+        self._ports = ports
+        self._inbox: deque[Operation[S]] = deque()
+        self._is_running = False
+        self._timers: dict[TimerKey, TimerEntry] = {}
+        self._in_flight: deque[_InFlight] = deque()
+
+    @property
+    def shard(self) -> S:
+        """For questions that change nothing. Meaningless while loading."""
+        return self._shard
+
+    # --- operations ------------------------------------------------------------------------------------------------
+
+    def run(self, operation: Operation[S]) -> None:
+        """Carry out `operation` now, or right after the one that is being carried out."""
+        self._inbox.append(operation)
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            while self._inbox:
+                next_operation = self._inbox.popleft()
+                if self.state is ShardState.ACTIVE:
+                    self._carry_out(next_operation(self._shard, self._ports.clock.wall_ms()))
+        finally:
+            self._is_running = False
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:  # no await in here
+            match effect:
+                case Answer(waiter, response):
+                    assert isinstance(waiter, asyncio.Future)
+                    if not waiter.done():  # its connection may be gone
+                        waiter.set_result(response)
+                case Append(result):
+                    self._append(result)
+                case ScheduleTimer(key, deadline_ms):
+                    self._schedule(key, deadline_ms)
+                case CancelTimer(key):
+                    entry = self._timers.pop(key, None)
+                    if entry is not None:
+                        entry.cancel()
+                case Event():
+                    self._ports.observe(effect)
+
+    # --- timers ----------------------------------------------------------------------------------------------------
+
+    def _schedule(self, key: TimerKey, deadline_ms: int) -> None:
+        earlier = self._timers.get(key)
+        if earlier is not None:
+            earlier.cancel()
+        delay_ms = deadline_ms - self._ports.clock.wall_ms()
+        self._timers[key] = self._ports.timer.schedule(delay_ms, partial(self._on_timer, key))
+
+    def _on_timer(self, key: TimerKey) -> None:
+        del self._timers[key]
+        self.run(lambda shard, now_ms: shard.on_timer(key, now_ms))
+
+    # --- appends ---------------------------------------------------------------------------------------------------
+
+    def _append(self, result: Result) -> None:
+        entry = _InFlight(result)
+        self._in_flight.append(entry)
+        try:
+            batch = self._encode(result.records)
+            entry.base_offset = self._ports.writer.append(self.partition, batch, partial(self._on_fate, entry))
+        except KafkaError as error:
+            self._on_fate(entry, error.code, -1)
+            return
+        if entry.fate is None:
+            timeout_ms = self._ports.commit_timeout_ms
+            entry.timeout = self._ports.timer.schedule(timeout_ms, partial(self._on_commit_timeout, entry))
+
+    def _encode(self, records: tuple[CoordinatorRecord, ...]) -> bytes:
+        now_ms = self._ports.clock.wall_ms()
+        return encode_batch(
+            [Record(offset, now_ms, record.key, record.value, []) for offset, record in enumerate(records)],
+            compression=self._ports.compression,
+        )
+
+    def _on_fate(self, entry: _InFlight, error: ErrorCode, _next_offset: int) -> None:
+        if entry.fate is None:
+            entry.fate = error
+            self.run(self._settle)
+
+    def _settle(self, shard: S, now_ms: int) -> list[Effect]:
+        """Deal with all results whose fate is known, in the order of the log."""
+        effects: list[Effect] = []
+        while self._in_flight and self._in_flight[0].fate is not None:
+            entry = self._in_flight.popleft()
+            if entry.timeout is not None:
+                entry.timeout.cancel()
+            assert entry.fate is not None
+            if entry.fate is ErrorCode.NONE:
+                for record in entry.result.records:
+                    shard.replay(record, BatchPlace(entry.base_offset), now_ms)
+                effects += shard.on_committed(entry.result, now_ms)
+            else:
+                effects += shard.on_failed(entry.result, entry.fate, now_ms)
+        return effects
+
+    def _on_commit_timeout(self, entry: _InFlight) -> None:
+        if entry.fate is None:
+            self.run(lambda shard, now_ms: shard.on_commit_timeout(entry.result, now_ms))
+
+    # --- the beginning and the end ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Replay the partition's log, then serve. Gives up silently when closed meanwhile."""
+        clock = self._ports.clock
+        started_ms = slice_ms = clock.monotonic_ms()
+        try:
+            async for buffer in self._ports.reader.batches(self.partition):
+                for position, header in iter_headers(buffer):
+                    self._replay_batch(buffer, position, header)
+                    if clock.monotonic_ms() - slice_ms >= LOAD_SLICE_MS:
+                        await asyncio.sleep(0)
+                        slice_ms = clock.monotonic_ms()
+                    if self.state is not ShardState.LOADING:
+                        return
+        except (KafkaError, OSError):
+            if self.state is ShardState.LOADING:
+                # Serving what could be read would answer committed offsets as if they had never been.
+                logger.exception("partition not loaded: partition=%d", self.partition)
+                self.state = ShardState.FAILED
+            return
+        if self.state is ShardState.LOADING:
+            self.state = ShardState.ACTIVE
+            self.run(lambda shard, now_ms: shard.on_loaded(now_ms))
+            took_ms = clock.monotonic_ms() - started_ms
+            logger.info(
+                "partition loaded: partition=%d epoch=%d took_ms=%d", self.partition, self.leader_epoch, took_ms
+            )
+
+    def _replay_batch(self, buffer: Buffer, position: int, header: BatchHeader) -> None:
+        if header.is_control:
+            marker = read_marker(buffer, position, header)
+            if marker is not None:
+                committed = marker.type is ControlType.COMMIT
+                self._shard.replay_end_transaction(header.producer_id, committed=committed)
+            return
+        now_ms = self._ports.clock.wall_ms()
+        place = BatchPlace(header.base_offset, header.producer_id, header.is_transactional)
+        for record in iter_records(buffer, position, header, LOAD_BATCH_BYTES_MAX):
+            # A record without a key is none of ours; an empty key is told apart as such.
+            self._shard.replay(CoordinatorRecord(record.key or b"", record.value), place, now_ms)
+
+    def close(self) -> None:
+        """The partition is led elsewhere, or the broker stops: answer everything parked, forget the rest."""
+        was_active = self.state is ShardState.ACTIVE
+        self.state = ShardState.CLOSED
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        in_flight = [entry.result for entry in self._in_flight]
+        for entry in self._in_flight:
+            if entry.timeout is not None:
+                entry.timeout.cancel()
+        self._in_flight.clear()
+        if was_active:
+            self._carry_out(self._shard.on_unloaded(in_flight, self._ports.clock.wall_ms()))

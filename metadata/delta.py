@@ -1,0 +1,113 @@
+"""What an UpdateMetadata request changes in the cluster image. Pure.
+
+Rules: brokers are replaced by the request's, always; partitions are merged, and one whose leader is
+LEADER_DURING_DELETE goes. Only the topics that the request names are built anew, so the cost follows the request and
+not the cluster (apart from one flat copy of the topics' dictionary).
+Source: Kafka ZkMetadataCache.updateMetadata; KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from metadata.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
+from protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+from protocol.primitives import ZERO_UUID
+
+LEADER_DURING_DELETE = -2
+PLAINTEXT = 0
+
+# Versions below 3 name no listener: the listener is called as its security protocol.
+_PROTOCOL_NAMES = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+
+
+@dataclass(slots=True)
+class Changes:
+    """What differs between two images, for those who follow it."""
+
+    updated: list[tuple[str, int]] = field(default_factory=list)
+    deleted: list[tuple[str, int]] = field(default_factory=list)
+    brokers_changed: bool = False
+    controller_changed: bool = False
+
+
+def apply(image: ClusterImage, request: UpdateMetadataRequest) -> tuple[ClusterImage, Changes]:
+    changes = Changes()
+    brokers = {broker.id: _broker(broker) for broker in request.live_brokers}
+    changes.brokers_changed = brokers != dict(image.brokers)
+    changes.controller_changed = request.controller_id != image.controller_id
+    merged = replace(
+        image,
+        controller_id=request.controller_id,
+        brokers=MappingProxyType(brokers) if changes.brokers_changed else image.brokers,
+    )
+    states = list(_states(request))
+    if not states:
+        return merged, changes
+
+    topics = dict(image.topics)
+    names_by_id = dict(image.names_by_id)
+    for name, topic_id, partition_states in states:
+        known = topics.get(name)
+        partitions = {} if known is None else dict(known.partitions)
+        for state in partition_states:
+            if state.leader == LEADER_DURING_DELETE:
+                if partitions.pop(state.partition_index, None) is not None:
+                    changes.deleted.append((name, state.partition_index))
+            else:
+                partitions[state.partition_index] = _partition(state)
+                changes.updated.append((name, state.partition_index))
+        if known is not None:
+            names_by_id.pop(known.topic_id, None)
+            if topic_id == ZERO_UUID:
+                topic_id = known.topic_id
+        if not partitions:
+            topics.pop(name, None)
+            continue
+        topics[name] = TopicImage(name, topic_id, MappingProxyType(partitions))
+        if topic_id != ZERO_UUID:
+            names_by_id[topic_id] = name
+    return replace(merged, topics=MappingProxyType(topics), names_by_id=MappingProxyType(names_by_id)), changes
+
+
+def _states(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, list[UpdateMetadataPartitionState]]]:
+    """(topic, topic id, states) in whichever of the two forms the request's version has."""
+    ungrouped: dict[str, list[UpdateMetadataPartitionState]] = {}
+    for state in request.ungrouped_partition_states:
+        ungrouped.setdefault(state.topic_name, []).append(state)
+    for name, states in ungrouped.items():
+        yield name, ZERO_UUID, states
+    for topic in request.topic_states:
+        yield topic.topic_name, topic.topic_id, topic.partition_states
+
+
+def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
+    return PartitionImage(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=tuple(state.isr),
+        replicas=tuple(state.replicas),
+        offline_replicas=tuple(state.offline_replicas),
+        partition_epoch=state.zk_version,
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def _broker(broker: UpdateMetadataBroker) -> BrokerImage:
+    if broker.v0_host and not broker.endpoints:
+        endpoints = {_PROTOCOL_NAMES[PLAINTEXT]: Endpoint(broker.v0_host, broker.v0_port, PLAINTEXT)}
+    else:
+        endpoints = {
+            each.listener or _PROTOCOL_NAMES.get(each.security_protocol, ""): Endpoint(
+                each.host, each.port, each.security_protocol
+            )
+            for each in broker.endpoints
+        }
+    # The field's default on the wire is "", which older versions leave; a rack is never empty.
+    return BrokerImage(broker.id, MappingProxyType(endpoints), broker.rack or None)

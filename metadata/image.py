@@ -1,0 +1,115 @@
+"""What a broker knows of the cluster, as one immutable value: brokers, topics, who leads what.
+
+Rules: nothing here changes; `metadata.delta.apply` makes the next image, sharing every topic that did not change. A
+reader takes `cache.image` once and sees one consistent state, however long it works.
+Invariants: `names_by_id` holds exactly the topics that have an id; a topic has at least one partition.
+Source: Kafka ZkMetadataCache, MetadataSnapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from protocol.primitives import ZERO_UUID
+
+NO_CONTROLLER = -1
+NO_LEADER = -1
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def is_internal(topic: str) -> bool:
+    return topic in INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker is reached on one listener; `security_protocol` is Kafka's number (0 PLAINTEXT, 1 SSL, 2, 3)."""
+
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    broker_id: int
+    endpoints: Mapping[str, Endpoint]
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """`leader` is NO_LEADER when the partition has none. `partition_epoch` is the version of its state node."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    partition_epoch: int
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    name: str
+    topic_id: bytes
+    partitions: Mapping[int, PartitionImage]
+
+
+def _empty() -> Mapping[str, TopicImage]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    cluster_id: str | None = None
+    controller_id: int = NO_CONTROLLER
+    brokers: Mapping[int, BrokerImage] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, TopicImage] = field(default_factory=_empty)
+    names_by_id: Mapping[bytes, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        found = self.topics.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
+    def topic_id(self, topic: str) -> bytes:
+        """ZERO_UUID for an unknown topic and for one without an id."""
+        found = self.topics.get(topic)
+        return ZERO_UUID if found is None else found.topic_id
+
+    def endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
+        """None when the broker is not alive or has no such listener."""
+        broker = self.brokers.get(broker_id)
+        return None if broker is None else broker.endpoints.get(listener)
+
+    def has_leader(self, topic: str, partition: int) -> bool:
+        """A leader that is alive."""
+        found = self.partition(topic, partition)
+        return found is not None and found.leader in self.brokers
+
+
+class MetadataCache:
+    """Holds the image of now. One writer (UpdateMetadata); listeners are told after each change, on the event loop."""
+
+    def __init__(self, cluster_id: str | None = None) -> None:
+        self._image = ClusterImage(cluster_id=cluster_id)
+        self._listeners: dict[Callable[[ClusterImage], None], None] = {}
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
+
+    def publish(self, image: ClusterImage) -> None:
+        self._image = image
+        for listener in list(self._listeners):
+            listener(image)
+
+    def subscribe(self, listener: Callable[[ClusterImage], None]) -> None:
+        self._listeners[listener] = None
+
+    def unsubscribe(self, listener: Callable[[ClusterImage], None]) -> None:
+        self._listeners.pop(listener, None)

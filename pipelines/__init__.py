@@ -1,0 +1,1 @@
+"""Spark jobs that people run against a broker: `archive` (topics to Parquet) and `aggregate` (windows, topic to topic)."""

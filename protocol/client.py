@@ -1,0 +1,166 @@
+"""A small client: one connection, requests in, responses out, many under way. Used between brokers and by tools.
+
+It knows frames and headers, no cluster: which broker to ask, retries and version negotiation are the caller's. Kafka
+answers one connection in order, so a response that does not carry the oldest correlation id means that the stream is
+broken. Bounded: at most `max_in_flight` requests wait (more callers queue), and a response has at most
+`max_frame_bytes`. Errors: OSError when the connection cannot be opened or is lost, DecodeError when the answer is
+malformed (the connection is closed then). There is no timeout here: wrap `send` in `asyncio.timeout`; a cancelled
+`send` just drops its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, TypeVar, overload
+
+from protocol.frame import FrameReader
+from protocol.header import decode_response, encode_request
+from protocol.primitives import DecodeError
+from protocol.schema import MAX_ELEMENTS, Request, Response
+from runtime.transport import Connection, Network
+
+MAX_FRAME_BYTES: Final = 128 * 1024 * 1024
+MAX_IN_FLIGHT: Final = 256
+
+R = TypeVar("R", bound=Response)
+
+
+class _Pending:
+    __slots__ = ("answer", "correlation_id", "response_type", "version")
+
+    def __init__(
+        self, correlation_id: int, response_type: type[Response], version: int, answer: asyncio.Future[Response]
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.response_type = response_type
+        self.version = version
+        self.answer = answer
+
+
+class Client:
+    """Make one with `Client.connect`. It is its connection's handler, too."""
+
+    def __init__(
+        self,
+        client_id: str | None,
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        max_elements: int = MAX_ELEMENTS,
+    ) -> None:
+        self.client_id = client_id
+        self._frames = FrameReader(max_frame_bytes)
+        self._max_elements = max_elements
+        self._room = asyncio.Semaphore(max_in_flight)
+        self._pending: deque[_Pending] = deque()
+        self._connection: Connection | None = None
+        self._lost: Exception | None = None
+        self._next_correlation_id = 0
+
+    @classmethod
+    async def connect(
+        cls,
+        network: Network,
+        host: str,
+        port: int,
+        client_id: str | None = None,
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        max_elements: int = MAX_ELEMENTS,
+    ) -> Client:
+        """Raises OSError."""
+        client = cls(client_id, max_frame_bytes=max_frame_bytes, max_in_flight=max_in_flight, max_elements=max_elements)
+        client._connection = await network.connect(host, port, client)
+        return client
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._lost is None
+
+    @overload
+    async def send(self, request: Request, version: int) -> Response: ...
+    @overload
+    async def send(self, request: Request, version: int, response_type: type[R]) -> R: ...
+    async def send(self, request: Request, version: int, response_type: type[Response] | None = None) -> Response:
+        """The answer to `request`; give its `response_type` to have it typed. Requests leave in the order of calls."""
+        expected = type(request).response_type
+        assert response_type is None or response_type is expected
+        await self._room.acquire()  # given back when the answer comes, even if its caller has gone
+        try:
+            correlation_id = self._write(request, version)
+        except BaseException:
+            self._room.release()
+            raise
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Pending(correlation_id, expected, version, answer))
+        return await answer
+
+    def send_unanswered(self, request: Request, version: int) -> None:
+        """For the one request that has no answer: Produce with acks=0."""
+        self._write(request, version)
+
+    def close(self) -> None:
+        """Send what is queued, then close. Requests under way fail with ConnectionError."""
+        self._fail(ConnectionError("the client was closed"))
+        if self._connection is not None:
+            self._connection.close()
+
+    def _write(self, request: Request, version: int) -> int:
+        if self._lost is not None or self._connection is None:
+            raise ConnectionError("the connection is closed") from self._lost
+        correlation_id = self._next_correlation_id
+        chunks = encode_request(request, version, correlation_id, self.client_id)
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        self._connection.write(chunks)
+        return correlation_id
+
+    def _fail(self, error: Exception) -> None:
+        if self._lost is None:
+            self._lost = error
+        while self._pending:
+            pending = self._pending.popleft()
+            self._room.release()
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+
+    def _on_frame(self, frame: bytes | bytearray) -> None:
+        if not self._pending:
+            raise DecodeError("a response came that nobody waits for")
+        pending = self._pending[0]
+        correlation_id, response = decode_response(
+            frame, pending.response_type, pending.version, max_elements=self._max_elements
+        )
+        if correlation_id != pending.correlation_id:
+            raise DecodeError(f"response {correlation_id} came instead of {pending.correlation_id}")
+        self._pending.popleft()
+        self._room.release()
+        if not pending.answer.done():
+            pending.answer.set_result(response)
+
+    # What follows is runtime.transport.ConnectionHandler.
+
+    def connected(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def receive_buffer(self, _size_hint: int) -> memoryview:
+        return self._frames.receive_buffer()
+
+    def received(self, count: int) -> None:
+        try:
+            for frame in self._frames.received(count):
+                self._on_frame(frame)
+        except DecodeError as error:
+            self._fail(error)
+            assert self._connection is not None
+            self._connection.abort()
+
+    def writing_paused(self) -> None:
+        """Nothing to do: `max_in_flight` bounds what waits to be sent."""
+
+    def writing_resumed(self) -> None:
+        """See `writing_paused`."""
+
+    def disconnected(self, error: Exception | None) -> None:
+        self._fail(error if isinstance(error, OSError) else ConnectionError("the connection was lost"))

@@ -1,0 +1,60 @@
+"""Turns tables of fields into Python functions: a constructor for each class, decoders and encoders for each version.
+
+Why generated source: Produce and Fetch decode and encode on every request, and an interpreter that walks the table
+costs several times what the fields themselves cost. The functions made here are flat. The whole tree of nested
+structs of one version is one function: no call for a nested struct, no test of a version, and neighbouring fields of
+fixed size, together with the length or tag count that follows them, are one `struct` call. They are compiled on first
+use and kept by the class. Only names and numbers of our own tables enter the source, never input.
+
+Bounds of a decoder (whatever the bytes): a count is refused when count * (smallest element of that version) exceeds
+what is left; the sum of all counts, weighed so that memory stays bounded too (`bounds`), may not exceed
+`max_elements`; every loop consumes input. Malformed input raises DecodeError and nothing else. As in Kafka, any
+negative length of a nullable field is null, unknown tagged fields are skipped, and of a tag sent twice the last value
+counts. Unlike Kafka, text must be UTF-8 and a known tagged field must have the size that its frame says.
+
+A message without `records` is decoded from one bytes object, which is faster to index than a view; one with `records`
+is decoded from a memoryview, and its record values are slices of that view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from protocol.codec.decoder import Decoder
+from protocol.codec.encoder import Encoder
+from protocol.codec.source import compiled, default_source
+
+if TYPE_CHECKING:
+    from protocol.schema import Message
+
+
+def compile_constructor(cls: type[Message]) -> Callable[..., None]:
+    """`__init__` with one keyword argument a field."""
+    names: dict[str, object] = {"ABSENT": object()}
+    parameters, body = ["self", "*"], []
+    for field in cls.__fields__:
+        default = default_source(field, names)
+        if default is None:
+            parameters.append(field.name)
+        elif default == "[]":
+            parameters.append(f"{field.name}=ABSENT")
+            body.append(f"self.{field.name} = [] if {field.name} is ABSENT else {field.name}")
+            continue
+        else:
+            parameters.append(f"{field.name}={default}")
+        body.append(f"self.{field.name} = {field.name}")
+    if not body:
+        parameters, body = ["self"], ["pass"]
+    source = f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(body) + "\n"
+    return compiled(source, "__init__", names, cls.__name__)
+
+
+def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
+    """`decode(data, position, max_elements) -> (message, position behind it)`."""
+    return Decoder(cls, version, flexible).compile()
+
+
+def compile_encoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
+    """`encode(message, prefix) -> chunks`."""
+    return Encoder(cls, version, flexible).compile()

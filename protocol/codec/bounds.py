@@ -1,0 +1,64 @@
+"""How little an element takes on the wire, and how much in memory: what a decoder needs to refuse counts in time.
+
+No IO. A count is refused when that many of the smallest elements are more than the bytes left. What passes is charged
+to the budget of elements: an element larger than `WEIGHT_BYTES` in memory counts as several, so that the budget bounds
+memory, too. What arrays inside an element hold is charged when they are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from protocol.codec.source import FIXED, length_format, struct_of
+
+if TYPE_CHECKING:
+    from protocol.schema import Field, Message
+
+# What one value takes in memory beside the bytes of its text (64-bit CPython 3.11 to 3.13, rounded up).
+_VALUE_BYTES: Final = {
+    "int8": 0, "bool_": 0, "int16": 32, "uint16": 32, "int32": 32, "uint32": 32, "int64": 32, "float64": 32, "uuid": 64,
+    "string": 64, "bytes_": 48, "records": 208, "array": 80,
+}  # fmt: skip
+_REFERENCE_BYTES: Final = 8
+_MESSAGE_BYTES: Final = 48  # object header, the collector's, and the reference of the list that holds it
+WEIGHT_BYTES: Final = 96  # an element up to this size in memory counts once: 500,000 of them are 48 MB
+
+
+def smallest_size(cls: type[Message], version: int, flexible: bool) -> int:
+    """The bytes that the shortest struct of this kind takes in this version."""
+    size = 1 if flexible else 0
+    for field in cls.__fields__:
+        if field.versions.covers(version) and field.tag is None:
+            size += _smallest_field(field, version, flexible)
+    return size
+
+
+def _smallest_field(field: Field, version: int, flexible: bool) -> int:
+    if field.kind in FIXED:
+        return struct.calcsize(">" + FIXED[field.kind])
+    if field.kind == "struct":
+        if field.nullable.covers(version):
+            return 1
+        return smallest_size(struct_of(field), version, flexible)
+    return 1 if flexible else struct.calcsize(">" + length_format(field.kind, flexible))
+
+
+def weight(cls: type[Message], version: int) -> int:
+    """How many elements one struct of this kind counts as: its size in memory, without what its own arrays hold."""
+    return -(-_memory(cls, version) // WEIGHT_BYTES)
+
+
+def _memory(cls: type[Message], version: int) -> int:
+    size = _MESSAGE_BYTES
+    for field in cls.__fields__:
+        size += _REFERENCE_BYTES
+        if field.kind == "array":
+            size += _VALUE_BYTES["array"]  # an absent list is a list, too
+        elif not field.versions.covers(version):
+            continue
+        elif field.kind == "struct":
+            size += _memory(struct_of(field), version)
+        else:
+            size += _VALUE_BYTES[field.kind]
+    return size

@@ -1,0 +1,53 @@
+"""Offsets by timestamp: earliest, latest, the largest timestamp's, or the first at or after a moment.
+
+  v1  one offset with its timestamp instead of a list (KIP-79)
+  v2  isolation level (KIP-98), throttle time
+  v3  throttling happens after the answer (KIP-219)
+  v4  leader epoch (KIP-320)
+  v5  OFFSET_NOT_AVAILABLE (KIP-207)
+  v6  flexible (KIP-482)
+  v7  offset of the largest timestamp (KIP-734)
+  v8  earliest local offset (KIP-405)
+  v9  latest tiered offset (KIP-1005)
+"""
+
+from __future__ import annotations
+
+from protocol.schema import Message, Request, Response, array, int8, int16, int32, int64, string
+
+
+class ListOffsetsPartition(Message):
+    partition_index:      int = int32()
+    current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
+    timestamp:            int = int64()
+    max_num_offsets:      int = int32("0", default=1)
+
+
+class ListOffsetsTopic(Message):
+    name:       str                        = string()
+    partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
+
+
+class ListOffsetsRequest(Request, key=2, versions="0-9", flexible="6+"):
+    replica_id:      int                    = int32()
+    isolation_level: int                    = int8("2+", default=0)
+    topics:          list[ListOffsetsTopic] = array(ListOffsetsTopic)
+
+
+class ListOffsetsPartitionResponse(Message):
+    partition_index:   int       = int32()
+    error_code:        int       = int16()
+    old_style_offsets: list[int] = array(int64, "0", default=[])
+    timestamp:         int       = int64("1+", default=-1)
+    offset:            int       = int64("1+", default=-1)
+    leader_epoch:      int       = int32("4+", default=-1)
+
+
+class ListOffsetsTopicResponse(Message):
+    name:       str                                = string()
+    partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
+
+
+class ListOffsetsResponse(Response, answers=ListOffsetsRequest):
+    throttle_time_ms: int                            = int32("2+", default=0, ignorable=True)
+    topics:           list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

@@ -1,0 +1,5 @@
+"""Record batches of format v2, read and written in place: header view, checks, records, codecs, control records.
+
+Rules: pure. A batch stays the bytes it came as; record objects are made only for those who look into records.
+Source: KIP-98; Kafka DefaultRecordBatch, DefaultRecord, MemoryRecords.
+"""

@@ -1,0 +1,1 @@
+"""Messages that are stored, or passed inside others, behind their version."""

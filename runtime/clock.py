@@ -1,0 +1,27 @@
+"""The clock door: the only source of time.
+
+Rules: nothing outside `runtime/` reads `time`; pure code takes `now_ms` as an argument.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """`monotonic_ms` never goes back and measures durations; `wall_ms` is Unix time and may jump."""
+
+    def monotonic_ms(self) -> int: ...
+
+    def wall_ms(self) -> int: ...
+
+
+class SystemClock:
+    """The operating system's clocks."""
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000

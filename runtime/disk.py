@@ -1,0 +1,42 @@
+"""The disk door, part two: who may wait for a disk, and in what order.
+
+`DiskQueue`: one FIFO per log directory. `write` jobs run inline on the event loop while the queue is idle and the
+directory's recent writes were fast; after a slow write, or while anything is queued, they go to the queue's thread.
+`run` jobs (fsync, open, rename, truncate, unlink, checkpoints) always run in the thread. Order is one FIFO over both.
+`Readers`: a small pool of threads for cold reads, without order.
+Rules: a job touches only what it was given; `done` is called on the loop. In simulation both run on virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class DiskQueue(Protocol):
+    def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Run `job` (a `File.write_at`) now or later, in order; then `done` on the loop, at once when it ran inline."""
+
+    def run(self, job: Callable[[], T]) -> Awaitable[T]:
+        """Run `job` in the thread, in order; its exception is the awaitable's."""
+
+    async def drain(self) -> None:
+        """Return when everything queued before this call has run."""
+
+    async def close(self) -> None: ...
+
+
+class Readers(Protocol):
+    def run(self, job: Callable[[], T]) -> Awaitable[T]: ...
+
+    async def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Makes the above; the composition root owns it."""
+
+    def queue(self, directory: str) -> DiskQueue: ...
+
+    def readers(self) -> Readers: ...

@@ -1,0 +1,96 @@
+"""The disk door, part one: files and folders as blocking calls.
+
+Rules: every call may block, so once a broker serves, callers run them inside a `disk.DiskQueue` or `disk.Readers` job.
+Two calls are made for the event loop: `File.write_at` (page cache; see DiskQueue for when) and `File.read_hot`, which
+never waits for a disk. Errors are `OSError` as the operating system raises them.
+Invariant: nothing outside `runtime/` opens a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    size_bytes: int
+    mtime_ms: int
+
+
+class File(Protocol):
+    """An open file. Positions are bytes from its start. Not safe for two writers."""
+
+    path: str
+
+    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
+        """Write all of `buffers` at `position`, or raise OSError; a torn tail may then be on disk."""
+
+    def read_at(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file. May block."""
+
+    def read_hot(self, length: int, position: int) -> Buffer | None:
+        """What is in memory of those bytes, without waiting for a disk: at least one byte unless at the end of the
+        file (then an empty buffer); None when the pages are cold or the file system cannot tell.
+        The buffer is the caller's own."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync: bytes and length are on the disk when it returns."""
+
+    def close(self) -> None: ...
+
+
+class FileLock(Protocol):
+    def release(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        """Open for reading and writing; `create` makes the file when missing and never truncates one."""
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_bytes(self, path: str, content: Buffer) -> None:
+        """Create or truncate, write, close. Not atomic, not durable."""
+
+    def replace(self, path: str, content: Buffer) -> None:
+        """Atomic and durable: temporary file, fsync, rename over `path`, fsync of the folder."""
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def unlink(self, path: str) -> None:
+        """Missing is no error."""
+
+    def remove_tree(self, path: str) -> None:
+        """Missing is no error."""
+
+    def make_directory(self, path: str) -> None:
+        """With parents; existing is no error."""
+
+    def list_directory(self, path: str) -> list[str]:
+        """Sorted names."""
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def stat(self, path: str) -> FileStat: ...
+
+    def set_mtime(self, path: str, mtime_ms: int) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int:
+        """Size of the file system that holds `path`."""
+
+    def lock(self, path: str) -> FileLock | None:
+        """An exclusive advisory lock that dies with the process; None when another holds it."""

@@ -1,0 +1,183 @@
+"""Threads that wait for disks: the real adapter of `runtime.disk`.
+
+Rules: one thread per log directory, made when it is first needed; a small pool for cold reads. A thread runs only the
+job it was given, and everything it reports goes to the event loop through `call_soon_threadsafe`.
+Invariants: jobs of one queue run in the order they were given, inline ones included: a write runs inline only while
+nothing is queued. `done` and every awaitable complete on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from runtime.disk import DiskQueue, Readers
+
+T = TypeVar("T")
+
+# A write that took longer than this met a disk: the kernel's dirty limit, or a journal that is being written.
+SLOW_WRITE_NS = 5_000_000
+# After a slow write the directory's writes stay off the loop for so long; every further slow one extends it.
+SLOW_PERIOD_NS = 1_000_000_000
+READER_THREADS = 4
+
+
+class _Job:
+    """A queued job and what the loop does with its outcome."""
+
+    __slots__ = ("finish", "is_write", "run")
+
+    def __init__(
+        self, run: Callable[[], Any], finish: Callable[[Any, BaseException | None], None], *, is_write: bool
+    ) -> None:
+        self.run = run
+        self.finish = finish
+        self.is_write = is_write
+
+
+class OsDiskQueue:
+    """One FIFO and its thread. Made by `OsDisk.queue`, closed by it or by the owner of the directory."""
+
+    def __init__(self, directory: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._directory = directory
+        self._loop = loop
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queued_count = 0
+        self._slow_until_ns = 0
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    @property
+    def queued_count(self) -> int:
+        """Jobs given to the thread whose outcome the loop has not seen yet."""
+        return self._queued_count
+
+    def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        assert not self._is_closed, "write on a closed disk queue"
+        started_ns = time.perf_counter_ns()
+        if self._queued_count or started_ns < self._slow_until_ns:
+            self._submit(_Job(job, lambda _, error: _report(done, error), is_write=True))
+            return
+        error: OSError | None = None
+        try:
+            job()
+        except OSError as raised:
+            error = raised
+        ended_ns = time.perf_counter_ns()
+        if ended_ns - started_ns > SLOW_WRITE_NS:
+            self._slow_until_ns = ended_ns + SLOW_PERIOD_NS
+        done(error)
+
+    def run(self, job: Callable[[], T]) -> Awaitable[T]:
+        assert not self._is_closed, "job for a closed disk queue"
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._submit(_Job(job, lambda result, error: _resolve(future, result, error), is_write=False))
+        return future
+
+    async def drain(self) -> None:
+        if self._queued_count:
+            await self.run(_nothing)
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        await self.drain()
+        self._is_closed = True
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()  # it has nothing left to do but to return
+
+    def _submit(self, job: _Job) -> None:
+        self._queued_count += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def _finished(self, job: _Job, result: Any, error: BaseException | None, elapsed_ns: int) -> None:
+        self._queued_count -= 1
+        if job.is_write and elapsed_ns > SLOW_WRITE_NS:
+            self._slow_until_ns = time.perf_counter_ns() + SLOW_PERIOD_NS
+        job.finish(result, error)
+
+    def _work(self) -> None:
+        """The thread."""
+        jobs, post = self._jobs, self._loop.call_soon_threadsafe
+        while (job := jobs.get()) is not None:
+            result, error = None, None
+            started_ns = time.perf_counter_ns()
+            try:
+                result = job.run()
+            except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
+                error = raised
+            elapsed_ns = time.perf_counter_ns() - started_ns
+            try:
+                post(self._finished, job, result, error, elapsed_ns)
+            except RuntimeError:
+                return  # the loop is closed: the process ends and nobody waits
+
+
+class OsReaders:
+    """A pool whose threads start when they are needed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = READER_THREADS) -> None:
+        self._loop = loop
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cold read")
+
+    def run(self, job: Callable[[], T]) -> Awaitable[T]:
+        return self._loop.run_in_executor(self._pool, job)
+
+    async def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class OsDisk:
+    """Made on the loop that it serves. The composition root closes it last, after everything that writes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or asyncio.get_running_loop()
+        self._queues: dict[str, OsDiskQueue] = {}
+        self._readers: OsReaders | None = None
+
+    def queue(self, directory: str) -> DiskQueue:
+        queue = self._queues.get(directory)
+        if queue is None:
+            queue = self._queues[directory] = OsDiskQueue(directory, self._loop)
+        return queue
+
+    def readers(self) -> Readers:
+        if self._readers is None:
+            self._readers = OsReaders(self._loop)
+        return self._readers
+
+    async def close(self) -> None:
+        for queue in self._queues.values():
+            await queue.close()
+        self._queues.clear()
+        if self._readers is not None:
+            await self._readers.close()
+            self._readers = None
+
+
+def _nothing() -> None:
+    """A job that only marks a place in the queue."""
+
+
+def _report(done: Callable[[OSError | None], None], error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, OSError):
+        raise error  # a bug in a job: the loop's exception handler logs it
+    done(error)
+
+
+def _resolve(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,203 @@
+"""The operating system's files: the real adapter of `runtime.filesystem`.
+
+Rules: no policy, no cache, no retry except for what POSIX may do partially (short reads and writes).
+`read_hot` uses preadv(2) with RWF_NOWAIT: pages in memory come at memory speed, cold ones raise EAGAIN and become None.
+A file system that does not know the flag (EOPNOTSUPP) is remembered per file: every read of it is cold from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import struct
+from collections.abc import Sequence
+
+from runtime.filesystem import Buffer, File, FileLock, FileStat
+
+# The most buffers one pwritev takes (Linux: UIO_MAXIOV).
+MAX_BUFFERS_PER_WRITE = 1024
+# Where a kernel or a file system says that it cannot tell hot pages from cold ones.
+NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+FILE_MODE = 0o644
+
+
+class OsFile:
+    """One descriptor. Closed by its owner; using it afterwards raises OSError(EBADF)."""
+
+    __slots__ = ("_descriptor", "_knows_hot", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._knows_hot = RWF_NOWAIT is not None
+
+    def __repr__(self) -> str:
+        return f"<OsFile {self.path}>"
+
+    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
+        if len(buffers) <= MAX_BUFFERS_PER_WRITE:
+            written = os.pwritev(self._descriptor, buffers, position)
+            if written == sum(map(len, buffers)):
+                return
+        else:
+            written = 0
+        self._write_rest(buffers, written, position)
+
+    def _write_rest(self, buffers: Sequence[Buffer], written: int, position: int) -> None:
+        """The slow case: more buffers than one call takes, or a short write (a signal, a disk that is filling up)."""
+        rest = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+        position += written
+        while True:
+            while rest and written >= len(rest[0]):
+                written -= len(rest.pop(0))
+            if not rest:
+                return
+            rest[0] = rest[0][written:]
+            written = os.pwritev(self._descriptor, rest[:MAX_BUFFERS_PER_WRITE], position)
+            position += written
+
+    def read_at(self, length: int, position: int) -> bytes:
+        content = os.pread(self._descriptor, length, position)
+        if len(content) == length or not content:
+            return content
+        parts = [content]
+        missing = length - len(content)
+        while missing:
+            position += len(parts[-1])
+            part = os.pread(self._descriptor, missing, position)
+            if not part:
+                break
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+    def read_hot(self, length: int, position: int) -> Buffer | None:
+        if not self._knows_hot:
+            return None
+        assert RWF_NOWAIT is not None
+        buffer = bytearray(length)
+        try:
+            count = os.preadv(self._descriptor, [buffer], position, RWF_NOWAIT)
+        except OSError as error:
+            if error.errno in NOWAIT_UNSUPPORTED:
+                self._knows_hot = False
+            elif error.errno != errno.EAGAIN:
+                raise
+            return None
+        return buffer if count == length else memoryview(buffer)[:count]
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._descriptor, size_bytes)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsFileLock:
+    """An open-file-description lock: keeps out other processes (a JVM's FileLock too) and other opens of this one."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsFileSystem:
+    """Stateless: any number may exist, on any thread."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        flags = os.O_RDWR if writable else os.O_RDONLY
+        if create:
+            flags |= os.O_CREAT
+        return OsFile(path, os.open(path, flags | os.O_CLOEXEC, FILE_MODE))
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_bytes(self, path: str, content: Buffer) -> None:
+        with open(path, "wb") as file:
+            file.write(content)
+
+    def replace(self, path: str, content: Buffer) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        found = os.stat(path)
+        return FileStat(size_bytes=found.st_size, mtime_ms=found.st_mtime_ns // 1_000_000)
+
+    def set_mtime(self, path: str, mtime_ms: int) -> None:
+        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
+    def lock(self, path: str) -> FileLock | None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        whole_file = struct.pack("hhlli", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, whole_file)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return None
+            raise
+        return OsFileLock(descriptor)

@@ -1,0 +1,191 @@
+"""Timers: a hierarchical timing wheel, so that a parked request costs one list entry and no timer of the event loop.
+
+Rules: `schedule` and `cancel` take constant time; the whole wheel owns at most one `call_later`, set to the nearest
+bucket that is not empty. Callbacks run on the loop, never from inside `schedule`. Resolution is one millisecond: a
+callback never runs early by the clock's milliseconds.
+Invariants: a callback runs at most once, and never after `cancel`. Entries due at different milliseconds run in order.
+
+A level holds 64 buckets of 64^level ms. An entry goes to the level of the highest six-bit group in which its deadline
+differs from the present, so each bucket lies ahead of the present in the same turn of its level, the nearest bucket is
+the first one of the lowest level that has any, and a bucket of a higher level is dealt out to lower ones when its time
+comes.
+Source: Varghese and Lauck 1987; Kafka SystemTimer, TimingWheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from runtime.clock import Clock
+
+LEVEL_BITS = 6
+SLOT_MASK = (1 << LEVEL_BITS) - 1
+LEVELS = 7  # 2^42 ms of uptime
+# 34 years: longer delays (a client may ask for 2^63 ms) are cut to it.
+MAX_DELAY_MS = 1 << 40
+# Values of `_armed_tick` that are no tick: nothing is scheduled, and callbacks are running.
+NEVER_TICK = 1 << 62
+RUNNING_TICK = -1
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
+class CallLater(Protocol):
+    """`asyncio.AbstractEventLoop.call_later`."""
+
+    def __call__(self, delay: float, callback: Callable[[], None], /) -> Cancellable: ...
+
+
+class TimerEntry:
+    """One scheduled callback."""
+
+    __slots__ = ("_bucket", "callback", "deadline_tick")
+
+    def __init__(self, deadline_tick: int, callback: Callable[[], None]) -> None:
+        self.deadline_tick = deadline_tick
+        self.callback = callback
+        self._bucket: _Bucket | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        return self._bucket is not None
+
+    def cancel(self) -> None:
+        """Never run the callback. No effect when it has run or was cancelled."""
+        bucket = self._bucket
+        if bucket is not None:
+            self._bucket = None
+            bucket.remove(self)
+
+    def _move_to(self, bucket: _Bucket | None) -> None:
+        self._bucket = bucket
+
+
+class _Bucket:
+    """The entries of one slot, in the order they were scheduled."""
+
+    __slots__ = ("_bit", "_level", "entries")
+
+    def __init__(self, level: _Level, slot: int) -> None:
+        self._level = level
+        self._bit = 1 << slot
+        self.entries: dict[TimerEntry, None] = {}
+
+    def add(self, entry: TimerEntry) -> None:
+        self.entries[entry] = None
+        self._level.occupied |= self._bit
+        entry._move_to(self)  # noqa: SLF001 - the entry's only other friend
+
+    def remove(self, entry: TimerEntry) -> None:
+        del self.entries[entry]
+        if not self.entries:
+            self._level.occupied &= ~self._bit
+
+
+class _Level:
+    """64 buckets; bit n of `occupied` says that bucket n has entries."""
+
+    __slots__ = ("buckets", "occupied")
+
+    def __init__(self) -> None:
+        self.occupied = 0
+        self.buckets = [_Bucket(self, slot) for slot in range(SLOT_MASK + 1)]
+
+
+class Timer:
+    """The wheel of one event loop. `close` drops everything that is scheduled."""
+
+    def __init__(self, clock: Clock, call_later: CallLater) -> None:
+        self._clock = clock
+        self._call_later = call_later
+        self._started_ms = clock.monotonic_ms()
+        self._now_tick = 0  # every earlier tick has been dealt with
+        self._levels = [_Level() for _ in range(LEVELS)]
+        self._armed_tick = NEVER_TICK  # no bucket begins earlier
+        self._handle: Cancellable | None = None
+        self._is_closed = False
+
+    def schedule(self, delay_ms: int, callback: Callable[[], None]) -> TimerEntry:
+        """Run `callback` once `delay_ms` have passed; 0 or less means as soon as this turn of the loop is over."""
+        now_tick = self._clock.monotonic_ms() - self._started_ms
+        if self._now_tick < now_tick < self._armed_tick:
+            self._now_tick = now_tick  # places are finer the closer the present is
+        deadline_tick = max(now_tick + min(delay_ms, MAX_DELAY_MS), self._now_tick + 1)
+        entry = TimerEntry(deadline_tick, callback)
+        if self._is_closed:
+            return entry
+        self._place(entry)
+        if deadline_tick < self._armed_tick:
+            self._arm(now_tick)
+        return entry
+
+    def close(self) -> None:
+        self._is_closed = True
+        for level in self._levels:
+            for bucket in level.buckets:
+                for entry in list(bucket.entries):
+                    entry.cancel()
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _place(self, entry: TimerEntry) -> None:
+        difference = self._now_tick ^ entry.deadline_tick
+        index = (difference.bit_length() - 1) // LEVEL_BITS
+        self._levels[index].buckets[entry.deadline_tick >> (index * LEVEL_BITS) & SLOT_MASK].add(entry)
+
+    def _nearest(self) -> tuple[int, int, _Bucket] | None:
+        """(tick at which it begins, level, bucket) of the first bucket that is not empty."""
+        for index, level in enumerate(self._levels):
+            occupied = level.occupied
+            if occupied:
+                slot = (occupied & -occupied).bit_length() - 1
+                shift = index * LEVEL_BITS
+                turn = self._now_tick >> (shift + LEVEL_BITS) << (shift + LEVEL_BITS)
+                return turn + (slot << shift), index, level.buckets[slot]
+        return None
+
+    def _arm(self, now_tick: int) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        nearest = self._nearest()
+        if nearest is None:
+            self._armed_tick = NEVER_TICK
+        else:
+            self._armed_tick = nearest[0]
+            self._handle = self._call_later(max(nearest[0] - now_tick, 0) / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._handle = None
+        self._armed_tick = RUNNING_TICK
+        until_tick = self._clock.monotonic_ms() - self._started_ms
+        try:
+            self._advance(until_tick)
+        finally:  # a callback that raises delays those behind it by one turn of the loop, and loses none
+            self._arm(until_tick)
+
+    def _advance(self, until_tick: int) -> None:
+        """Run what is due up to and including `until_tick`."""
+        while (nearest := self._nearest()) is not None and nearest[0] <= until_tick:
+            self._now_tick, level, bucket = nearest
+            if level == 0:
+                while bucket.entries:
+                    entry = next(iter(bucket.entries))
+                    entry.cancel()
+                    entry.callback()
+            else:
+                self._deal_out(bucket)
+        self._now_tick = max(self._now_tick, until_tick)
+
+    def _deal_out(self, bucket: _Bucket) -> None:
+        """The bucket's time has come: its entries go to finer levels."""
+        for entry in list(bucket.entries):
+            bucket.remove(entry)
+            if entry.deadline_tick == self._now_tick:
+                self._levels[0].buckets[entry.deadline_tick & SLOT_MASK].add(entry)  # due now
+            else:
+                self._place(entry)

@@ -1,0 +1,75 @@
+"""The network door: listening, connecting and moving bytes.
+
+Rules: the shell owns sockets; what decides lives in the `ConnectionHandler`. All calls come and go on the event loop.
+Buffers given to `Connection.write` belong to the transport until they are sent: never change them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.filesystem import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+
+class Connection(Protocol):
+    """One open stream, as its handler sees it."""
+
+    peer: Address
+    local: Address
+
+    def write(self, chunks: Sequence[Buffer]) -> None:
+        """Queue `chunks` in order, without copying large ones. Silently dropped once closing."""
+
+    def unsent_bytes(self) -> int: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+
+    def abort(self) -> None:
+        """Close at once, dropping what is queued."""
+
+
+class ConnectionHandler(Protocol):
+    """What a stream tells: `connected`, then any number of the rest, then `disconnected` exactly once."""
+
+    def connected(self, connection: Connection) -> None: ...
+
+    def receive_buffer(self, size_hint: int) -> memoryview:
+        """Where the next bytes go: writable, not empty. Lets a large frame arrive in its final place."""
+
+    def received(self, count: int) -> None:
+        """`count` bytes were put at the start of the last `receive_buffer`."""
+
+    def writing_paused(self) -> None:
+        """The peer reads slowly: more than the high-water mark is unsent."""
+
+    def writing_resumed(self) -> None: ...
+
+    def disconnected(self, error: Exception | None) -> None: ...
+
+
+class Listener(Protocol):
+    address: Address
+
+    async def close(self) -> None:
+        """Stop accepting; open connections go on."""
+
+
+class Network(Protocol):
+    async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
+        """Port 0 picks a free one. Raises OSError."""
+
+    async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
+        """Raises OSError."""

@@ -1,0 +1,103 @@
+"""The watchdog: says when the event loop stalls, and acts when it hangs.
+
+Rules: a beat on the loop measures its own lateness and reports stalls after the fact; a thread watches the beat, so
+that it sees a loop that never comes back: it logs where the loop stands, and after `hang_ms` calls `on_hang`, from its
+own thread (a broker that holds a session must not outlive it: `os._exit` is the usual answer).
+Invariant: a suspended process is no hang: the thread counts only time in which it was itself running on schedule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+BEAT_S = 0.1
+STALL_MS = 100
+WATCH_S = 1.0
+
+
+class Watchdog:
+    """Started on the loop that it watches; `close` stops beat and thread."""
+
+    def __init__(
+        self,
+        *,
+        hang_ms: int,
+        on_hang: Callable[[int], None],
+        on_stall: Callable[[int], None] | None = None,
+        stall_ms: int = STALL_MS,
+        beat_s: float = BEAT_S,
+        watch_s: float = WATCH_S,
+    ) -> None:
+        self._hang_ms = hang_ms
+        self._on_hang = on_hang
+        self._on_stall = on_stall
+        self._stall_ms = stall_ms
+        self._beat_s = beat_s
+        self._watch_s = watch_s
+        self._beats = 0
+        self._beaten_ns = 0
+        self._handle: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread_id = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.stalls_count = 0
+        self.longest_stall_ms = 0
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread_id = threading.get_ident()
+        self._beaten_ns = time.perf_counter_ns()
+        self._handle = self._loop.call_later(self._beat_s, self._beat)
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _beat(self) -> None:
+        assert self._loop is not None
+        now_ns = time.perf_counter_ns()
+        late_ms = (now_ns - self._beaten_ns) // 1_000_000 - round(self._beat_s * 1000)
+        self._beaten_ns = now_ns
+        self._beats += 1
+        self._handle = self._loop.call_later(self._beat_s, self._beat)
+        if late_ms > self._stall_ms:
+            self.stalls_count += 1
+            self.longest_stall_ms = max(self.longest_stall_ms, late_ms)
+            logger.warning("event loop stalled: stall_ms=%d", late_ms)
+            if self._on_stall is not None:
+                self._on_stall(late_ms)
+
+    def _watch(self) -> None:
+        """The thread."""
+        seen_beats, hung_s, is_reported = self._beats, 0.0, False
+        while not self._stop.wait(self._watch_s):
+            if self._beats != seen_beats:
+                seen_beats, hung_s, is_reported = self._beats, 0.0, False
+                continue
+            hung_s += self._watch_s
+            if not is_reported:
+                is_reported = True
+                logger.error("event loop does not come back: hung_ms>=%d at:\n%s", hung_s * 1000, self._loop_stack())
+            if hung_s * 1000 >= self._hang_ms:
+                self._on_hang(round(hung_s * 1000))
+                return
+
+    def _loop_stack(self) -> str:
+        frame = sys._current_frames().get(self._loop_thread_id)  # noqa: SLF001 - the documented way to see a thread
+        return "".join(traceback.format_stack(frame)) if frame is not None else "(the loop's thread has ended)\n"

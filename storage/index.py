@@ -1,0 +1,233 @@
+"""A segment's sparse indexes: offset -> position in the `.log`, and timestamp -> offset. Kafka's files, no mmap.
+
+An entry is fixed size, big endian, and grows in both columns: `.index` holds (offset - base offset: int32, position:
+int32), `.timeindex` holds (timestamp: int64, offset - base offset: int32). A lookup finds the last entry at or below a
+key, from where the caller walks the batches: entries exist only every `index.interval.bytes`.
+
+Rules: no IO here. Bytes of the file come through the caller's `PageReader`; what is to be written is handed out by
+`unwritten`. Memory is bounded: the newest entries (at most two pages) and, for each page of 512 entries that the file
+holds, its first entry; a full index of a 1 GiB segment costs 8 KiB.
+Invariants: the entries in memory are those behind the file's; every page of the file but the last one is full; keys
+rise strictly.
+A file that Apache Kafka left behind after a crash is as long as `segment.index.bytes`, zero filled behind its entries:
+entries end where the second column of `.index`, or both of `.timeindex`, are zero.
+Source: Kafka AbstractIndex, OffsetIndex, TimeIndex.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from struct import Struct
+from typing import ClassVar, Literal
+
+from runtime.filesystem import Buffer
+
+PAGE_ENTRIES = 512
+
+Entry = tuple[int, int]
+PageReader = Callable[[int, int], Buffer]
+"""`reader(length, position)` answers those bytes of the index file."""
+
+
+class CorruptIndex(Exception):
+    """The index file cannot be what its segment wrote: to be rebuilt from the `.log`."""
+
+
+class SparseIndex:
+    """What both indexes share. A subclass says how an entry looks and unpacks many of them at C speed."""
+
+    __slots__ = ("_keys", "_last_page", "_page_keys", "_page_values", "_values", "file_entries", "is_spilling", "last")
+
+    suffix: ClassVar[str]
+    entry: ClassVar[Struct]
+    key_code: ClassVar[Literal["I", "q"]]
+
+    def __init__(self) -> None:
+        self.file_entries = 0
+        # The older page in memory is on its way to the file.
+        self.is_spilling = False
+        self.last: Entry | None = None
+        # The entries that are not (or not only) in the file.
+        self._keys: array[int] = array(self.key_code)
+        self._values: array[int] = array("I")
+        # The first entry of each page in the file.
+        self._page_keys: array[int] = array(self.key_code)
+        self._page_values: array[int] = array("I")
+        # The page that the last lookup read: a consumer that walks through an old segment stays within it for long.
+        self._last_page: tuple[int, array[int], array[int]] | None = None
+
+    @staticmethod
+    def unpack(content: Buffer) -> tuple[array[int], array[int]]:
+        """The columns of whole entries."""
+        raise AssertionError("the subclass unpacks")
+
+    def __len__(self) -> int:
+        return self.file_entries + len(self._keys)
+
+    # --- loading ---
+
+    def load(self, content: Buffer, *, keep_writable: bool = True) -> None:
+        """Take over what an index file holds. Raises CorruptIndex.
+
+        `keep_writable`: the last page stays in memory, so that entries can follow. `file_entries` then says how much
+        of the file is good as it is; the rest is handed out by `unwritten` again.
+        """
+        if len(content) % self.entry.size:
+            raise CorruptIndex(f"{len(content)} bytes are no multiple of {self.entry.size}")
+        keys, values = self._valid(*self.unpack(content))
+        count = len(keys)
+        if any(map(int.__ge__, keys, keys[1:])):
+            raise CorruptIndex("entries do not rise")
+        if any(map(int.__gt__, values, values[1:])):
+            raise CorruptIndex("entries do not rise in their second column")
+        paged = count - count % PAGE_ENTRIES if keep_writable else count
+        self.file_entries = paged
+        self._page_keys = keys[0:paged:PAGE_ENTRIES]
+        self._page_values = values[0:paged:PAGE_ENTRIES]
+        self._keys, self._values = keys[paged:], values[paged:]
+        self.last = (keys[-1], values[-1]) if count else None
+        self._last_page = None
+
+    def _valid(self, keys: array[int], values: array[int]) -> tuple[array[int], array[int]]:
+        """The entries before the zero padding."""
+        low, high = 0, len(keys)
+        while low < high:
+            middle = (low + high) // 2
+            if self.is_entry(keys[middle], values[middle]):
+                low = middle + 1
+            else:
+                high = middle
+        return keys[:low], values[:low]
+
+    @staticmethod
+    def is_entry(key: int, value: int) -> bool:
+        return key != 0 or value != 0
+
+    # --- writing ---
+
+    def append(self, key: int, value: int) -> None:
+        assert self.last is None or key > self.last[0], f"index entry {key} after {self.last}"
+        self._keys.append(key)
+        self._values.append(value)
+        self.last = (key, value)
+
+    @property
+    def has_full_page(self) -> bool:
+        """Two pages are in memory, and the older one is not yet on its way to the file."""
+        return len(self._keys) >= 2 * PAGE_ENTRIES and not self.is_spilling
+
+    def unwritten(self, entries: int | None = None) -> tuple[bytes, int]:
+        """(bytes, position in the file) of the first `entries` entries in memory, by default of all."""
+        keys, values = self._keys[:entries], self._values[:entries]
+        pack = self.entry.pack
+        content = b"".join(map(pack, keys, values))
+        return content, self.file_entries * self.entry.size
+
+    def written(self, entries: int) -> None:
+        """The first `entries` entries in memory are in the file now, a whole page or all that there are."""
+        assert entries % PAGE_ENTRIES == 0 or entries == len(self._keys)
+        self._page_keys.extend(self._keys[0:entries:PAGE_ENTRIES])
+        self._page_values.extend(self._values[0:entries:PAGE_ENTRIES])
+        del self._keys[:entries], self._values[:entries]
+        self.file_entries += entries
+
+    @property
+    def memory_entries(self) -> int:
+        return len(self._keys)
+
+    def cut(self, content: Buffer, *, key: int | None = None, value: int | None = None) -> None:
+        """Forget the entries at or above `key`, or with a second column at or above `value`.
+
+        `content` is what the file holds; the caller writes `unwritten` and cuts the file to it.
+        """
+        size = self.entry.size
+        whole = bytes(content[: self.file_entries * size]) + self.unwritten()[0]
+        keys, values = self.unpack(whole)
+        keep = bisect_left(keys, key) if key is not None else len(keys)
+        if value is not None:
+            keep = min(keep, bisect_left(values, value))
+        self.load(whole[: keep * size])
+
+    # --- lookups ---
+
+    def floor(self, key: int, read: PageReader) -> Entry | None:
+        """The last entry whose key is at most `key`."""
+        keys = self._keys
+        if keys and keys[0] <= key:
+            at = bisect_right(keys, key) - 1
+            return keys[at], self._values[at]
+        page = bisect_right(self._page_keys, key) - 1
+        if page < 0:
+            return None
+        page_keys, page_values = self._page(page, read)
+        at = bisect_right(page_keys, key) - 1
+        return page_keys[at], page_values[at]
+
+    def floor_by_value(self, value: int, read: PageReader) -> Entry | None:
+        """The last entry whose second column is at most `value`."""
+        values = self._values
+        if values and values[0] <= value:
+            at = bisect_right(values, value) - 1
+            return self._keys[at], values[at]
+        page = bisect_right(self._page_values, value) - 1
+        if page < 0:
+            return None
+        page_keys, page_values = self._page(page, read)
+        at = bisect_right(page_values, value) - 1
+        return page_keys[at], page_values[at]
+
+    def _page(self, page: int, read: PageReader) -> tuple[array[int], array[int]]:
+        last_page = self._last_page
+        if last_page is not None and last_page[0] == page:
+            return last_page[1], last_page[2]
+        first = page * PAGE_ENTRIES
+        count = min(PAGE_ENTRIES, self.file_entries - first)
+        content = read(count * self.entry.size, first * self.entry.size)
+        if len(content) != count * self.entry.size:
+            raise CorruptIndex(f"{self.suffix} file ends at page {page}")
+        keys, values = self.unpack(content)
+        if keys[0] != self._page_keys[page]:
+            raise CorruptIndex(f"page {page} of {self.suffix} file begins with {keys[0]}, not {self._page_keys[page]}")
+        self._last_page = (page, keys, values)
+        return keys, values
+
+
+class OffsetIndex(SparseIndex):
+    """(offset of a batch's last record - base offset) -> position of that batch, or of an earlier one."""
+
+    __slots__ = ()
+    suffix = ".index"
+    entry = Struct(">II")
+    key_code = "I"
+
+    @staticmethod
+    def unpack(content: Buffer) -> tuple[array[int], array[int]]:
+        words = array("I")
+        words.frombytes(content)
+        if sys.byteorder == "little":
+            words.byteswap()
+        return words[0::2], words[1::2]
+
+    @staticmethod
+    def is_entry(key: int, value: int) -> bool:
+        return value != 0  # the first batch, at position 0, is never indexed
+
+
+class TimeIndex(SparseIndex):
+    """largest timestamp so far -> (offset of the last record of the batch that has it - base offset)."""
+
+    __slots__ = ()
+    suffix = ".timeindex"
+    entry = Struct(">qI")
+    key_code = "q"
+
+    @staticmethod
+    def unpack(content: Buffer) -> tuple[array[int], array[int]]:
+        timestamps, offsets = array("q"), array("I")
+        for timestamp, offset in TimeIndex.entry.iter_unpack(content):
+            timestamps.append(timestamp)
+            offsets.append(offset)
+        return timestamps, offsets

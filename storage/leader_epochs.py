@@ -1,0 +1,116 @@
+"""Which leader epoch wrote which offsets of a log: what followers and clients truncate by.
+
+    epoch 0 from offset 0, epoch 3 from offset 120   ->   epochs 0..2 end at 120, epoch 3 ends at the log end
+
+Rules: pure. Source: KIP-101, KIP-279; Kafka LeaderEpochFileCache, LeaderEpochCheckpointFile.
+Invariant: entries rise strictly in epoch and in start offset; an epoch under which nothing was written leaves no trace
+once a later one starts at the same offset.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from storage.checkpoint import CorruptCheckpoint, decode_integer, decode_lines, encode_lines
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochs:
+    """Epochs and the offsets they start at. Owner: the log, which keeps them in `leader-epoch-checkpoint`."""
+
+    __slots__ = ("_epochs", "_start_offsets")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LeaderEpochs) and self.entries == other.entries
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"LeaderEpochs({self.entries})"
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), rising."""
+        return list(zip(self._epochs, self._start_offsets, strict=True))
+
+    @property
+    def latest_epoch(self) -> int:
+        """UNDEFINED_EPOCH when nothing is known."""
+        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """`epoch` writes from `start_offset` on; entries that contradict it go. Returns whether anything changed."""
+        assert epoch >= 0, f"leader epoch {epoch}"
+        assert start_offset >= 0, f"start offset {start_offset}"
+        epochs, start_offsets = self._epochs, self._start_offsets
+        if epochs and epoch == epochs[-1] and start_offset >= start_offsets[-1]:
+            return False
+        while epochs and (epochs[-1] >= epoch or start_offsets[-1] >= start_offset):
+            epochs.pop()
+            start_offsets.pop()
+        epochs.append(epoch)
+        start_offsets.append(start_offset)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest known epoch at or below `epoch`, where it ends); both undefined (-1) when that cannot be told."""
+        if epoch == UNDEFINED_EPOCH or not self._epochs:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        following = bisect_right(self._epochs, epoch)
+        if following == len(self._epochs):  # an epoch that has not begun here
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if following == 0:  # older than everything here: it ends where the first known one starts
+            return epoch, self._start_offsets[0]
+        return self._epochs[following - 1], self._start_offsets[following]
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch that wrote `offset`; UNDEFINED_EPOCH before the first known one."""
+        at = bisect_right(self._start_offsets, offset)
+        return self._epochs[at - 1] if at else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """The log now ends at `end_offset`. Returns whether anything changed."""
+        changed = False
+        while self._epochs and self._start_offsets[-1] >= end_offset:
+            self._epochs.pop()
+            self._start_offsets.pop()
+            changed = True
+        return changed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """The log starts at `start_offset` now, and so does the epoch that wrote it. Returns whether anything changed."""
+        gone = bisect_right(self._start_offsets, start_offset)
+        if gone == 0 or (gone == 1 and self._start_offsets[0] == start_offset):
+            return False
+        del self._epochs[: gone - 1], self._start_offsets[: gone - 1]
+        self._start_offsets[0] = start_offset
+        return True
+
+    def to_checkpoint(self) -> bytes:
+        """The content of `leader-epoch-checkpoint`: a line `epoch start_offset` for each entry."""
+        return encode_lines(f"{epoch} {start_offset}" for epoch, start_offset in self.entries)
+
+    @classmethod
+    def from_checkpoint(cls, content: bytes) -> LeaderEpochs:
+        """Raises CorruptCheckpoint."""
+        epochs = cls()
+        for line in decode_lines(content):
+            fields = line.split()
+            if len(fields) != 2:
+                raise CorruptCheckpoint(f"{line!r} is no epoch and start offset")
+            epoch, start_offset = decode_integer(fields[0]), decode_integer(fields[1])
+            if epoch < 0 or start_offset < 0:
+                raise CorruptCheckpoint(f"{line!r} is no epoch and start offset")
+            epochs.assign(epoch, start_offset)
+        return epochs

@@ -1,0 +1,201 @@
+"""One of the broker's `log.dirs`: its lock, its identity, its checkpoints, and the folders of its partitions.
+
+Files, all Kafka's: `.lock` (held while the broker lives), `meta.properties` (whose data this is),
+`.kafka_cleanshutdown` (written last at a clean stop, removed before loading; empty or unreadable counts as unclean),
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks).
+A partition's folder is `<topic>-<partition>`; set aside for deletion it is `<topic>-<partition>.<uuid>-delete`.
+
+Rules: blocking; called at start and stop, and in the directory's queue in between.
+Invariant: a checkpoint is replaced as a whole and is on the disk when the call returns.
+Source: Kafka LogManager, MetaPropertiesEnsemble, CleanShutdownFileHandler, LocalLog (folder names).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.filesystem import FileLock, FileSystem
+from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE = ".lock"
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
+
+UNKNOWN_BROKER_EPOCH = -1
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+# A file system's own folder, and one of Apache Kafka that is no partition.
+_FOREIGN_FOLDERS = frozenset({"lost+found", "remote-log-index-cache"})
+_MAX_FOLDER_NAME = 255
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class DirectoryRefused(Exception):
+    """The broker must not start on this directory; the message says why, to the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """`meta.properties`: None where the file does not say."""
+
+    broker_id: int | None = None
+    cluster_id: str | None = None
+
+    @classmethod
+    def parse(cls, content: bytes) -> MetaProperties:
+        """Raises ValueError."""
+        values: dict[str, str] = {}
+        for raw in content.decode().splitlines():
+            line = raw.strip()
+            if line and not line.startswith(("#", "!")):
+                name, _, value = line.partition("=")
+                values[name.strip()] = value.strip()
+        version = values.get("version", "0")
+        if version != "0":
+            raise ValueError(f"its version is {version}, that of a broker without ZooKeeper")
+        broker_id = values.get("broker.id")
+        return cls(None if broker_id is None else int(broker_id), values.get("cluster.id"))
+
+    def format(self) -> bytes:
+        return f"#\nbroker.id={self.broker_id}\nversion=0\ncluster.id={self.cluster_id}\n".encode()
+
+
+def partition_folder(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def parse_partition_folder(name: str) -> tuple[str, int] | None:
+    """(topic, partition) that a folder's name tells, None for any other name."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+        return None
+    return topic, int(partition)
+
+
+def deletion_folder(topic: str, partition: int, unique: bytes) -> str:
+    """The name of a folder set aside: a long topic name is cut so that the file system can still hold it."""
+    suffix = f"-{partition}.{unique.hex()}{DELETE_SUFFIX}"
+    return topic[: _MAX_FOLDER_NAME - len(suffix)] + suffix
+
+
+class LogDirectory:
+    """See the module. Lock first, then read or write."""
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        self.path = path
+        self._filesystem = filesystem
+        self._lock: FileLock | None = None
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    # --- ownership ---
+
+    def lock(self) -> None:
+        """Make the directory if need be, and hold it. Raises DirectoryRefused, OSError."""
+        self._filesystem.make_directory(self.path)
+        if not self._filesystem.is_directory(self.path):
+            raise DirectoryRefused(f"{self.path} is not a directory.")
+        self._lock = self._filesystem.lock(self._file(LOCK_FILE))
+        if self._lock is None:
+            raise DirectoryRefused(
+                f"Failed to acquire the lock {self._file(LOCK_FILE)}: another broker is using {self.path}."
+            )
+
+    def unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    def read_meta(self) -> MetaProperties | None:
+        """None when there is none yet. Raises DirectoryRefused."""
+        try:
+            return MetaProperties.parse(self._filesystem.read_bytes(self._file(META_PROPERTIES_FILE)))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise DirectoryRefused(f"{self._file(META_PROPERTIES_FILE)} cannot be read: {error}.") from error
+
+    def write_meta(self, broker_id: int, cluster_id: str) -> None:
+        self._filesystem.replace(self._file(META_PROPERTIES_FILE), MetaProperties(broker_id, cluster_id).format())
+
+    # --- clean stops ---
+
+    def take_clean_shutdown(self) -> tuple[bool, int]:
+        """(whether the last stop was clean, the broker epoch it noted); the marker is gone afterwards, durably."""
+        path = self._file(CLEAN_SHUTDOWN_FILE)
+        try:
+            content = self._filesystem.read_bytes(path)
+        except FileNotFoundError:
+            return False, UNKNOWN_BROKER_EPOCH
+        self._filesystem.unlink(path)
+        self._filesystem.sync_directory(self.path)
+        try:
+            marker = json.loads(content)
+            if marker["version"] != 0:
+                raise ValueError(f"version {marker['version']}")
+            return True, int(marker.get("brokerEpoch", UNKNOWN_BROKER_EPOCH))
+        except (ValueError, KeyError, TypeError) as error:
+            logger.warning(
+                "clean shutdown marker unreadable, so the stop counts as unclean: file=%s problem=%r", path, error
+            )
+            return False, UNKNOWN_BROKER_EPOCH
+
+    def write_clean_shutdown(self, broker_epoch: int) -> None:
+        marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self._filesystem.replace(self._file(CLEAN_SHUTDOWN_FILE), marker.encode())
+
+    # --- checkpoints ---
+
+    def read_checkpoint(self, name: str) -> dict[tuple[str, int], int] | None:
+        """None when there is none. One that cannot be read counts as missing: what it says can be found otherwise."""
+        try:
+            return decode_offsets(self._filesystem.read_bytes(self._file(name)))
+        except FileNotFoundError:
+            return None
+        except CorruptCheckpoint as error:
+            logger.warning("checkpoint unreadable: file=%s problem=%r", self._file(name), str(error))
+            return None
+
+    def write_checkpoint(self, name: str, offsets: Offsets) -> None:
+        self._filesystem.replace(self._file(name), encode_offsets(offsets))
+
+    # --- folders ---
+
+    def partition_folders(self) -> dict[tuple[str, int], str]:
+        """The folders of partitions by what they hold. Folders set aside are removed. Raises DirectoryRefused."""
+        found: dict[tuple[str, int], str] = {}
+        for name in self._filesystem.list_directory(self.path):
+            path = self._file(name)
+            if name in _FOREIGN_FOLDERS or not self._filesystem.is_directory(path):
+                continue
+            if name.endswith(DELETE_SUFFIX):
+                self._filesystem.remove_tree(path)
+                continue
+            if name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+                logger.warning("folder left alone: folder=%s", path)
+                continue
+            key = parse_partition_folder(name)
+            if key is None:
+                raise DirectoryRefused(
+                    f"Found directory {path}: its name is not topic-partition, nor topic-partition.uuid-delete. "
+                    "Kafka's log directories hold nothing else; remove it, or choose another log.dirs."
+                )
+            found[key] = path
+        return found
+
+    def total_bytes(self) -> int:
+        return self._filesystem.total_bytes(self.path)
+
+    def free_bytes(self) -> int:
+        return self._filesystem.free_bytes(self.path)

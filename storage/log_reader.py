@@ -1,0 +1,364 @@
+"""Reading a log: from an offset to a byte range, and from a timestamp to an offset.
+
+Every lookup is written once, as a synchronous attempt over a `SegmentReader`. On the hot path it runs with what is in
+memory; where it would wait for the disk it raises `Cold`, and the slow path runs the missing piece in a reader thread
+and tries again with it. So nothing but the raw reads leaves the event loop.
+
+The places where reads have ended are remembered (offset -> segment, position): a consumer that goes on where it
+stopped, and every follower of the tail, needs no index.
+
+Invariants: a read answers no byte of a batch that ends at or above its limit offset; a remembered place holds the first
+batch whose last offset is at or above its offset.
+Source: Kafka LocalLog.read, LogSegment.read, UnifiedLog.fetchOffsetByTimestamp.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import read_header
+from protocol.records.record import iter_records
+from runtime.filesystem import Buffer
+from storage.log_environment import LogEnvironment
+from storage.recovery import open_segment
+from storage.segment import LENGTH_OVERHEAD_BYTES, MIN_BATCH_BYTES, Cold, Segment, SegmentReader, check_length
+
+T = TypeVar("T")
+
+EMPTY = b""
+_REMEMBERED_PLACES = 512
+_SEARCH_BYTES = 64 * 1024
+MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+"""Of a stored batch that a search by timestamp has to look into."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampOffset:
+    """An answer of a search by timestamp."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Segments:
+    """A log's segments by base offset; the last one is active. Never empty once loaded."""
+
+    __slots__ = ("_base_offsets", "_segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.written_bytes for segment in self._segments)
+
+    def append(self, segment: Segment) -> None:
+        assert segment.base_offset > self._base_offsets[-1]
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+
+    def at_or_before(self, offset: int) -> Segment:
+        """The last segment whose base offset is at most `offset`; the first one when none is."""
+        return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
+
+    def after(self, segment: Segment) -> Segment | None:
+        at = bisect_right(self._base_offsets, segment.base_offset)
+        return self._segments[at] if at < len(self._segments) else None
+
+    def end_offset(self, segment: Segment, log_end_offset: int) -> int:
+        """Where the segment's range of offsets ends."""
+        following = self.after(segment)
+        return log_end_offset if following is None else following.base_offset
+
+    def starting_from(self, offset: int) -> list[Segment]:
+        return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
+
+    def replace(self, segments: list[Segment]) -> list[Segment]:
+        """Take `segments` instead; answers those that are gone."""
+        gone = [segment for segment in self._segments if segment not in segments]
+        self._segments = segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+        return gone
+
+
+class LogReader:
+    """Reads the segments that a log shares with it. `log_end_offset` comes with each call."""
+
+    __slots__ = (
+        "_filesystem",
+        "_hot",
+        "_index_interval_bytes",
+        "_open_segments",
+        "_places",
+        "_queue",
+        "_readers",
+        "_segments",
+    )
+
+    def __init__(self, segments: Segments, environment: LogEnvironment, index_interval_bytes: int) -> None:
+        self._segments = segments
+        self._filesystem = environment.filesystem
+        self._queue = environment.queue
+        self._readers = environment.readers
+        self._open_segments = environment.open_segments
+        self._index_interval_bytes = index_interval_bytes
+        self._hot = SegmentReader(environment.filesystem)
+        self._places: dict[int, tuple[Segment, int]] = {}
+
+    def forget_places(self) -> None:
+        """Segments went away or were cut."""
+        self._places.clear()
+
+    # --- byte ranges ---
+
+    def read(
+        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, log_end_offset: int
+    ) -> Buffer | None:
+        """None when the bytes are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
+        try:
+            return self._read(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
+        except Cold:
+            return None
+
+    async def read_cold(
+        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, log_end_offset: int
+    ) -> Buffer:
+        return await self._waiting(
+            lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
+        )
+
+    def _read(
+        self,
+        reader: SegmentReader,
+        start_offset: int,
+        limit_offset: int,
+        max_bytes: int,
+        at_least_one: bool,
+        log_end_offset: int,
+    ) -> Buffer:
+        segment, position = self._place(start_offset, reader)
+        end = self._limit_position(segment, limit_offset, log_end_offset, reader)
+        while position >= end:
+            following = self._segments.after(segment)
+            if following is None or following.base_offset >= limit_offset:
+                return EMPTY
+            segment, position = following, 0
+            end = self._limit_position(segment, limit_offset, log_end_offset, reader)
+        if segment is not self._segments.active:
+            self._open_segments.touch(segment)
+        length = max(min(max_bytes, end - position), LENGTH_OVERHEAD_BYTES)
+        chunk = reader.log_bytes(segment, length, position, LENGTH_OVERHEAD_BYTES)
+        first_bytes = LENGTH_OVERHEAD_BYTES + check_length(segment, int.from_bytes(chunk[8:12], "big"), position)
+        if len(chunk) < first_bytes:
+            if not at_least_one and length < first_bytes:
+                return EMPTY
+            chunk = reader.log_bytes(segment, max(first_bytes, length), position, first_bytes)
+        self._remember_end(segment, position, chunk, end, limit_offset, log_end_offset, reader)
+        return chunk
+
+    def _place(self, offset: int, reader: SegmentReader) -> tuple[Segment, int]:
+        """The segment and position of the first batch whose last offset is at or above `offset`."""
+        place = self._places.get(offset)
+        if place is None:
+            segment = self._segments.at_or_before(offset)
+            place = (segment, segment.position_of(offset, reader))
+        return place
+
+    def _limit_position(self, segment: Segment, limit_offset: int, log_end_offset: int, reader: SegmentReader) -> int:
+        """Where reading of `segment` ends when it ends at `limit_offset`."""
+        if limit_offset >= self._segments.end_offset(segment, log_end_offset):
+            return segment.written_bytes
+        place = self._places.get(limit_offset)
+        if place is not None and place[0] is segment:
+            return place[1]
+        position = segment.position_of(limit_offset, reader)
+        self._remember(limit_offset, segment, position)
+        return position
+
+    def _remember_end(
+        self,
+        segment: Segment,
+        position: int,
+        chunk: Buffer,
+        end: int,
+        limit_offset: int,
+        log_end_offset: int,
+        reader: SegmentReader,
+    ) -> None:
+        if position + len(chunk) == end:
+            end_offset = min(limit_offset, self._segments.end_offset(segment, log_end_offset))
+            self._remember(end_offset, segment, end)
+            return
+        found = segment.end_of_whole_batches(chunk, position, reader)
+        if found is not None:
+            self._remember(found[0], segment, found[1])
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        places = self._places
+        if len(places) >= _REMEMBERED_PLACES and offset not in places:
+            del places[next(iter(places))]
+        places[offset] = (segment, position)
+
+    def bytes_between(self, start_offset: int, limit_offset: int, log_end_offset: int) -> int:
+        """Bytes from the batch of `start_offset` to `limit_offset`; an estimate when the batches are cold."""
+        if start_offset >= limit_offset:
+            return 0
+        try:
+            segment, position = self._place(start_offset, self._hot)
+            size = -position
+            while self._segments.end_offset(segment, log_end_offset) < limit_offset:
+                size += segment.written_bytes
+                following = self._segments.after(segment)
+                assert following is not None
+                segment = following
+            return max(size + self._limit_position(segment, limit_offset, log_end_offset, self._hot), 0)
+        except Cold as cold:
+            return cold.segment.written_bytes
+
+    # --- timestamps ---
+
+    async def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
+        """The first record at or behind `start_offset` whose timestamp is at least `timestamp`."""
+        for segment in self._segments.starting_from(start_offset):
+            await self._ensure_known(segment)
+            if segment.max_timestamp < timestamp:
+                continue
+            found = await self._waiting(partial(self._search, segment, timestamp, start_offset))
+            if found is not None:
+                return found
+        return None
+
+    def _search(
+        self, segment: Segment, timestamp: int, start_offset: int, reader: SegmentReader
+    ) -> TimestampOffset | None:
+        index = segment.time_index
+        self._need_open(segment)
+        entry = index.floor(timestamp, partial(reader.index_bytes, segment, index))
+        offset = start_offset if entry is None else max(start_offset, segment.base_offset + entry[1])
+        position = segment.indexed_position(offset, reader)
+        return self._first_record(
+            segment, position, reader,
+            wanted_batch=lambda max_timestamp: max_timestamp >= timestamp,
+            wanted=lambda record_timestamp, offset: record_timestamp >= timestamp and offset >= start_offset,
+        )  # fmt: skip
+
+    async def offset_of_max_timestamp(self, start_offset: int) -> TimestampOffset | None:
+        """The first record that has the log's largest timestamp, of its first segment that has it."""
+        latest: Segment | None = None
+        for segment in self._segments.starting_from(start_offset):
+            await self._ensure_known(segment)
+            if segment.written_bytes and (latest is None or segment.max_timestamp > latest.max_timestamp):
+                latest = segment
+        if latest is None or latest.max_timestamp < 0:
+            return None
+        return await self._waiting(partial(self._search_max, latest))
+
+    def _search_max(self, segment: Segment, reader: SegmentReader) -> TimestampOffset | None:
+        timestamp = segment.max_timestamp
+        return self._first_record(
+            segment, segment.indexed_position(segment.offset_of_max_timestamp, reader), reader,
+            wanted_batch=lambda max_timestamp: max_timestamp == timestamp,
+            wanted=lambda record_timestamp, offset: record_timestamp == timestamp,
+        )  # fmt: skip
+
+    def _first_record(
+        self,
+        segment: Segment,
+        position: int,
+        reader: SegmentReader,
+        *,
+        wanted_batch: Callable[[int], bool],
+        wanted: Callable[[int, int], bool],
+    ) -> TimestampOffset | None:
+        end = segment.written_bytes
+        while position < end:
+            chunk = reader.log_bytes(segment, min(_SEARCH_BYTES, end - position), position, MIN_BATCH_BYTES)
+            header = read_header(chunk, 0)
+            check_length(segment, header.batch_length, position)
+            if wanted_batch(header.max_timestamp):
+                size = header.size_bytes
+                if len(chunk) < size:
+                    chunk = reader.log_bytes(segment, size, position, size)
+                for record in iter_records(chunk, 0, header, MAX_DECOMPRESSED_BYTES):
+                    if wanted(record.timestamp, record.offset):
+                        return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+            position += header.size_bytes
+        return None
+
+    def _need_open(self, segment: Segment) -> None:
+        if segment.file is None:
+            raise Cold(segment, ("", segment.base_offset, 0), None)
+
+    # --- waiting for the disk ---
+
+    async def position_of(self, segment: Segment, offset: int) -> int:
+        """See `Segment.position_of`; the segment is open when it returns."""
+        return await self._waiting(partial(segment.position_of, offset))
+
+    async def _waiting(self, attempt: Callable[[SegmentReader], T]) -> T:
+        """Run `attempt` until nothing it needs is cold; what it needed is read once, in reader threads."""
+        reader = SegmentReader(self._filesystem, {})
+        while True:
+            try:
+                return attempt(reader)
+            except Cold as cold:
+                segment, key, job = cold.segment, cold.key, cold.job
+            if job is None:
+                await self._open(segment)
+                continue
+            segment.pins += 1
+            try:
+                assert reader.fetched is not None
+                reader.fetched[key] = await self._readers.run(job)
+            except OSError as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
+            finally:
+                segment.pins -= 1
+                self._open_segments.unpinned(segment)
+
+    async def _ensure_known(self, segment: Segment) -> None:
+        while not segment.knows_timestamps:
+            await self._open(segment)
+
+    async def _open(self, segment: Segment) -> None:
+        if segment.is_awaited:
+            await self._queue.drain()
+            return
+        try:
+            opened = await self._readers.run(
+                partial(
+                    open_segment, self._filesystem, segment.directory, segment.base_offset, self._index_interval_bytes
+                )
+            )
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {error}") from error
+        if segment.is_gone:
+            await self._readers.run(opened.file.close)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
+        if segment.file is not None or segment.is_awaited:
+            await self._readers.run(opened.file.close)  # somebody else was faster
+            return
+        segment.install(opened)
+        if segment is not self._segments.active:
+            self._open_segments.touch(segment)

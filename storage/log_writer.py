@@ -1,0 +1,525 @@
+"""Putting batches into the active segment: placing, rolling, writing, and what happens when the disk refuses.
+
+Offsets were assigned before; from there on everything is one FIFO: the order of `place` is the order of positions, of
+writes in the directory's `DiskQueue`, and of `done`. A roll is a queued job like a write, so appends behind it wait for
+the new files without anybody on the event loop waiting. A closed active segment is opened the same way at its first append.
+
+Rules: methods run on the event loop, jobs in the queue. A job's error is kept, and no job behind it touches the disk.
+Invariants: `log_end_offset` moves only when bytes are written, in order; every `done` is called exactly once; after a
+failed write nothing behind the written prefix is reported, and the log takes no more.
+Early write-back: after every 16 MiB a reader thread flushes the segment, so that a later `write` or fsync seldom
+meets the kernel's limit of dirty pages.
+Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from config.topic import LogConfig
+from protocol.errors import ErrorCode, KafkaError
+from runtime.filesystem import Buffer, File
+from storage.index import PAGE_ENTRIES, SparseIndex
+from storage.log_environment import LogEnvironment
+from storage.log_reader import Segments
+from storage.recovery import open_segment
+from storage.segment import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    OpenedSegment,
+    Segment,
+    create_files,
+    random_roll_jitter_ms,
+    segment_path,
+    write_index,
+    write_page,
+)
+
+WRITE_BACK_BYTES = 16 * 1024 * 1024
+
+Done = Callable[[KafkaError | None], None]
+
+
+class WriterHost(Protocol):
+    """The log, as its writer sees it."""
+
+    config: LogConfig
+    directory: str
+
+    def producer_snapshot(self, offset: int) -> bytes | None:
+        """The state of all producers before `offset`; None when it is not known any more."""
+
+    def on_write_failed(self, error: KafkaError, cause: OSError) -> None: ...
+
+
+class _Placement:
+    """Assigned batches on their way to the disk."""
+
+    __slots__ = ("done", "max_timestamp", "next_offset", "now_ms", "offset_of_max_timestamp", "records")
+
+    def __init__(
+        self,
+        records: Buffer,
+        next_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        now_ms: int,
+        done: Done,
+    ) -> None:
+        self.records = records
+        self.next_offset = next_offset
+        self.max_timestamp = max_timestamp
+        self.offset_of_max_timestamp = offset_of_max_timestamp
+        self.now_ms = now_ms
+        self.done = done
+
+
+class LogWriter:
+    """Writes one log. `failure` is set once and for all by the first error."""
+
+    __slots__ = (
+        "_awaiting_open",
+        "_environment",
+        "_folder_is_durable",
+        "_host",
+        "_idle_waiters",
+        "_in_flight",
+        "_is_writing_back",
+        "_jobs",
+        "_queue",
+        "_segments",
+        "_unflushed_bytes",
+        "_write_error",
+        "failure",
+        "has_written",
+        "log_end_offset",
+        "recovery_point",
+    )
+
+    def __init__(
+        self,
+        host: WriterHost,
+        segments: Segments,
+        environment: LogEnvironment,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self._host = host
+        self._segments = segments
+        self._environment = environment
+        self._queue = environment.queue
+        # (segment, end of the bytes in it, next offset, done) of each write that was queued and not reported yet.
+        self._in_flight: deque[tuple[Segment, int, int, Done]] = deque()
+        self._awaiting_open: deque[_Placement] = deque()
+        # Jobs that were not reported yet, and who waits for the end of them all.
+        self._jobs = 0
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._write_error: OSError | None = None
+        self._unflushed_bytes = 0
+        self._is_writing_back = False
+        # Whether the log directory is known to list this log's folder even after a loss of power.
+        self._folder_is_durable = False
+        self.failure: KafkaError | None = None
+        self.has_written = False
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+
+    # --- placing ---
+
+    def make_room(self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int, now_ms: int) -> None:
+        """Roll when batches like these must begin the next segment. Comes before `place`, and before the producers'
+        state moves past `base_offset`."""
+        segment = self._segments.active
+        if segment.file is None and not segment.is_awaited:
+            return  # closed, so its age is not known yet: `place` will wait, and then look
+        if self._awaiting_open:
+            return
+        if segment.should_roll(self._host.config, size_bytes, max_timestamp, last_offset, now_ms):
+            self.roll(base_offset, now_ms)
+
+    def place(
+        self,
+        records: Buffer,
+        next_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        now_ms: int,
+        done: Done,
+    ) -> None:
+        """Write batches that end before `next_offset` behind all others; `done` when that is through."""
+        segment = self._segments.active
+        if self._awaiting_open or (segment.file is None and not segment.is_awaited):
+            self._place_when_open(
+                segment, _Placement(records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done)
+            )
+            return
+        config = self._host.config
+        position = segment.end_bytes
+        segment.note_append(
+            len(records), next_offset - 1, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
+        )
+        self.has_written = True
+        self._in_flight.append((segment, segment.end_bytes, next_offset, done))
+        job = partial(self._write, segment, records, position)
+        if next_offset - self.recovery_point < config.flush_messages:
+            self._queue.write(job, self._on_written)
+        else:
+            self._queue.write(job, _unreported)
+            self._in_order(partial(self._sync_active, segment), partial(self._on_flushed_write, next_offset))
+        if segment.offset_index.has_full_page:
+            self._spill(segment, segment.offset_index)
+        if segment.time_index.has_full_page:
+            self._spill(segment, segment.time_index)
+
+    def _write(self, segment: Segment, records: Buffer, position: int) -> None:
+        """A job."""
+        if self._write_error is not None:
+            raise self._write_error
+        assert segment.file is not None
+        try:
+            segment.file.write_at((records,), position)
+        except OSError as error:
+            self._write_error = error
+            raise
+
+    def _on_written(self, error: OSError | None) -> None:
+        if error is not None:
+            self.fail(error)
+            return
+        if not self._in_flight:
+            return  # the log has failed in between
+        segment, end_bytes, next_offset, done = self._in_flight.popleft()
+        self._unflushed_bytes += end_bytes - segment.written_bytes
+        segment.written_bytes = end_bytes
+        self.log_end_offset = next_offset
+        if self._unflushed_bytes >= WRITE_BACK_BYTES and not self._is_writing_back:
+            self._write_back(segment)
+        done(None)
+        if self._idle_waiters:
+            self._wake_idle_waiters()
+
+    def when_written(self, end_offset: int, done: Done) -> None:
+        """Call `done` when everything below `end_offset`, which was placed before, is written: at once if it is."""
+        if end_offset <= self.log_end_offset:
+            done(self.failure)
+            return
+        if self._awaiting_open:
+            last = self._awaiting_open[-1]
+            last.done = _both(last.done, done)
+        else:
+            segment, end_bytes, next_offset, first = self._in_flight[-1]
+            self._in_flight[-1] = (segment, end_bytes, next_offset, _both(first, done))
+
+    def _sync_active(self, segment: Segment) -> None:
+        """A job."""
+        assert segment.file is not None
+        segment.file.sync()
+
+    def _on_flushed_write(self, next_offset: int, error: OSError | None) -> None:
+        """A write that `flush.messages` holds back until it is on the disk."""
+        if error is None and self._segments.at_or_before(self.recovery_point) is self._segments.active:
+            self.recovery_point = max(self.recovery_point, next_offset)
+        self._on_written(error)
+
+    # --- opening and rolling ---
+
+    def _place_when_open(self, segment: Segment, placement: _Placement) -> None:
+        self._awaiting_open.append(placement)
+        if segment.is_awaited or segment.file is not None:
+            return
+        segment.is_awaited = True
+        opened: list[OpenedSegment] = []
+        filesystem, interval_bytes = self._environment.filesystem, self._host.config.index_interval_bytes
+        self._in_order(
+            lambda: opened.append(open_segment(filesystem, segment.directory, segment.base_offset, interval_bytes)),
+            lambda error: self._on_opened(segment, opened, error),
+        )
+
+    def _on_opened(self, segment: Segment, opened: list[OpenedSegment], error: OSError | None) -> None:
+        segment.is_awaited = False
+        if error is not None:
+            self.fail(error)
+            return
+        found = opened[0]
+        if segment.file is not None:
+            self._environment.readers.run(found.file.close)  # a reader was faster
+        elif found.size_bytes != segment.written_bytes or found.problem is not None:
+            self._environment.readers.run(found.file.close)
+            self.fail(
+                OSError(f"{segment} has {found.size_bytes} bytes, next offset {found.next_offset}: {found.problem}")
+            )
+            return
+        else:
+            segment.install(found)
+        waiting, self._awaiting_open = self._awaiting_open, deque()
+        base_offset = self.log_end_offset
+        for each in waiting:
+            if self.failure is not None:
+                each.done(self.failure)
+                continue
+            self.make_room(base_offset, each.next_offset - 1, len(each.records), each.max_timestamp, each.now_ms)
+            self.place(
+                each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms, each.done
+            )
+            base_offset = each.next_offset
+
+    def roll(self, base_offset: int, now_ms: int) -> Segment:
+        """Begin a new active segment at `base_offset`. Files are made by a queued job."""
+        old = self._segments.active
+        config, filesystem = self._host.config, self._environment.filesystem
+        old.note_max_timestamp()
+        tails = [(old.path(index.suffix), *index.unwritten()) for index in (old.offset_index, old.time_index)]
+        snapshot = self._host.producer_snapshot(base_offset)
+        new = Segment(
+            self._host.directory,
+            base_offset,
+            size_bytes=0,
+            created_ms=now_ms,
+            roll_jitter_ms=random_roll_jitter_ms(config, self._environment.randomness),
+        )
+        new.is_awaited = True
+        new.knows_timestamps = True
+
+        def job() -> None:
+            for path, content, position in tails:
+                write_index(filesystem, path, content, position)
+            if snapshot is not None:
+                filesystem.write_bytes(new.path(SNAPSHOT_SUFFIX), snapshot)
+            new.file = create_files(filesystem, new.directory, base_offset)
+
+        self._in_order(job, partial(self._on_rolled, old, new))
+        self._segments.append(new)
+        return new
+
+    def _on_rolled(self, old: Segment, new: Segment, error: OSError | None) -> None:
+        new.is_awaited = False
+        if error is not None:
+            self.fail(error)
+            return
+        for index in (old.offset_index, old.time_index):
+            index.written(index.memory_entries)
+        self._environment.open_segments.touch(old)
+        if not self._environment.tasks.is_closed:
+            self._environment.tasks.spawn(
+                self._flush_rolled(old, new.base_offset), name=f"flush {old.path(LOG_SUFFIX)}"
+            )
+
+    async def _flush_rolled(self, old: Segment, end_offset: int) -> None:
+        """Put a finished segment on the disk, beside the appends to the next one, and move the recovery point."""
+        if old.is_gone or self.failure is not None:
+            return
+        old.pins += 1
+        try:
+            await self._environment.readers.run(
+                partial(sync_segment, self._environment, old.directory, old.base_offset, old.file)
+            )
+        except OSError as error:
+            self.fail(error)
+            return
+        finally:
+            old.pins -= 1
+            self._environment.open_segments.unpinned(old)
+        if self.recovery_point >= old.base_offset and not old.is_gone:
+            self.recovery_point = max(self.recovery_point, end_offset)
+
+    # --- index pages and write-back ---
+
+    def _spill(self, segment: Segment, index: SparseIndex) -> None:
+        """Move the older of two full pages of index entries from memory to the file."""
+        if self._environment.tasks.is_closed:
+            return
+        index.is_spilling = True
+        self._jobs += 1
+        self._environment.tasks.spawn(self._spill_beside(segment, index), name=f"spill {segment.path(index.suffix)}")
+
+    async def _spill_beside(self, segment: Segment, index: SparseIndex) -> None:
+        """Runs beside the queue: nobody reads the page from the file before it is reported, and a roll or a close
+        meanwhile writes the same bytes to the same place."""
+        content, position = index.unwritten(PAGE_ENTRIES)
+        try:
+            await self._environment.readers.run(
+                partial(write_page, self._environment.filesystem, segment.path(index.suffix), content, position)
+            )
+        except OSError as error:
+            self.fail(error)
+        else:
+            if segment is self._segments.active and not segment.is_awaited:
+                index.written(PAGE_ENTRIES)
+        finally:
+            index.is_spilling = False
+            self._job_ended()
+
+    def _write_back(self, segment: Segment) -> None:
+        self._unflushed_bytes = 0
+        file = segment.file
+        if file is None or self._environment.tasks.is_closed:
+            return
+        self._is_writing_back = True
+        self._environment.tasks.spawn(self._flush_beside(segment, file), name=f"write back {segment.path(LOG_SUFFIX)}")
+
+    async def _flush_beside(self, segment: Segment, file: File) -> None:
+        segment.pins += 1
+        try:
+            await self._environment.readers.run(file.sync)
+        except OSError as error:
+            self.fail(error)  # the kernel tells of a lost page once: nobody else may hear of it
+        finally:
+            self._is_writing_back = False
+            segment.pins -= 1
+            self._environment.open_segments.unpinned(segment)
+
+    # --- flushing ---
+
+    async def flush(self, end_offset: int) -> None:
+        """Put everything placed so far, which ends at `end_offset`, on the disk."""
+        if end_offset <= self.recovery_point or self.failure is not None:
+            return
+        if self._awaiting_open:
+            await self.settle()  # they are not queued yet, so a job queued now would overtake them
+        segments = self._segments.starting_from(self.recovery_point)
+
+        parent = None if self._folder_is_durable else self._host.directory.rpartition("/")[0]
+
+        def job() -> None:
+            if parent is not None:
+                self._environment.filesystem.sync_directory(parent)
+            for segment in segments:
+                sync_segment(self._environment, segment.directory, segment.base_offset, segment.file)
+
+        self._in_order(job, self._on_job)
+        await self.settle()
+        if self.failure is None:
+            self._folder_is_durable = True
+            self.recovery_point = max(self.recovery_point, end_offset)
+
+    async def finish(self, snapshot: bytes | None) -> None:
+        """Leave the files as a clean start wants them: indexes whole and trimmed, a snapshot at the end, all flushed."""
+        if self.failure is not None or not self.has_written:
+            return
+        active, filesystem = self._segments.active, self._environment.filesystem
+        end_offset = self.log_end_offset
+        if active.file is not None:
+            active.note_max_timestamp()
+            tails = [
+                (active.path(index.suffix), *index.unwritten()) for index in (active.offset_index, active.time_index)
+            ]
+            snapshot_path = segment_path(active.directory, end_offset, SNAPSHOT_SUFFIX)
+
+            def job() -> None:
+                for path, content, position in tails:
+                    write_index(filesystem, path, content, position)
+                if snapshot is not None:
+                    filesystem.write_bytes(snapshot_path, snapshot)
+                    sync_file(self._environment, snapshot_path)
+
+            self._in_order(job, self._on_job)
+        self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
+        await self.flush(end_offset)
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Replace a small file of the log's folder, in order."""
+        self._in_order(partial(self._environment.filesystem.replace, path, content), self._on_job)
+
+    def _on_job(self, error: OSError | None) -> None:
+        if error is not None:
+            self.fail(error)
+
+    # --- order and failure ---
+
+    def _in_order(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Run `job` in the queue's thread, behind what is queued; then `done` on the loop."""
+
+        def guarded() -> None:
+            if self._write_error is None:
+                try:
+                    job()
+                except OSError as error:
+                    self._write_error = error
+
+        def finished(error: OSError | None) -> None:
+            done(error)
+            self._job_ended()
+
+        self._jobs += 1
+        self._queue.run(guarded)
+        self._queue.write(self._raise_write_error, finished)
+
+    def _raise_write_error(self) -> None:
+        if self._write_error is not None:
+            raise self._write_error
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._in_flight or self._awaiting_open or self._jobs)
+
+    async def settle(self) -> None:
+        """Return when nothing of this log is on its way to the disk."""
+        while self._is_busy:
+            idle = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(idle)
+            await idle
+
+    def _job_ended(self) -> None:
+        self._jobs -= 1
+        if self._idle_waiters:
+            self._wake_idle_waiters()
+
+    def _wake_idle_waiters(self) -> None:
+        if not self._is_busy:
+            waiters, self._idle_waiters = self._idle_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def fail(self, cause: OSError) -> None:
+        """The disk refused: everything on its way fails, and the log ends where its written prefix ends."""
+        if self.failure is not None:
+            return
+        self._write_error = self._write_error or cause
+        self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._host.directory} failed: {cause}")
+        failed = [entry[3] for entry in self._in_flight] + [placement.done for placement in self._awaiting_open]
+        self._in_flight.clear()
+        self._awaiting_open.clear()
+        for segment in self._segments:
+            segment.end_bytes = segment.written_bytes
+        self._host.on_write_failed(self.failure, cause)
+        for done in failed:
+            done(self.failure)
+        self._wake_idle_waiters()
+
+
+def _both(first: Done, second: Done) -> Done:
+    def done(error: KafkaError | None) -> None:
+        first(error)
+        second(error)
+
+    return done
+
+
+def _unreported(error: OSError | None) -> None:
+    """A write whose outcome the job behind it reports."""
+
+
+def sync_segment(environment: LogEnvironment, directory: str, base_offset: int, file: File | None) -> None:
+    """A job: fsync a finished segment, its indexes, and the folder that lists them."""
+    filesystem = environment.filesystem
+    if file is not None:
+        file.sync()
+    for suffix in ((LOG_SUFFIX,) if file is None else ()) + (".index", ".timeindex", SNAPSHOT_SUFFIX):
+        path = segment_path(directory, base_offset, suffix)
+        if filesystem.exists(path):
+            sync_file(environment, path)
+    filesystem.sync_directory(directory)
+
+
+def sync_file(environment: LogEnvironment, path: str) -> None:
+    """A job."""
+    file = environment.filesystem.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()

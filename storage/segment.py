@@ -1,0 +1,363 @@
+"""One segment of a log: `<base offset, 20 digits>.log` with its `.index` and `.timeindex`.
+
+A segment is closed, then opened when first touched: a blocking job reads its indexes (`open_segment`) and opens the
+`.log`; index files are open only while something is read from or written to them.
+
+Rules: methods run on the event loop and do no IO but `File.read_hot`; what has to wait for the disk is raised as
+`Cold`, whose job the caller runs in a thread before it tries again. The module's functions block.
+Invariants: `written_bytes <= end_bytes`; readers see the first, writers extend the second; the indexes describe no
+batch behind `end_bytes`.
+Source: Kafka LogSegment, FileRecords; KIP-33 (time index), KIP-106 (roll by record timestamps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from struct import Struct
+from typing import Protocol
+
+from protocol.errors import ErrorCode, KafkaError
+from runtime.filesystem import Buffer, File, FileSystem
+from runtime.randomness import Randomness
+from storage.index import OffsetIndex, SparseIndex, TimeIndex
+
+LOG_SUFFIX = ".log"
+SNAPSHOT_SUFFIX = ".snapshot"
+TXN_INDEX_SUFFIX = ".txnindex"
+NO_TIMESTAMP = -1
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
+BATCH_PREFIX_BYTES = 27
+"""Of a batch: base offset, length, epoch, magic, CRC, attributes, last offset delta."""
+MIN_BATCH_BYTES = 61
+LENGTH_OVERHEAD_BYTES = 12
+
+# Headers are looked for in pieces of this size: an index entry is at most one interval (4 KiB) and one batch away.
+_WALK_BYTES = 8192
+
+_unpack_batch_prefix = Struct(">qi11xi").unpack_from
+
+
+class Cold(Exception):
+    """The bytes are not in memory: `job` brings them, in a thread; then the same read, told of them, will succeed."""
+
+    def __init__(self, segment: Segment, key: tuple[str, int, int], job: Callable[[], Buffer] | None) -> None:
+        super().__init__()
+        self.segment = segment
+        self.key = key
+        self.job = job
+        """None: the segment itself has to be opened."""
+
+
+class RollLimits(Protocol):
+    """The topic settings that end a segment (see `config.topic.LogConfig`)."""
+
+    @property
+    def segment_bytes(self) -> int: ...
+
+    @property
+    def segment_index_bytes(self) -> int: ...
+
+    @property
+    def segment_ms(self) -> int: ...
+
+    @property
+    def segment_jitter_ms(self) -> int: ...
+
+
+class SegmentReader:
+    """Reads of one attempt: from memory, or from what earlier attempts had to wait for (`fetched`)."""
+
+    __slots__ = ("_filesystem", "fetched")
+
+    def __init__(self, filesystem: FileSystem, fetched: dict[tuple[str, int, int], Buffer] | None = None) -> None:
+        self._filesystem = filesystem
+        self.fetched = fetched
+
+    def log_bytes(self, segment: Segment, length: int, position: int, at_least: int) -> Buffer:
+        """Up to `length` bytes of the `.log`, at least `at_least`."""
+        key = (LOG_SUFFIX, segment.base_offset, position)
+        fetched = self.fetched
+        if fetched is not None:
+            found = fetched.get(key)
+            if found is not None and len(found) >= at_least:
+                return found[:length]
+        file = segment.file
+        if file is None:
+            raise Cold(segment, key, None)
+        buffer = file.read_hot(length, position)
+        if buffer is None or len(buffer) < at_least:
+            if fetched is not None and key in fetched:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{segment.path(LOG_SUFFIX)} ends before {position + at_least} bytes.",
+                )
+            raise Cold(segment, key, partial(file.read_at, length, position))
+        return buffer
+
+    def index_bytes(self, segment: Segment, index: SparseIndex, length: int, position: int) -> Buffer:
+        key = (index.suffix, segment.base_offset, position)
+        fetched = self.fetched
+        if fetched is not None and key in fetched:
+            return fetched[key]
+        raise Cold(segment, key, partial(_read_file, self._filesystem, segment.path(index.suffix), length, position))
+
+
+class Segment:
+    """See the module. `file` is None while the segment is closed."""
+
+    __slots__ = (
+        "base_offset",
+        "bytes_since_index_entry",
+        "close_when_unpinned",
+        "created_ms",
+        "directory",
+        "end_bytes",
+        "file",
+        "first_timestamp",
+        "is_awaited",
+        "is_gone",
+        "knows_timestamps",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "pins",
+        "roll_jitter_ms",
+        "time_index",
+        "written_bytes",
+    )
+
+    def __init__(
+        self, directory: str, base_offset: int, *, size_bytes: int, created_ms: int, roll_jitter_ms: int = 0
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.written_bytes = size_bytes
+        self.end_bytes = size_bytes
+        self.created_ms = created_ms
+        self.roll_jitter_ms = roll_jitter_ms
+        self.file: File | None = None
+        # A queued job is opening it.
+        self.is_awaited = False
+        # False until it was opened once: what it knows of timestamps comes from its files.
+        self.knows_timestamps = False
+        # Threads that use `file`: it is closed when they are through.
+        self.pins = 0
+        self.close_when_unpinned = False
+        # The segment left its log.
+        self.is_gone = False
+        self.offset_index = OffsetIndex()
+        self.time_index = TimeIndex()
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.first_timestamp = NO_TIMESTAMP
+        self.bytes_since_index_entry = 0
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path(LOG_SUFFIX)} {self.written_bytes} bytes>"
+
+    def path(self, suffix: str) -> str:
+        return segment_path(self.directory, self.base_offset, suffix)
+
+    # --- opening ---
+
+    def install(self, opened: OpenedSegment) -> None:
+        """Take over what a job has opened."""
+        assert self.file is None
+        self.file = opened.file
+        self.adopt(opened)
+
+    def adopt(self, opened: OpenedSegment) -> None:
+        """Take over what the files say, but for the open file."""
+        self.offset_index = opened.offset_index
+        self.time_index = opened.time_index
+        self.first_timestamp = opened.first_timestamp
+        self.max_timestamp = opened.max_timestamp
+        self.offset_of_max_timestamp = opened.offset_of_max_timestamp
+        self.bytes_since_index_entry = opened.bytes_since_index_entry
+        self.knows_timestamps = True
+
+    def release(self) -> File | None:
+        """Make the segment a closed one; answers the file that the caller closes in a thread."""
+        assert not self.pins
+        file, self.file = self.file, None
+        return file
+
+    # --- writing ---
+
+    def should_roll(
+        self, limits: RollLimits, size_bytes: int, max_timestamp: int, last_offset: int, now_ms: int
+    ) -> bool:
+        """Whether a batch like this must begin the next segment."""
+        end_bytes = self.end_bytes
+        if end_bytes > limits.segment_bytes - size_bytes:
+            return True
+        if end_bytes > 0:
+            if self.first_timestamp >= 0 and max_timestamp >= 0:
+                age_ms = max_timestamp - self.first_timestamp
+            else:
+                age_ms = now_ms - self.created_ms
+            if age_ms > limits.segment_ms - self.roll_jitter_ms:
+                return True
+        index_bytes = limits.segment_index_bytes
+        return (
+            len(self.offset_index) >= index_bytes // 8
+            or len(self.time_index) >= index_bytes // 12 - 1
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def note_append(
+        self, size_bytes: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int, interval_bytes: int
+    ) -> None:
+        """Bytes were placed at `end_bytes`: extend, and index them when the interval is full."""
+        position = self.end_bytes
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = offset_of_max_timestamp
+        if self.bytes_since_index_entry > interval_bytes:
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self.note_max_timestamp()
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size_bytes
+        self.end_bytes = position + size_bytes
+
+    def note_max_timestamp(self) -> None:
+        """Put the largest timestamp into the time index, unless it is there."""
+        last = self.time_index.last
+        if self.max_timestamp > (NO_TIMESTAMP if last is None else last[0]):
+            self.time_index.append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+
+    # --- reading ---
+
+    def indexed_position(self, offset: int, reader: SegmentReader) -> int:
+        """A position at or before the batch that holds `offset`."""
+        if self.file is None:
+            raise Cold(self, (LOG_SUFFIX, self.base_offset, 0), None)
+        index = self.offset_index
+        entry = index.floor(offset - self.base_offset, partial(reader.index_bytes, self, index))
+        return 0 if entry is None else entry[1]
+
+    def position_of(self, offset: int, reader: SegmentReader) -> int:
+        """Where the first batch begins whose last offset is at or above `offset`; `written_bytes` when none is."""
+        position = self.indexed_position(offset, reader)
+        end = self.written_bytes
+        while position < end:
+            chunk = reader.log_bytes(self, min(_WALK_BYTES, end - position), position, BATCH_PREFIX_BYTES)
+            at, last_at = 0, len(chunk) - BATCH_PREFIX_BYTES
+            while at <= last_at:
+                base_offset, length, last_offset_delta = _unpack_batch_prefix(chunk, at)
+                if base_offset + last_offset_delta >= offset:
+                    return position + at
+                at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + at)
+            position += at
+        return end
+
+    def end_of_whole_batches(self, chunk: Buffer, position: int, reader: SegmentReader) -> tuple[int, int] | None:
+        """Of a piece read at `position`: (offset behind its last whole batch, position behind it).
+
+        None when that would take long or wait for the disk: it only serves to spare the next read a lookup.
+        """
+        end = len(chunk)
+        index = self.offset_index
+        at = 0
+        try:
+            entry = index.floor_by_value(position + end, partial(reader.index_bytes, self, index))
+        except Cold:
+            entry = None
+            if end > 256 * 1024:
+                return None
+        if entry is not None and entry[1] > position:
+            at = entry[1] - position
+        found: tuple[int, int] | None = None
+        while at + BATCH_PREFIX_BYTES <= end:
+            base_offset, length, last_offset_delta = _unpack_batch_prefix(chunk, at)
+            at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + at)
+            if at > end:
+                break
+            found = (base_offset + last_offset_delta + 1, position + at)
+        return found
+
+
+def check_length(segment: Segment, length: int, position: int) -> int:
+    """`length` as read from a batch, if a batch can have it; a walk over anything else would never end."""
+    if length < MIN_BATCH_BYTES - LENGTH_OVERHEAD_BYTES:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"{segment.path(LOG_SUFFIX)} holds no batch at position {position}."
+        )
+    return length
+
+
+def random_roll_jitter_ms(limits: RollLimits, randomness: Randomness) -> int:
+    """How much earlier than `segment.ms` a segment rolls."""
+    jitter_ms = min(limits.segment_jitter_ms, limits.segment_ms)
+    return randomness.randrange(0, jitter_ms) if jitter_ms > 0 else 0
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+# --- jobs: these block ---
+
+
+@dataclass(slots=True)
+class OpenedSegment:
+    """What opening found. `first_timestamp` is the largest timestamp of the first batch; `problem`, why the walk over
+    the batches behind the last index entry did not reach the end."""
+
+    file: File
+    size_bytes: int
+    next_offset: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+    first_timestamp: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    bytes_since_index_entry: int
+    problem: str | None
+
+
+def _read_file(filesystem: FileSystem, path: str, length: int, position: int) -> Buffer:
+    file = filesystem.open(path, writable=False)
+    try:
+        return file.read_at(length, position)
+    finally:
+        file.close()
+
+
+def create_files(filesystem: FileSystem, directory: str, base_offset: int) -> File:
+    """Make the files of a new segment; answers its open `.log`. Leftovers of an earlier life are emptied."""
+    for suffix in (OffsetIndex.suffix, TimeIndex.suffix):
+        filesystem.write_bytes(segment_path(directory, base_offset, suffix), b"")
+    file = filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX), create=True)
+    if file.size():
+        file.truncate(0)
+    return file
+
+
+def write_index(filesystem: FileSystem, path: str, content: Buffer, position: int, *, sync: bool = False) -> None:
+    """Write `content` at `position` and end the file there."""
+    file = filesystem.open(path, create=True)
+    try:
+        if content:
+            file.write_at([content], position)
+        end = position + len(content)
+        if file.size() != end:
+            file.truncate(end)
+        if sync:
+            file.sync()
+    finally:
+        file.close()
+
+
+def write_page(filesystem: FileSystem, path: str, content: Buffer, position: int) -> None:
+    """Write `content` at `position`, whatever follows."""
+    file = filesystem.open(path, create=True)
+    try:
+        file.write_at([content], position)
+    finally:
+        file.close()

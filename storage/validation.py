@@ -1,0 +1,379 @@
+"""What may enter a log: the checks on records that come to be appended, and what the topic's settings do to them.
+
+A client's records: one batch of format v2, not larger than `max.message.bytes`, with a right CRC, a header that agrees
+with itself, no control batch, and records that are what the header says. How far records are looked into is
+`barnabas.produce.validation`; timestamp limits and compacted topics need their fields in any case. A coordinator's
+batches are this broker's own, a replica's were checked by the leader: only what transport or disk can do is looked for.
+
+Rules: pure; works in the caller's buffer, and copies it only if that cannot be written to. Base offset and leader epoch
+are not assigned here. Raises KafkaError; the buffer may be patched then, and is of no further use.
+Invariant: a refusal names Kafka's error code, and the records it is about where Kafka names them.
+Source: Kafka ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from config.topic import LogConfig
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import Buffer
+from protocol.records.batch import (
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    MIN_LEGACY_LENGTH,
+    NO_TIMESTAMP,
+    BatchHeader,
+    InvalidBatch,
+    crc_is_valid,
+    iter_headers,
+    magic_at,
+    patch_timestamp,
+    read_header,
+)
+from protocol.records.compression import Compression
+from protocol.records.record import recompress
+from protocol.records.structure import check_structure, walk_fields
+
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+"""Of one produced batch. One that is larger is MESSAGE_TOO_LARGE, which makes producers split it."""
+FIRST_PRODUCE_OF_V2 = 3
+FIRST_PRODUCE_OF_ZSTD = 7
+_SHOWN_RECORD_ERRORS = 3
+
+
+class AppendOrigin(Enum):
+    """Who appends."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICA = "replica"
+
+
+class ValidationLevel(Enum):
+    """`barnabas.produce.validation`: the batch header, the bounds of its records, or every field of them."""
+
+    HEADER = "header"
+    STRUCTURE = "structure"
+    FULL = "full"
+
+
+class RecordsRejected(KafkaError):
+    """Single records are the reason: (index in the batch, message) of each."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+@dataclass(slots=True)
+class ValidatedRecords:
+    """Records that may be appended. `headers` describe `records` as they are now, batch by batch."""
+
+    records: bytearray | memoryview
+    """Writable and whole batches: a cut one at the end is gone, as in Kafka."""
+    headers: list[BatchHeader]
+    """One for a client or coordinator; none when there is nothing to append (Produce below v3 may send that)."""
+    log_append_time_ms: int
+    """-1 unless the topic stamps records itself."""
+
+
+def validate(
+    records: Buffer,
+    *,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+    produce_version: int | None = None,
+    level: ValidationLevel = ValidationLevel.STRUCTURE,
+    partition: str = "the partition",
+) -> ValidatedRecords:
+    """Check `records` and bring them into the form that the topic keeps. `partition` is its name in messages.
+
+    Raises KafkaError: InvalidBatch, RecordsRejected, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
+    """
+    if origin is AppendOrigin.REPLICA:
+        return _validate_replica(records)
+    if origin is AppendOrigin.CLIENT:
+        header = _only_batch(records, produce_version)
+        if header is None:
+            return ValidatedRecords(bytearray(), [], -1)
+        _check_client_batch(records, header, config, partition)
+    else:
+        header = read_header(records)
+        _check_size(header, config, partition)
+    whole = _writable(records, header.size_bytes)
+    is_log_append_time = config.message_timestamp_type == "LogAppendTime"
+    if origin is AppendOrigin.CLIENT:
+        _check_records(whole, header, config, now_ms, level, is_log_append_time=is_log_append_time, partition=partition)
+    max_timestamp = now_ms if is_log_append_time else header.max_timestamp
+    patch_timestamp(whole, 0, header, is_log_append_time=is_log_append_time, max_timestamp=max_timestamp)
+    target = _target_compression(header, config)
+    if target is not None:
+        whole = bytearray(recompress(whole, 0, header, target, _level(target, config), MAX_DECOMPRESSED_BYTES))
+        header = read_header(whole)
+        _check_size(header, config, partition)
+    if header.size_bytes > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"The record batch size in the append to {partition} is {header.size_bytes} bytes, "
+            f"more than a segment may have: {config.segment_bytes}.",
+        )
+    return ValidatedRecords(whole, [header], now_ms if is_log_append_time else -1)
+
+
+def _writable(records: Buffer, size_bytes: int) -> bytearray | memoryview:
+    view = memoryview(records)[:size_bytes]
+    return bytearray(view) if view.readonly else view
+
+
+# --- replicas ---
+
+
+def _validate_replica(records: Buffer) -> ValidatedRecords:
+    """Batches as the leader has them: whole, undamaged, offsets rising."""
+    headers: list[BatchHeader] = []
+    end, next_offset = 0, -1
+    for position, header in iter_headers(records):
+        if not crc_is_valid(records, position, header):
+            raise _corrupt(header)
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise InvalidBatch(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Offset {header.base_offset} comes after {next_offset - 1} in copied records.",
+            )
+        headers.append(header)
+        end, next_offset = position + header.size_bytes, header.next_offset
+    return ValidatedRecords(_writable(records, end), headers, -1)
+
+
+# --- clients ---
+
+
+def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | None:
+    """The header of the one batch that a client may send; None for nothing at all from an old client.
+
+    Its first step is finding out what there is, as Kafka does it: a batch that is not there as a whole does not count.
+    """
+    is_old_client = produce_version is not None and produce_version < FIRST_PRODUCE_OF_V2
+    end = _batch_end(records, 0)
+    if end is None:
+        if is_old_client:
+            return None
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {produce_version} must have at least one record batch per partition",
+        )
+    if magic_at(records) != MAGIC_V2 and not is_old_client:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {produce_version} are only allowed to contain "
+            "record batches with magic version 2",
+        )
+    header = read_header(records)
+    if (
+        header.compression is Compression.ZSTD
+        and produce_version is not None
+        and FIRST_PRODUCE_OF_V2 <= produce_version < FIRST_PRODUCE_OF_ZSTD
+    ):
+        raise InvalidBatch(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {produce_version} are not allowed to use ZStandard compression",
+        )
+    if _batch_end(records, end) is not None:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "A partition's records must be exactly one record batch.")
+    return header
+
+
+def _batch_end(records: Buffer, position: int) -> int | None:
+    """Where the batch or message at `position` ends; None when it is not there as a whole. Raises InvalidBatch."""
+    left = len(records) - position
+    if left < LENGTH_OVERHEAD_BYTES:
+        return None
+    length = int.from_bytes(records[position + 8 : position + 12], "big", signed=True)
+    if length < MIN_LEGACY_LENGTH:
+        raise InvalidBatch(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {length} is less than the minimum record overhead ({MIN_LEGACY_LENGTH})",
+        )
+    if left <= MAGIC_POSITION:
+        return None
+    magic = magic_at(records, position)
+    if magic > MAGIC_V2:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    size_bytes = LENGTH_OVERHEAD_BYTES + length
+    if left < size_bytes:
+        return None
+    if magic == MAGIC_V2 and size_bytes < HEADER_BYTES:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"A batch of {size_bytes} bytes has no whole header.")
+    return position + size_bytes
+
+
+def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig, partition: str) -> None:
+    """What the header and the CRC tell."""
+    if header.base_offset != 0:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"The baseOffset of the record batch in the append to {partition} should be 0, "
+            f"but it is {header.base_offset}",
+        )
+    _check_size(header, config, partition)
+    if not crc_is_valid(records, 0, header):
+        raise _corrupt(header)
+    count, offsets_count = header.records_count, header.last_offset_delta + 1
+    if offsets_count <= 0:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"Batch has an invalid offset range: [0, {header.last_offset_delta}] in {partition}",
+        )
+    if count <= 0:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Invalid reported count for record batch: {count} in {partition}")
+    if offsets_count != count:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"Inconsistent batch offset range [0, {header.last_offset_delta}] "
+            f"and count of records {count} in {partition}",
+        )
+    if header.is_control:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Clients are not allowed to write control records in {partition}")
+    _check_producer(header, partition)
+
+
+def _check_producer(header: BatchHeader, partition: str) -> None:
+    """Producer id, epoch and sequence are all there or all missing; a transaction needs them."""
+    if header.has_producer_id:
+        if header.producer_epoch < 0 or header.base_sequence < 0:
+            raise InvalidBatch(
+                ErrorCode.INVALID_RECORD,
+                f"Producer {header.producer_id} sent epoch {header.producer_epoch} and sequence {header.base_sequence} "
+                f"to {partition}: neither may be negative.",
+            )
+    elif header.is_transactional:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD, f"A transactional batch without a producer id was sent to {partition}."
+        )
+
+
+def _check_size(header: BatchHeader, config: LogConfig, partition: str) -> None:
+    if header.size_bytes > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size in the append to {partition} is {header.size_bytes} bytes "
+            f"which exceeds the maximum configured value of {config.max_message_bytes}.",
+        )
+
+
+def _corrupt(header: BatchHeader) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
+
+
+# --- records ---
+
+
+def _check_records(
+    whole: bytearray | memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    level: ValidationLevel,
+    *,
+    is_log_append_time: bool,
+    partition: str,
+) -> None:
+    """Look as far into the records as the topic and `level` ask for."""
+    limits = _timestamp_limits(config, now_ms)
+    if (
+        config.is_compacted
+        or level is ValidationLevel.FULL
+        or header.is_log_append_time
+        or (limits is not None and not is_log_append_time)
+    ):
+        _check_fields(whole, header, config, limits, is_log_append_time=is_log_append_time, partition=partition)
+    elif level is ValidationLevel.STRUCTURE:
+        check_structure(whole, 0, header, MAX_DECOMPRESSED_BYTES)
+
+
+def _timestamp_limits(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
+    """(earliest, latest) timestamp, None when any goes: the defaults of both limits leave nothing to check."""
+    before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
+    if before == after == _NO_LIMIT:
+        return None
+    return now_ms - before, now_ms + after
+
+
+_NO_LIMIT = (1 << 63) - 1
+
+
+def _check_fields(
+    whole: bytearray | memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    limits: tuple[int, int] | None,
+    *,
+    is_log_append_time: bool,
+    partition: str,
+) -> None:
+    """Every record. Sets a right max timestamp in `header` and batch, as Kafka does."""
+    earliest, latest = limits or (-_NO_LIMIT, _NO_LIMIT)
+    is_compacted = config.is_compacted
+    claims_append_time = header.is_log_append_time
+    max_timestamp = NO_TIMESTAMP
+    code = ErrorCode.INVALID_RECORD
+    errors: list[tuple[int, str]] = []
+    for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, MAX_DECOMPRESSED_BYTES)):
+        max_timestamp = max(max_timestamp, timestamp)
+        if is_compacted and not has_key:
+            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}."))
+        elif not is_log_append_time and timestamp != NO_TIMESTAMP:
+            if not earliest <= timestamp <= latest:
+                code = ErrorCode.INVALID_TIMESTAMP
+                errors.append((
+                    index,
+                    f"Timestamp {timestamp} of message with offset {index} is out of range. "
+                    f"The timestamp should be within [{earliest}, {latest}]",
+                ))  # fmt: skip
+        elif claims_append_time:
+            code = ErrorCode.INVALID_TIMESTAMP
+            errors.append((index, "Invalid timestamp type: a producer should not set it to LogAppendTime."))
+    if errors:
+        raise _rejected(code, errors)
+    if not is_log_append_time:
+        patch_timestamp(whole, 0, header, is_log_append_time=False, max_timestamp=max_timestamp)
+
+
+def _rejected(code: ErrorCode, errors: list[tuple[int, str]]) -> RecordsRejected:
+    if code is ErrorCode.INVALID_TIMESTAMP:
+        return RecordsRejected(code, "One or more records have been rejected due to invalid timestamp", errors)
+    shown = "; ".join(message for _, message in errors[:_SHOWN_RECORD_ERRORS])
+    return RecordsRejected(
+        code, f"One or more records have been rejected due to {len(errors)} record errors in total: {shown}", errors
+    )
+
+
+# --- compression ---
+
+
+def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
+    """The codec to bring the batch into; None when it may stay as it is."""
+    wanted = config.compression_type
+    if wanted == "producer":
+        return None
+    target = Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
+    if target is header.compression or (header.is_control and header.compression is Compression.NONE):
+        return None
+    return target
+
+
+def _level(target: Compression, config: LogConfig) -> int | None:
+    match target:
+        case Compression.GZIP:
+            return config.compression_gzip_level
+        case Compression.LZ4:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None

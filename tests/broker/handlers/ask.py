@@ -1,0 +1,51 @@
+"""Ask a handler as a client would: through the bytes of one version, on a broker of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from broker.advertised import AdvertisedAddresses
+from broker.context import ClientConnection, RequestContext
+from broker.dispatch import Handler
+from broker.services import Services
+from config.layers import Layers
+from protocol.schema import Request
+from runtime.transport import Address
+from tests.controller.harness import Member, embedded_member
+
+LOCAL = Address("127.0.0.1", 9092)
+
+
+def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> RequestContext:
+    layers = Layers(member.settings)
+    services = SimpleNamespace(
+        settings=member.settings,
+        broker_id=member.broker_id,
+        dynamic_settings=SimpleNamespace(settings=member.settings, layers=layers),
+        metadata=member.metadata,
+        advertised=AdvertisedAddresses(member.broker_id, []),
+        controller=member.controller,
+    )
+    connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, "User:ANONYMOUS")
+    return RequestContext(version, 1, "test", connection, cast(Services, services))
+
+
+async def ask(
+    handler: Handler[Any], member: Member, request: Request, version: int, listener: str = "PLAINTEXT"
+) -> Any:
+    """The response as the client decodes it."""
+    decoded = type(request).decode(request.encode(version), version)
+    response = await handler(decoded, context_of(member, version, listener))
+    return type(response).decode(response.encode(version), version)
+
+
+def on_a_broker(folder: Path, scenario: Callable[[Member], Awaitable[None]], **options: object) -> None:
+    async def run() -> None:
+        async with embedded_member(folder, **options) as member:
+            await scenario(member)
+
+    asyncio.run(run())

@@ -1,0 +1,94 @@
+"""A broker's services as far as group handlers use them: a coordinator, a cluster image, a tree store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType, SimpleNamespace
+from typing import cast
+
+from broker.context import ClientConnection, RequestContext
+from broker.services import Services
+from controller.store import Store
+from coordinator.host import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
+from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from protocol.primitives import ZERO_UUID
+from runtime.transport import Address
+from tests.coordinator.world import World
+from tests.simulation.store import SimulatedEnsemble, SimulatedStore
+
+BROKER_ID = 1
+LISTENER = "PLAINTEXT"
+
+
+@dataclass
+class Topics:
+    """Records which internal topics were wanted."""
+
+    wanted: list[str] = field(default_factory=list)
+
+    def ensure(self, topic: str) -> None:
+        self.wanted.append(topic)
+
+
+class GroupBroker:
+    """Use as an async context manager. Topic `orders` has two partitions; the coordinator leads all of its own."""
+
+    def __init__(self, *, limit: int = 4096) -> None:
+        self.world = World(GroupCoordinatorSettings(partitions_count=4))
+        self.topics = Topics()
+        self.metadata = MetadataCache()
+        self.store: Store = SimulatedStore(SimulatedEnsemble(self.world.clock))
+        self.settings = SimpleNamespace(offset_metadata_max_bytes=limit)
+        self.publish({"orders": [BROKER_ID, BROKER_ID], GROUP_METADATA_TOPIC: [BROKER_ID] * 4})
+
+    async def __aenter__(self) -> GroupBroker:
+        await self.world.__aenter__()
+        await self.world.lead()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.world.__aexit__()
+
+    def publish(self, leaders: dict[str, list[int]]) -> None:
+        topics = {
+            name: TopicImage(name, ZERO_UUID, {index: _partition(leader) for index, leader in enumerate(of_topic)})
+            for name, of_topic in leaders.items()
+        }
+        broker = BrokerImage(BROKER_ID, {LISTENER: Endpoint("broker.example", 9092)})
+        self.metadata.publish(ClusterImage(brokers=MappingProxyType({BROKER_ID: broker}), topics=topics))
+
+    def context(self, api_version: int, *, client_id: str | None = "me", host: str = "127.0.0.1") -> RequestContext:
+        services = SimpleNamespace(
+            groups=self.world.groups,
+            metadata=self.metadata,
+            store=self.store,
+            settings=self.settings,
+            internal_topics=self.topics,
+        )
+        connection = ClientConnection(
+            connection_id="1",
+            listener=LISTENER,
+            security_protocol="PLAINTEXT",
+            peer=Address(host, 50_000),
+            local=Address("127.0.0.1", 9092),
+            principal="User:ANONYMOUS",
+        )
+        return RequestContext(
+            api_version=api_version,
+            correlation_id=1,
+            client_id=client_id,
+            connection=connection,
+            services=cast(Services, services),
+        )
+
+
+def _partition(leader: int) -> PartitionImage:
+    return PartitionImage(
+        leader=leader,
+        leader_epoch=0,
+        isr=(leader,),
+        replicas=(leader,),
+        offline_replicas=(),
+        partition_epoch=0,
+        controller_epoch=1,
+    )

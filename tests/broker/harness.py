@@ -1,0 +1,223 @@
+"""A connection without sockets: what a client sends, cut as the test likes, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from broker.acceptor import AcceptLimits, Acceptor
+from broker.budget import MemoryBudget
+from broker.connection import ConnectionLimits, ConnectionShared, ReceiveBuffer, RequestConnection
+from broker.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
+from broker.services import Services
+from protocol.header import decode_response, encode_request
+from protocol.schema import Request, Response
+from runtime.filesystem import Buffer
+from runtime.tasks import TaskScope
+from runtime.timer import Timer
+from runtime.transport import Address
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+class Turns:
+    """`call_soon` and `call_later` by hand: `run` is one loop that goes on until nothing is due."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._soon: deque[Callable[[], None]] = deque()
+        self._later: list[_Later] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> object:
+        self._soon.append(callback)
+        return None
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> _Later:
+        later = _Later(self._clock.now_ms + delay * 1000, callback)
+        self._later.append(later)
+        return later
+
+    def run(self) -> None:
+        while self._soon:
+            self._soon.popleft()()
+
+    def advance(self, duration_ms: int) -> None:
+        end_ms = self._clock.now_ms + duration_ms
+        self.run()
+        while due := [one for one in self._later if not one.is_cancelled and one.due_ms <= end_ms]:
+            first = min(due, key=lambda one: one.due_ms)
+            self._later.remove(first)
+            self._clock.now_ms = max(self._clock.now_ms, round(first.due_ms))
+            first.callback()
+            self.run()
+        self._clock.now_ms = end_ms
+
+
+class _Later:
+    def __init__(self, due_ms: float, callback: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class FakeStream:
+    """The `Connection` of one client."""
+
+    def __init__(self, peer_host: str = "10.1.1.1", peer_port: int = 5555) -> None:
+        self.peer = Address(peer_host, peer_port)
+        self.local = Address("10.0.0.1", 9092)
+        self.writes: list[bytes] = []
+        self.is_reading = True
+        self.is_closed = False
+        self.is_aborted = False
+        self.unsent = 0
+
+    def write(self, chunks: Sequence[Buffer]) -> None:
+        if not self.is_closed:
+            self.writes.append(b"".join(bytes(chunk) for chunk in chunks))
+
+    def unsent_bytes(self) -> int:
+        return self.unsent
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True
+
+
+class Broker:
+    """The parts of a broker that connections need."""
+
+    def __init__(
+        self,
+        handlers: Iterable[Handler[Any]],
+        *,
+        budget_bytes: int = 1 << 20,
+        limits: ConnectionLimits | None = None,
+        accept: AcceptLimits | None = None,
+        receive_bytes: int = 64 * 1024,
+        observer: RequestObserver | None = None,
+        is_open: bool = True,
+    ) -> None:
+        self.clock = FakeClock()
+        self.turns = Turns(self.clock)
+        self.timer = Timer(self.clock, self.turns.call_later)
+        self.acceptor = Acceptor(self.timer, accept)
+        self.budget = MemoryBudget(budget_bytes)
+        self.tasks = TaskScope("requests")
+        table = DispatchTable(handlers)
+        self.shared = ConnectionShared(
+            dispatch=Dispatch(table, self.tasks, observer),
+            services=cast(Services, SimpleNamespace(api_versions=table.api_versions())),
+            budget=self.budget,
+            owner=self.acceptor,
+            timer=self.timer,
+            call_soon=self.turns.call_soon,
+            limits=limits or ConnectionLimits(),
+            receive_buffer=ReceiveBuffer(receive_bytes),
+        )
+        self.acceptor.serve(self.shared)
+        if is_open:
+            self.acceptor.open()
+
+    def connect(self, host: str = "10.1.1.1") -> Peer:
+        return Peer(self, host)
+
+
+class Peer:
+    """A client of the `Broker`."""
+
+    def __init__(self, broker: Broker, host: str) -> None:
+        self._broker = broker
+        self.stream = FakeStream(host)
+        self.handler: RequestConnection = broker.acceptor.factory("PLAINTEXT", "PLAINTEXT")()
+        self._unsent = bytearray()
+        self._expected: deque[tuple[int, type[Response], int]] = deque()
+        self._correlation_id = 100
+        self.handler.connected(self.stream)
+
+    def send(self, request: Request, version: int, client_id: str | None = "tester") -> None:
+        self.expect(request, version)
+        self.send_bytes(self.frame(request, version, client_id))
+
+    def frame(self, request: Request, version: int, client_id: str | None = "tester") -> bytes:
+        self._correlation_id += 1
+        return b"".join(encode_request(request, version, self._correlation_id, client_id))
+
+    def expect(self, request: Request, version: int) -> None:
+        self._expected.append((self._correlation_id + 1, request.response_type, version))
+
+    def send_bytes(self, data: bytes, piece_bytes: int = 1 << 30) -> None:
+        """Offer bytes to the connection, which takes them while it reads."""
+        self._unsent += data
+        while self._unsent and self.stream.is_reading and not self.stream.is_closed:
+            place = self.handler.receive_buffer(-1)
+            count = min(len(place), len(self._unsent), piece_bytes)
+            assert count > 0
+            place[:count] = self._unsent[:count]
+            del self._unsent[:count]
+            self.handler.received(count)
+        self._broker.turns.run()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the connection has not taken yet."""
+        return len(self._unsent)
+
+    def go_on(self) -> None:
+        self._broker.turns.run()
+        self.send_bytes(b"")
+
+    def disconnect(self) -> None:
+        self.handler.disconnected(None)
+        self._broker.turns.run()
+
+    def answers(self) -> list[Response]:
+        """All responses so far, checked against the order of requests, and taken away."""
+        data = b"".join(self.stream.writes)
+        self.stream.writes.clear()
+        answers: list[Response] = []
+        position = 0
+        while position < len(data):
+            (size,) = struct.unpack_from(">i", data, position)
+            frame = data[position + 4 : position + 4 + size]
+            assert len(frame) == size, "a response is cut off"
+            position += 4 + size
+            correlation_id, response_type, version = self._expected.popleft()
+            received_id, response = decode_response(frame, response_type, version)
+            assert received_id == correlation_id, "responses are out of order"
+            answers.append(response)
+        return answers
+
+    def skip_expected(self) -> None:
+        """The oldest request gets no answer."""
+        self._expected.popleft()
+
+
+async def settle() -> None:
+    """Let tasks of the real loop run as far as they can."""
+    for _ in range(20):
+        await asyncio.sleep(0)

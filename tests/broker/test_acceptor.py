@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from broker.acceptor import LONGEST_SWEEP_PERIOD_MS, AcceptLimits, parse_per_ip_overrides
+from broker.handlers.api_versions import api_versions
+from protocol.messages.api_versions import ApiVersionsRequest
+from tests.broker.harness import Broker
+from tests.broker.test_connection import Log, V, produce_of
+
+ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+
+def test_max_connections(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker([api_versions], accept=AcceptLimits(max_connections=2))
+    first, _ = broker.connect(), broker.connect()
+    with caplog.at_level(logging.WARNING):
+        refused = broker.connect()
+    assert refused.stream.is_closed
+    assert "max.connections=2" in caplog.text
+    refused.disconnect()
+    assert len(broker.acceptor) == 2
+    first.disconnect()
+    assert not broker.connect().stream.is_closed
+
+
+def test_max_connections_per_ip_and_its_overrides() -> None:
+    limits = AcceptLimits(max_connections_per_ip=1, per_ip_overrides={"10.9.9.9": 3, "10.8.8.8": 0})
+    broker = Broker([api_versions], accept=limits)
+    peers = [broker.connect("10.1.1.1"), broker.connect("10.1.1.1"), broker.connect("10.1.1.2")]
+    assert [peer.stream.is_closed for peer in peers] == [False, True, False]
+    assert [broker.connect("10.9.9.9").stream.is_closed for _ in range(4)] == [False, False, False, True]
+    assert broker.connect("10.8.8.8").stream.is_closed
+    peers[1].disconnect()  # a refused one was never counted
+    assert broker.connect("10.1.1.1").stream.is_closed
+    peers[0].disconnect()
+    assert not broker.connect("10.1.1.1").stream.is_closed
+
+
+@pytest.mark.parametrize("max_idle_ms", [800, 60_000])
+def test_idle_connections_are_closed_and_busy_ones_are_not(max_idle_ms: int) -> None:
+    log = Log()
+    broker = Broker(log.handlers, accept=AcceptLimits(max_idle_ms=max_idle_ms))
+    _, talking, waiting = peers = [broker.connect() for _ in range(3)]
+    waiting.send(produce_of(b"x", timeout_ms=9), V)
+
+    def closed_after(duration_ms: int) -> list[bool]:
+        broker.turns.advance(duration_ms)
+        return [peer.stream.is_closed for peer in peers]
+
+    assert closed_after(max_idle_ms) == [False, False, False]
+    talking.send(ASK, 3)
+    assert closed_after(max_idle_ms // 4) == [True, False, False]
+    log.finish(0)
+    waiting.go_on()
+    assert len(waiting.answers()) == 1
+    assert closed_after(2 * max_idle_ms) == [True, True, True]
+
+
+def test_no_connection_is_idle_when_the_limit_is_negative() -> None:
+    broker = Broker([api_versions], accept=AcceptLimits(max_idle_ms=-1))
+    peer = broker.connect()
+    broker.turns.advance(100_000_000)
+    assert not peer.stream.is_closed
+
+
+def test_a_connection_that_does_not_finish_closing_is_aborted() -> None:
+    broker = Broker([api_versions])
+    peer = broker.connect()
+    peer.handler.close("test")
+    assert (peer.stream.is_closed, peer.stream.is_aborted) == (True, False)
+    broker.turns.advance(4 * LONGEST_SWEEP_PERIOD_MS)
+    assert (peer.stream.is_closed, peer.stream.is_aborted) == (True, True)
+
+
+def test_half_a_request_does_not_hold_memory_others_wait_for() -> None:
+    log = Log()
+    broker = Broker(log.handlers, budget_bytes=100_000)
+    staller, waiter = broker.connect(), broker.connect()
+    frame = staller.frame(produce_of(b"x" * 90_000), V)
+    staller.send_bytes(frame[:1000])
+    broker.turns.advance(100_000)
+    assert not staller.stream.is_closed  # nobody waits yet
+    waiter.send(produce_of(b"y" * 50_000), V)
+    broker.turns.advance(2 * LONGEST_SWEEP_PERIOD_MS)
+    assert staller.stream.is_closed
+    staller.disconnect()
+    waiter.go_on()
+    assert len(waiter.answers()) == 1
+    assert not waiter.stream.is_closed
+
+
+def test_until_the_broker_is_open_connections_wait() -> None:
+    broker = Broker([api_versions], is_open=False)
+    peer = broker.connect()
+    peer.send(ASK, 3)
+    assert not peer.stream.is_reading
+    broker.acceptor.open()
+    peer.go_on()
+    assert len(peer.answers()) == 1
+
+
+def test_close_all_and_emptied() -> None:
+    async def main() -> None:
+        broker = Broker([api_versions])
+        peers = [broker.connect() for _ in range(3)]
+        broker.acceptor.close_all("stopping")
+        assert all(peer.stream.is_closed for peer in peers)
+        emptied = asyncio.ensure_future(broker.acceptor.emptied())
+        for peer in peers:
+            await asyncio.sleep(0)
+            assert not emptied.done()
+            peer.disconnect()
+        await asyncio.wait_for(emptied, 10)
+        broker.acceptor.stop()
+
+    asyncio.run(main())
+
+
+def test_overrides_by_address() -> None:
+    assert parse_per_ip_overrides("") == {}
+    assert parse_per_ip_overrides("127.0.0.1:5, [2001:DB8::0:1]:7,::1:0") == {
+        "127.0.0.1": 5,
+        "2001:db8::1": 7,
+        "::1": 0,
+    }
+    for text in ("127.0.0.1", "127.0.0.1:x", "host.example.org:5", ":5"):
+        with pytest.raises(ValueError, match=r".+"):
+            parse_per_ip_overrides(text)

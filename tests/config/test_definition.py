@@ -1,0 +1,108 @@
+"""Parsing, formatting and tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.definition import INT, PASSWORD, STRING, Password, SettingTable, Type, format_value, parse_text, setting
+from config.errors import ConfigError
+from config.validators import at_least
+
+
+class Sample(SettingTable):
+    some_number: int = setting("some.number", INT, 7, at_least(3), doc="A number.")
+    some_secret: Password | None = setting("some.secret", PASSWORD, None, doc="A secret.")
+    some_text: str = setting("some.text", STRING, "x", doc="A text.")
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        (Type.BOOLEAN, " TRUE ", True),
+        (Type.BOOLEAN, "False", False),
+        (Type.INT, " +5 ", 5),
+        (Type.INT, "-2147483648", -(2**31)),
+        (Type.LONG, "9223372036854775807", 2**63 - 1),
+        (Type.SHORT, "-1", -1),
+        (Type.DOUBLE, "1e3", 1000.0),
+        (Type.DOUBLE, ".5d", 0.5),
+        (Type.STRING, "  a b ", "a b"),
+        (Type.CLASS, "org.example.Thing", "org.example.Thing"),
+        (Type.LIST, " a , b,c ", ("a", "b", "c")),
+        (Type.LIST, "  ", ()),
+        (Type.LIST, "a,,b,", ("a", "", "b", "")),
+        (Type.PASSWORD, " s3cret ", Password("s3cret")),
+    ],
+)
+def test_parses_as_kafka_does(type_: Type, text: str, value: object) -> None:
+    assert parse_text("name", text, type_) == value
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "reason"),
+    [
+        (Type.BOOLEAN, "yes", "Expected value to be either true or false"),
+        (Type.INT, "2147483648", "Not a number of type INT"),
+        (Type.INT, "1_000", "Not a number of type INT"),
+        (Type.INT, "1.0", "Not a number of type INT"),
+        (Type.INT, "٣", "Not a number of type INT"),
+        (Type.SHORT, "40000", "Not a number of type SHORT"),
+        (Type.LONG, "", "Not a number of type LONG"),
+        (Type.DOUBLE, "half", "Not a number of type DOUBLE"),
+    ],
+)
+def test_refuses_as_kafka_does(type_: Type, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_text("name", text, type_)
+    assert str(caught.value) == f"Invalid value {text} for configuration name: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (("a", "b"), "a,b"),
+        ((), ""),
+        (0.05, "0.05"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (None, None),
+        (12, "12"),
+    ],
+)
+def test_formats_as_kafka_does(value: object, text: str | None) -> None:
+    assert format_value(value) == text
+
+
+def test_a_table_holds_given_values_and_defaults() -> None:
+    table = Sample({"some.number": "9", "unknown": "z"})
+    assert (table.some_number, table.some_secret, table.some_text) == (9, None, "x")
+    assert table.value("some.number") == 9
+    assert table.given == {"some.number": "9", "unknown": "z"}
+
+
+def test_a_table_does_not_change() -> None:
+    with pytest.raises(AttributeError, match="do not change"):
+        Sample({}).some_number = 3
+
+
+def test_an_error_names_setting_value_and_valid_range() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Sample({"some.number": "2"})
+    assert caught.value.line == (
+        "Invalid value 2 for configuration some.number: Value must be at least 3 (valid: [3,...])"
+    )
+
+
+def test_secrets_and_unknown_values_are_never_shown() -> None:
+    table = Sample({"some.secret": "hunter2", "some.secrte": "hunter2", "some.text": "shown"})
+    assert "hunter2" not in repr(table) + str(table) + repr(table.some_secret) + str(table.some_secret)
+    assert "some.text=shown" in repr(table)
+    assert table.some_secret is not None
+    assert table.some_secret.value == "hunter2"
+
+
+def test_an_attribute_must_be_its_wire_name() -> None:
+    with pytest.raises((AssertionError, RuntimeError)):
+
+        class Wrong(SettingTable):
+            other: int = setting("some.number", INT, 1, doc="Misnamed.")

@@ -1,0 +1,622 @@
+"""The whole controller, over the embedded store (one broker) and the simulated ensemble (several)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from controller import configs, znodes
+from controller.admin import FallBackToOneReplica, NewPartitions, NewTopic
+from controller.election import ElectionReason
+from controller.store import NodeExistsError, SessionExpiredError, SetData, WatchEvent
+from controller.znodes import PartitionState, ReplicaAssignment, TopicRegistration
+from metadata.image import ClusterImage
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.stop_replica import StopReplicaRequest
+from protocol.messages.update_metadata import UpdateMetadataRequest
+from protocol.primitives import ZERO_UUID, uuid_to_text
+from tests.controller.harness import PATIENCE_MS, Cluster, Member, cluster, embedded_member
+from tests.simulation.store import Fault
+
+
+def alone(folder: Path, scenario: Callable[[Member], Awaitable[None]], **options: object) -> None:
+    async def run() -> None:
+        async with embedded_member(folder, **options) as member:
+            await scenario(member)
+
+    asyncio.run(run())
+
+
+def together(scenario: Callable[[Cluster], Awaitable[None]], *broker_ids: int, **options: object) -> None:
+    async def run() -> None:
+        async with cluster(*broker_ids, **options) as made:
+            await scenario(made)
+
+    asyncio.run(run())
+
+
+async def create(member: Member, name: str, partitions: int = 1, replicas: int = 1) -> None:
+    created = await member.controller.topics.create([NewTopic(name, partitions, replicas)], PATIENCE_MS)
+    assert created[name].outcome.code is ErrorCode.NONE, created[name].outcome
+
+
+async def state(member: Member, topic: str, partition: int = 0) -> PartitionState:
+    data, stat = await member.store.get(znodes.state_path(topic, partition))
+    return PartitionState.decode(data, stat.version)
+
+
+# --- one broker ---
+
+
+def test_one_broker_elects_itself_and_tells_itself(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        assert member.controller.is_active
+        assert member.controller.epoch == 1
+        assert member.metadata.image.controller_id == 0
+        data, stat = await member.store.get(znodes.CONTROLLER)
+        assert znodes.decode_controller(data) == 0
+        assert stat.is_ephemeral
+        epoch, epoch_stat = await member.store.get(znodes.CONTROLLER_EPOCH)
+        assert (epoch, epoch_stat.version) == (b"1", 1)
+
+    alone(tmp_path, scenario)
+
+
+def test_a_created_topic_is_online_when_the_answer_comes(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        created = await member.controller.topics.create(
+            [NewTopic("orders", 3, 1, config={"retention.ms": "86400000"})], PATIENCE_MS
+        )
+        topic_id = created["orders"].topic_id
+        image = member.metadata.image
+        assert all(image.has_leader("orders", each) for each in range(3))
+        assert image.names_by_id[topic_id] == "orders"
+
+        data, _ = await member.store.get("/brokers/topics/orders")
+        text = uuid_to_text(topic_id)
+        assert data.decode() == (
+            f'{{"partitions":{{"0":[0],"1":[0],"2":[0]}},"topic_id":"{text}",'
+            '"adding_replicas":{},"removing_replicas":{},"version":3}'
+        )
+        data, stat = await member.store.get("/brokers/topics/orders/partitions/2/state")
+        assert data == b'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":0,"isr":[0]}'
+        assert stat.version == 0
+        data, _ = await member.store.get("/config/topics/orders")
+        assert data == b'{"version":1,"config":{"retention.ms":"86400000"}}'
+
+    alone(tmp_path, scenario)
+
+
+def test_the_broker_hears_leader_and_isr_before_metadata(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        member.broker.requests.clear()
+        await create(member, "orders", 2)
+        first, second = member.broker.requests[:2]
+        assert isinstance(first, LeaderAndIsrRequest)
+        assert isinstance(second, UpdateMetadataRequest)
+        [topic] = first.topic_states
+        assert [each.partition_index for each in topic.partition_states] == [0, 1]
+        assert all(each.is_new and each.leader == 0 and each.isr == [0] for each in topic.partition_states)
+        assert topic.topic_id != ZERO_UUID
+        assert first.broker_epoch == member.epoch > 0
+        assert (first.controller_id, first.controller_epoch) == (0, 1)
+        assert [(each.broker_id, each.port) for each in first.live_leaders] == [(0, 9092)]
+        assert second.live_brokers[0].endpoints[0].port == 9092
+        assert len(member.broker.requests) == 2
+
+    alone(tmp_path, scenario)
+
+
+def test_a_restart_finds_everything_again_with_a_higher_controller_epoch(tmp_path: Path) -> None:
+    async def first(member: Member) -> None:
+        await create(member, "orders", 2)
+
+    async def second(member: Member) -> None:
+        await member.shows(lambda image: image.has_leader("orders", 1))
+        assert member.controller.epoch == 2
+        assert (await state(member, "orders")).leader_epoch == 0
+        request = member.broker.received(LeaderAndIsrRequest)[0]
+        assert isinstance(request, LeaderAndIsrRequest)
+        assert [each.is_new for each in request.topic_states[0].partition_states] == [False, False]
+        kinds = [type(each) for each in member.broker.requests]
+        assert kinds == [UpdateMetadataRequest, LeaderAndIsrRequest, UpdateMetadataRequest]
+
+    alone(tmp_path, first)
+    alone(tmp_path, second)
+
+
+def test_a_deleted_topic_leaves_nothing(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        await create(member, "orders", 3)
+        before = set(await nodes(member))
+        member.broker.requests.clear()
+        outcome = await member.controller.topics.delete(["orders"], PATIENCE_MS)
+        assert outcome["orders"].code is ErrorCode.NONE
+        assert "orders" not in member.metadata.image.topics
+        while await member.store.exists("/admin/delete_topics/orders") is not None:
+            await member.quiet()
+        left = {path for path in await nodes(member) if "orders" in path}
+        assert not left, before
+        stops = member.broker.received(StopReplicaRequest)
+        assert [each.topic_states[0].partition_states[0].delete_partition for each in stops] == [False, True]
+        assert {each.leader_epoch for each in stops[1].topic_states[0].partition_states} == {-2}
+        await create(member, "orders")
+
+    alone(tmp_path, scenario)
+
+
+async def nodes(member: Member, path: str = "/") -> list[str]:
+    found = [path]
+    for name in await member.store.children(path):
+        found += await nodes(member, f"{path.rstrip('/')}/{name}")
+    return found
+
+
+def test_files_that_cannot_be_deleted_keep_the_wish(tmp_path: Path) -> None:
+    async def first(member: Member) -> None:
+        await create(member, "orders")
+        member.broker.deletion_error = ErrorCode.KAFKA_STORAGE_ERROR
+        await member.controller.topics.delete(["orders"], PATIENCE_MS)
+        await member.quiet()
+        assert await member.store.exists("/brokers/topics/orders") is not None
+        created = await member.controller.topics.create([NewTopic("orders", 1, 1)], PATIENCE_MS)
+        assert created["orders"].outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert created["orders"].outcome.message == "Topic 'orders' is marked for deletion."
+
+    async def second(member: Member) -> None:
+        while await member.store.exists("/admin/delete_topics/orders") is not None:
+            await member.quiet()
+        assert await member.store.exists("/brokers/topics/orders") is None
+
+    alone(tmp_path, first)
+    alone(tmp_path, second)
+
+
+def test_deletion_may_be_disabled(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        await create(member, "orders")
+        await member.store.create("/admin/delete_topics/orders")
+        while await member.store.exists("/admin/delete_topics/orders") is not None:
+            await member.quiet()
+        assert member.metadata.image.has_leader("orders", 0)
+
+    alone(tmp_path, scenario, settings={"delete.topic.enable": "false"})
+
+
+def test_a_topic_grows(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        await create(member, "orders", 2)
+        topic_id = member.metadata.image.topic_id("orders")
+        outcome = await member.controller.topics.grow([NewPartitions("orders", 5)], PATIENCE_MS)
+        assert outcome["orders"].code is ErrorCode.NONE
+        assert sorted(member.metadata.image.topics["orders"].partitions) == [0, 1, 2, 3, 4]
+        data, _ = await member.store.get("/brokers/topics/orders")
+        assert TopicRegistration.decode("orders", data).topic_id == topic_id
+
+        refused = await member.controller.topics.grow(
+            [NewPartitions("orders", 5), NewPartitions("missing", 2), NewPartitions("orders2", 0)], PATIENCE_MS
+        )
+        assert refused["orders"].code is ErrorCode.INVALID_PARTITIONS
+        assert refused["orders"].message == "Topic already has 5 partitions."
+        assert refused["missing"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        dry = await member.controller.topics.grow([NewPartitions("orders", 9)], PATIENCE_MS, validate_only=True)
+        assert dry["orders"].code is ErrorCode.NONE
+        assert len(member.metadata.image.topics["orders"].partitions) == 5
+
+    alone(tmp_path, scenario)
+
+
+def test_a_topic_node_without_an_id_gets_one(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        old = TopicRegistration(ZERO_UUID, {0: ReplicaAssignment((0,))})
+        await member.store.create("/brokers/topics/old", old.encode())
+        await member.shows(lambda image: image.has_leader("old", 0))
+        data, _ = await member.store.get("/brokers/topics/old")
+        given = TopicRegistration.decode("old", data).topic_id
+        assert given != ZERO_UUID
+        assert member.metadata.image.topic_id("old") == given
+
+    alone(tmp_path, scenario)
+
+
+def test_create_answers_every_refusal(tmp_path: Path) -> None:
+    wanted = [
+        (NewTopic("a b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic("taken", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (NewTopic("with_dot", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic("p", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic("r", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic("both", 1, 1, {0: [0]}), ErrorCode.INVALID_REQUEST),
+        (NewTopic("gap", -1, -1, {1: [0]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("twice", -1, -1, {0: [0, 0]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("uneven", -1, -1, {0: [0], 1: [0, 1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("c", 1, 1, config={"no.such": "1"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic("n", 1, 1, config={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
+        (NewTopic("v", 1, 1, config={"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG),
+    ]
+
+    async def scenario(member: Member) -> None:
+        await create(member, "taken")
+        await create(member, "with.dot")
+        answers = await member.controller.topics.create([topic for topic, _ in wanted], PATIENCE_MS)
+        for topic, code in wanted:
+            assert answers[topic.name].outcome.code is code, topic
+            assert answers[topic.name].outcome.message, topic
+        assert sorted(member.metadata.image.topics) == ["taken", "with.dot"]
+
+    alone(tmp_path, scenario)
+
+
+def test_validate_only_creates_nothing(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.create([NewTopic("a", -1, -1)], PATIENCE_MS, validate_only=True)
+        assert answers["a"].outcome.code is ErrorCode.NONE
+        assert (answers["a"].partitions, answers["a"].replication_factor) == (4, 1)
+        assert await member.store.children("/brokers/topics") == []
+
+    alone(tmp_path, scenario, settings={"num.partitions": "4"})
+
+
+def test_without_time_to_wait_the_topic_is_made_and_the_answer_is_a_timeout(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.create([NewTopic("a", 1, 1)], 0)
+        assert answers["a"].outcome.code is ErrorCode.REQUEST_TIMED_OUT
+        await member.shows(lambda image: image.has_leader("a", 0))
+
+    alone(tmp_path, scenario)
+
+
+def test_an_assignment_to_a_broker_that_is_not_there_times_out(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.create([NewTopic("a", assignment={0: [7]})], 50)
+        assert answers["a"].outcome.code is ErrorCode.REQUEST_TIMED_OUT
+        assert await member.store.exists("/brokers/topics/a") is not None
+        assert await member.store.exists("/brokers/topics/a/partitions") is None
+
+    alone(tmp_path, scenario)
+
+
+def test_auto_creation_answers_leader_not_available_first(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.auto_create(["a", "b c", "a"])
+        assert answers == {"b c": ErrorCode.INVALID_TOPIC_EXCEPTION, "a": ErrorCode.LEADER_NOT_AVAILABLE}
+        await member.shows(lambda image: image.has_leader("a", 0))
+        again = await member.controller.topics.auto_create(["a"])
+        assert again == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
+
+    alone(tmp_path, scenario)
+
+
+def test_two_requests_that_auto_create_one_topic(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        first, second = await asyncio.gather(
+            member.controller.topics.auto_create(["a"]), member.controller.topics.auto_create(["a"])
+        )
+        assert first == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
+        assert second == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    alone(tmp_path, scenario)
+
+
+def test_internal_topics_need_enough_brokers(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.auto_create(["__consumer_offsets"])
+        assert answers == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
+
+    alone(tmp_path, scenario)
+
+
+def test_internal_topics_fall_back_to_one_replica_where_the_policy_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.auto_create(["__consumer_offsets", "__transaction_state", "a"])
+        assert set(answers.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
+        await member.shows(lambda image: image.has_leader("__transaction_state", 49))
+        data, _ = await member.store.get("/config/topics/__consumer_offsets")
+        assert data == (
+            b'{"version":1,"config":{"compression.type":"producer","cleanup.policy":"compact",'
+            b'"segment.bytes":"104857600"}}'
+        )
+        data, _ = await member.store.get("/config/topics/__transaction_state")
+        assert data == (
+            b'{"version":1,"config":{"compression.type":"uncompressed","cleanup.policy":"compact",'
+            b'"min.insync.replicas":"1","segment.bytes":"104857600","unclean.leader.election.enable":"false"}}'
+        )
+        told = [each for each in caplog.records if "get one replica" in each.message]
+        assert len(told) == 1
+
+    alone(tmp_path, scenario, policy=FallBackToOneReplica(), settings={"default.replication.factor": "3"})
+
+
+def test_producer_ids_come_in_blocks_and_never_twice(tmp_path: Path) -> None:
+    async def first(member: Member) -> None:
+        assert [await member.controller.producer_ids.next_id() for _ in range(3)] == [0, 1, 2]
+        data, _ = await member.store.get("/latest_producer_id_block")
+        assert data == b'{"version":1,"broker":0,"block_start":"0","block_end":"999"}'
+        ids = await asyncio.gather(*(member.controller.producer_ids.next_id() for _ in range(2_000)))
+        assert len(set(ids)) == 2_000
+
+    async def second(member: Member) -> None:
+        assert await member.controller.producer_ids.next_id() == 3_000
+
+    alone(tmp_path, first)
+    alone(tmp_path, second)
+
+
+def test_a_change_of_settings_is_notified_in_order(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        heard: list[WatchEvent] = []
+        assert await configs.changes_after(member.store, -1, heard.append) == []
+        await configs.alter_entity_config(member.store, "topics", "orders", {"retention.ms": "1"})
+        await configs.alter_entity_config(member.store, "brokers", "<default>", {"log.cleaner.threads": "2"})
+        assert len(heard) == 1
+        changes = await configs.changes_after(member.store, -1)
+        assert [each.entity_path for each in changes] == ["topics/orders", "brokers/<default>"]
+        assert await configs.changes_after(member.store, changes[0].sequence) == changes[1:]
+        data, _ = await member.store.get("/config/changes/config_change_0000000000")
+        assert data == b'{"version":2,"entity_path":"topics/orders"}'
+        assert await configs.entity_config(member.store, "topics", "orders") == {"retention.ms": "1"}
+        assert await configs.entity_configs(member.store, "brokers") == {"<default>": {"log.cleaner.threads": "2"}}
+        assert await configs.purge_changes(member.store, 0) == 0
+        assert await configs.purge_changes(member.store, 1 << 50) == 2
+
+    alone(tmp_path, scenario)
+
+
+# --- several brokers ---
+
+
+def test_replicas_are_spread_and_everybody_is_told() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made.active, "orders", 6, 3)
+        for member in made.members.values():
+            await member.shows(lambda image: all(image.has_leader("orders", each) for each in range(6)))
+            leaders = [each.leader for each in member.metadata.image.topics["orders"].partitions.values()]
+            assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+            assert sum(len(each.topic_states) for each in member.broker.received(LeaderAndIsrRequest)) == 1
+
+    together(scenario, 1, 2, 3)
+
+
+def test_a_dead_leader_is_replaced_and_comes_back_as_a_follower() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made.active, "orders", 3, 3)
+        await made.remove(3)
+        active = made.active
+        await active.shows(lambda image: set(image.brokers) == {1, 2} and leaders(image) <= {1, 2})
+        await active.quiet()
+        for partition in range(3):
+            found = await state(active, "orders", partition)
+            assert 3 not in found.isr
+            assert found.leader_epoch == 1
+        await made.add(3)
+        await active.quiet()
+        assert {request.topic_states[0].topic_name for request in made.brokers[3].received(LeaderAndIsrRequest)} == {
+            "orders"
+        }
+        kinds = [type(each) for each in made.brokers[3].requests]
+        assert kinds[0] is UpdateMetadataRequest, "metadata comes before the first LeaderAndIsr"
+        first = made.brokers[3].requests[0]
+        assert isinstance(first, UpdateMetadataRequest)
+        assert len(first.topic_states[0].partition_states) == 3
+
+    def leaders(image: ClusterImage) -> set[int]:
+        return {each.leader for each in image.topics["orders"].partitions.values()}
+
+    together(scenario, 1, 2, 3)
+
+
+def test_the_last_in_sync_replica_stays_in_the_isr_and_nobody_leads() -> None:
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        other = 2 if active.broker_id == 1 else 1
+        created = await active.controller.topics.create([NewTopic("a", assignment={0: [other]})], PATIENCE_MS)
+        assert created["a"].outcome.code is ErrorCode.NONE
+        await made.remove(other)
+        await active.shows(lambda image: image.topics["a"].partitions[0].leader == -1)
+        found = await state(active, "a")
+        assert (found.leader, found.isr) == (-1, (other,))
+        assert active.metadata.image.topics["a"].partitions[0].offline_replicas == (other,)
+        await made.add(other)
+        await active.shows(lambda image: image.has_leader("a", 0))
+        assert (await state(active, "a")).leader == other
+
+    together(scenario, 1, 2)
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_unclean_election_only_where_it_is_allowed(is_allowed: bool) -> None:
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        other = 2 if active.broker_id == 1 else 1
+        topic = NewTopic(
+            "a",
+            assignment={0: [other, active.broker_id]},
+            config={"unclean.leader.election.enable": "true"} if is_allowed else {},
+        )
+        await active.controller.topics.create([topic], PATIENCE_MS)
+        found = await state(active, "a")
+        context = active.controller.context
+        assert context is not None
+        alone_in_sync = PartitionState(other, 0, (other,), found.controller_epoch)
+        await active.store.set(znodes.state_path("a", 0), alone_in_sync.encode())
+        await made.remove(other)
+        wanted = active.broker_id if is_allowed else -1
+        await active.shows(lambda image: image.topics["a"].partitions[0].leader == wanted)
+        if not is_allowed:
+            outcome = await active.controller.elect_leaders([("a", 0)], ElectionReason.PREFERRED, PATIENCE_MS)
+            assert outcome["a", 0].code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            outcome = await active.controller.elect_leaders([("a", 0)], ElectionReason.UNCLEAN, PATIENCE_MS)
+            assert outcome["a", 0].code is ErrorCode.NONE
+            assert (await state(active, "a")).isr == (active.broker_id,)
+
+    together(scenario, 1, 2)
+
+
+def test_preferred_leaders_are_elected_on_request() -> None:
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        other = 2 if active.broker_id == 1 else 1
+        await active.controller.topics.create([NewTopic("a", assignment={0: [other, active.broker_id]})], PATIENCE_MS)
+        await made.remove(other)
+        await active.shows(lambda image: image.topics["a"].partitions[0].leader == active.broker_id)
+        await made.add(other)
+        await active.quiet()
+        found = await state(active, "a")
+        in_sync = PartitionState(found.leader, found.leader_epoch, (active.broker_id, other), found.controller_epoch)
+        await active.store.set(znodes.state_path("a", 0), in_sync.encode())
+        outcome = await active.controller.elect_leaders(
+            [("a", 0), ("a", 1), ("b", 0)], ElectionReason.PREFERRED, PATIENCE_MS
+        )
+        assert outcome["a", 0].code is ErrorCode.NONE
+        assert outcome["a", 1].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert active.metadata.image.topics["a"].partitions[0].leader == other
+        again = await active.controller.elect_leaders([("a", 0)], ElectionReason.PREFERRED, PATIENCE_MS)
+        assert again["a", 0].code is ErrorCode.ELECTION_NOT_NEEDED
+
+    together(scenario, 1, 2)
+
+
+def test_a_stopped_controller_is_followed_by_another() -> None:
+    async def scenario(made: Cluster) -> None:
+        old = made.active
+        await create(old, "orders", 2, 2)
+        await made.remove(old.broker_id)
+        [other] = made.members.values()
+        await other.shows(lambda image: image.controller_id == other.broker_id and len(image.brokers) == 1)
+        assert other.controller.epoch == 2
+        await other.quiet()
+        assert (await state(other, "orders")).leader == other.broker_id
+        with pytest.raises(KafkaError) as refused:
+            await old.controller.elect_leaders([], ElectionReason.PREFERRED, 0)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    together(scenario, 1, 2)
+
+
+def test_an_expired_controller_changes_nothing_any_more() -> None:
+    async def scenario(made: Cluster) -> None:
+        old = made.active
+        term = old.controller._term
+        assert term is not None
+        await create(old, "orders", 1, 2)
+        made.ensemble.expire(old.store.session().session_id)
+        other = next(each for each in made.members.values() if each is not old)
+        await other.shows(lambda image: image.controller_id == other.broker_id)
+        assert not old.controller.is_active
+        await other.quiet()
+        before = await state(other, "orders")
+        with pytest.raises(SessionExpiredError):
+            await term.write(SetData(znodes.state_path("orders", 0), b"{}"))
+        assert await state(other, "orders") == before
+
+    together(scenario, 1, 2)
+
+
+def test_a_deposed_controller_is_fenced_by_the_epoch() -> None:
+    """The session lives, but somebody raised the epoch: the next write ends the term, and standing again raises it."""
+
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        await active.store.set(znodes.CONTROLLER_EPOCH, b"7")
+        answers = await active.controller.topics.create([NewTopic("a", 1, 1)], PATIENCE_MS)
+        assert answers["a"].outcome.code is ErrorCode.NONE
+        assert active.controller.epoch == 8
+        assert (await state(active, "a")).controller_epoch == 8
+
+    together(scenario, 1)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_writes_without_an_answer_are_looked_up(fault: Fault) -> None:
+    """A quarter of the writes lose their request or their reply; what was asked for still happens, once."""
+
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        dice = random.Random(11)
+        made.ensemble.fault = lambda _session_id, _operations: fault if dice.random() < 0.25 else None
+        names = [f"t{number}" for number in range(6)]
+        for name in names:
+            for _ in range(20):
+                answers = await active.controller.topics.create([NewTopic(name, 2, 1)], PATIENCE_MS)
+                if answers[name].outcome.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    break
+                assert answers[name].outcome.code is ErrorCode.REQUEST_TIMED_OUT
+        made.ensemble.fault = lambda _session_id, _operations: None
+        await active.shows(lambda image: all(image.has_leader(name, 1) for name in names))
+        for name in names:
+            assert (await state(active, name)).leader_epoch == 0
+
+    together(scenario, 1)
+
+
+def test_an_election_won_without_an_answer_is_won() -> None:
+    async def run() -> None:
+        async with cluster() as made:
+            made.ensemble.fault = lambda _session_id, operations: (
+                Fault.REPLY_LOST if any(getattr(each, "path", "") == znodes.CONTROLLER for each in operations) else None
+            )
+            member = await made.add(1)
+            assert member.controller.is_active
+            assert member.controller.epoch == 1
+
+    asyncio.run(run())
+
+
+def test_a_replica_on_a_failed_disk_goes_offline() -> None:
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        other = 2 if active.broker_id == 1 else 1
+        made.brokers[other].leader_error = ErrorCode.KAFKA_STORAGE_ERROR
+        await active.controller.topics.create([NewTopic("a", assignment={0: [other, active.broker_id]})], PATIENCE_MS)
+        await active.shows(lambda image: image.topics["a"].partitions[0].leader == active.broker_id)
+        await active.quiet()
+        assert (await state(active, "a")).isr == (active.broker_id,)
+        assert active.metadata.image.topics["a"].partitions[0].offline_replicas == (other,)
+
+    together(scenario, 1, 2)
+
+
+def test_deletion_waits_for_a_dead_broker() -> None:
+    async def scenario(made: Cluster) -> None:
+        active = made.active
+        other = 2 if active.broker_id == 1 else 1
+        await create(active, "orders", 2, 2)
+        await made.remove(other)
+        await active.shows(lambda image: len(image.brokers) == 1)
+        await active.controller.topics.delete(["orders"], PATIENCE_MS)
+        await active.quiet()
+        assert await active.store.exists("/brokers/topics/orders") is not None
+        await made.add(other)
+        while await active.store.exists("/admin/delete_topics/orders") is not None:
+            await active.quiet()
+        assert await active.store.exists("/brokers/topics/orders") is None
+
+    together(scenario, 1, 2)
+
+
+def test_a_broker_id_is_taken_once() -> None:
+    async def run() -> None:
+        async with cluster(1) as made:
+            with pytest.raises(Exception, match="broker id 1 is registered"):
+                await made.add(1)
+            del made.members[1]
+
+    asyncio.run(run())
+
+
+def test_many_partitions_in_one_topic(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        await create(member, "wide", 1_000)
+        assert len(member.metadata.image.topics["wide"].partitions) == 1_000
+        with pytest.raises(NodeExistsError):
+            await member.store.create("/brokers/topics/wide/partitions/999")
+
+    alone(tmp_path, scenario)

@@ -1,0 +1,143 @@
+"""Drives a `GroupShard` as a host would, without asyncio: virtual time, a log in a list, answers in a list.
+
+Appends commit at once, unless `is_holding`; then they wait for `release` or `fail`. Everything durable can be compared with
+a shard that is loaded from the same log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coordinator.group.settings import GroupSettings
+from coordinator.group.shard import GroupShard
+from coordinator.shard import (
+    Answer,
+    Append,
+    BatchPlace,
+    CancelTimer,
+    CoordinatorRecord,
+    Effect,
+    Event,
+    Result,
+    ScheduleTimer,
+    TimerKey,
+    Waiter,
+)
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+
+START_MS = 1_000_000_000_000
+
+
+@dataclass
+class Batch:
+    base_offset: int
+    records: tuple[CoordinatorRecord, ...]
+
+
+@dataclass
+class ShardDriver:
+    """`refuse_with`: the next appends are refused with this error."""
+
+    settings: GroupSettings = field(default_factory=GroupSettings)
+    now_ms: int = START_MS
+    log: list[Batch] = field(default_factory=list)
+    answers: list[tuple[Waiter, Message]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    timers: dict[TimerKey, int] = field(default_factory=dict)
+    is_holding: bool = False
+    refuse_with: ErrorCode | None = None
+
+    def __post_init__(self) -> None:
+        self._in_flight: deque[tuple[Result, int]] = deque()
+        self._next_offset = 0
+        self.shard = GroupShard(0, self.settings)
+        self.carry_out(self.shard.on_loaded(self.now_ms))
+
+    def do(self, operation: Callable[[GroupShard, int], list[Effect]]) -> None:
+        self.carry_out(operation(self.shard, self.now_ms))
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        inbox = deque(effects)
+        while inbox:
+            match inbox.popleft():
+                case Answer(waiter, response):
+                    self.answers.append((waiter, response))
+                case Append(result):
+                    inbox.extend(self._append(result))
+                case ScheduleTimer(key, deadline_ms):
+                    self.timers[key] = deadline_ms
+                case CancelTimer(key):
+                    self.timers.pop(key, None)
+                case Event() as event:
+                    self.events.append(event)
+
+    # --- the log ---
+
+    def _append(self, result: Result) -> list[Effect]:
+        if self.refuse_with is not None:
+            return self.shard.on_failed(result, self.refuse_with, self.now_ms)
+        self._in_flight.append((result, self._next_offset))
+        self._next_offset += len(result.records)
+        return [] if self.is_holding else self._commit_first()
+
+    def _commit_first(self) -> list[Effect]:
+        result, base_offset = self._in_flight.popleft()
+        self.log.append(Batch(base_offset, result.records))
+        for record in result.records:
+            self.shard.replay(record, BatchPlace(base_offset), self.now_ms)
+        return self.shard.on_committed(result, self.now_ms)
+
+    @property
+    def is_anything_in_flight(self) -> bool:
+        return bool(self._in_flight)
+
+    def release(self) -> None:
+        """The high watermark passes everything held, in order."""
+        while self._in_flight:
+            self.carry_out(self._commit_first())
+
+    def fail(self, error: ErrorCode) -> None:
+        """Everything held is lost."""
+        while self._in_flight:
+            result, _ = self._in_flight.popleft()
+            self.carry_out(self.shard.on_failed(result, error, self.now_ms))
+
+    def time_out(self) -> None:
+        for result, _ in list(self._in_flight):
+            self.carry_out(self.shard.on_commit_timeout(result, self.now_ms))
+
+    def unload(self) -> None:
+        self.carry_out(self.shard.on_unloaded([result for result, _ in self._in_flight], self.now_ms))
+        self._in_flight.clear()
+        self.timers.clear()
+
+    # --- time ---
+
+    def advance(self, duration_ms: int) -> None:
+        """Let time pass; timers run at their deadlines, in order."""
+        until_ms = self.now_ms + duration_ms
+        while due := [(deadline, repr(key), key) for key, deadline in self.timers.items() if deadline <= until_ms]:
+            deadline_ms, _, key = min(due, key=lambda each: each[:2])
+            self.now_ms = max(self.now_ms, deadline_ms)
+            del self.timers[key]
+            self.carry_out(self.shard.on_timer(key, self.now_ms))
+        self.now_ms = until_ms
+
+    # --- replay ---
+
+    def loaded_again(self) -> GroupShard:
+        """A shard that replayed the log."""
+        shard = GroupShard(0, self.settings)
+        for batch in self.log:
+            for record in batch.records:
+                shard.replay(record, BatchPlace(batch.base_offset), self.now_ms)
+        return shard
+
+    def reload(self) -> None:
+        """The leadership goes and comes back."""
+        self.unload()
+        self.shard = self.loaded_again()
+        self.carry_out(self.shard.on_loaded(self.now_ms))

@@ -1,0 +1,90 @@
+"""Offsets of one group: which commit wins, and what transactions and removals do to them."""
+
+from __future__ import annotations
+
+from coordinator.group.committing import metadata_is_too_large
+from coordinator.group.offsets import CommittedOffset, GroupOffsets
+
+PLACE = ("t", 0)
+
+
+def commit(offset: int) -> CommittedOffset:
+    return CommittedOffset(offset, -1, "", 0)
+
+
+def committed(offsets: GroupOffsets) -> int | None:
+    found = offsets.committed(PLACE)
+    return None if found is None else found.offset
+
+
+def test_a_transactional_commit_counts_when_its_marker_comes() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
+    assert committed(offsets) is None and offsets.is_unstable(PLACE)
+    offsets.end_transaction(8, committed=True)
+    assert committed(offsets) is None
+    offsets.end_transaction(7, committed=True)
+    assert committed(offsets) == 1 and not offsets.is_unstable(PLACE)
+
+
+def test_an_aborted_commit_leaves_nothing() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
+    offsets.end_transaction(7, committed=False)
+    assert committed(offsets) is None and not offsets.is_in_use
+
+
+def test_a_later_plain_commit_is_not_overtaken_by_an_earlier_transactional_one() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
+    offsets.replay_commit(PLACE, commit(2), 11, transaction_of=None)
+    offsets.end_transaction(7, committed=True)
+    assert committed(offsets) == 2
+
+
+def test_of_two_transactions_the_later_record_wins_whichever_ends_first() -> None:
+    for first, second in ((7, 8), (8, 7)):
+        offsets = GroupOffsets()
+        offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
+        offsets.replay_commit(PLACE, commit(2), 11, transaction_of=8)
+        offsets.end_transaction(first, committed=True)
+        offsets.end_transaction(second, committed=True)
+        assert committed(offsets) == 2
+
+
+def test_a_removal_does_not_touch_an_open_transaction() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=None)
+    offsets.replay_commit(PLACE, commit(2), 11, transaction_of=7)
+    offsets.replay_removal(PLACE, transaction_of=None)
+    assert committed(offsets) is None and offsets.is_in_use
+    offsets.end_transaction(7, committed=True)
+    assert committed(offsets) == 2
+
+
+def test_a_transactional_removal_takes_back_its_own_commit() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_removal(PLACE, transaction_of=7)
+    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
+    offsets.replay_removal(PLACE, transaction_of=7)
+    assert not offsets.is_in_use
+
+
+def test_two_commits_under_way_are_two() -> None:
+    offsets = GroupOffsets()
+    offsets.stage([PLACE])
+    offsets.stage({PLACE: commit(1)})
+    offsets.unstage([PLACE])
+    assert offsets.is_unstable(PLACE)
+    offsets.unstage([PLACE])
+    assert not offsets.is_in_use
+
+
+def test_metadata_is_measured_in_utf16_units() -> None:
+    assert not metadata_is_too_large(None, 0)
+    assert not metadata_is_too_large("0123456789", 10)
+    assert metadata_is_too_large("0123456789x", 10)
+    # Two units each, four bytes of UTF-8; an umlaut is one unit.
+    assert not metadata_is_too_large("\U0001f600" * 5, 10)
+    assert metadata_is_too_large("\U0001f600" * 5 + "x", 10)
+    assert not metadata_is_too_large("\u00e4" * 10, 10)

@@ -1,0 +1,97 @@
+"""What scenarios cannot say: records of others, transactions in the log, removals larger than a batch."""
+
+from __future__ import annotations
+
+from coordinator.group.events import RecordSkipped
+from coordinator.group.offsets import CommittedOffset
+from coordinator.group.records import group_tombstone, offset_record
+from coordinator.group.removing import TOMBSTONE_BATCH_BYTES
+from coordinator.group.settings import GroupSettings
+from coordinator.group.shard import GroupShard
+from coordinator.shard import Answer, Append, BatchPlace, CoordinatorRecord, Effect
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult
+from tests.coordinator.driver import START_MS, ShardDriver
+from tests.coordinator.requests import commit_request, fetch_group
+
+PLACE = ("orders", 0)
+
+
+def loaded(*records: tuple[CoordinatorRecord, BatchPlace]) -> tuple[GroupShard, list[Effect]]:
+    shard = GroupShard(0, GroupSettings())
+    for record, place in records:
+        shard.replay(record, place, START_MS)
+    return shard, shard.on_loaded(START_MS)
+
+
+def committed(shard: GroupShard, group_id: str = "g") -> tuple[int, int]:
+    (topic,) = shard.fetch_offsets(fetch_group(group_id, [PLACE]), require_stable=True).topics
+    return topic.partitions[0].committed_offset, topic.partitions[0].error_code
+
+
+def test_records_that_are_not_understood_are_skipped_and_told() -> None:
+    good = offset_record("g", PLACE, CommittedOffset(5, -1, "", START_MS))
+    bad_value = CoordinatorRecord(good.key, b"\x00\x63")
+    newer_kind = CoordinatorRecord(b"\x00\x05\x00\x01g", b"")
+    shard, effects = loaded(
+        (good, BatchPlace(0)),
+        (bad_value, BatchPlace(1)),
+        (newer_kind, BatchPlace(2)),
+        (CoordinatorRecord(b"", None), BatchPlace(3)),
+    )
+    assert committed(shard) == (5, ErrorCode.NONE)
+    assert [effect.offset for effect in effects if isinstance(effect, RecordSkipped)] == [1, 2, 3]
+
+
+def test_a_group_of_tombstones_only_is_not_there() -> None:
+    record = offset_record("g", PLACE, CommittedOffset(5, -1, "", START_MS))
+    gone = CoordinatorRecord(record.key, None)
+    shard, _ = loaded((record, BatchPlace(0)), (gone, BatchPlace(1)), (group_tombstone("h"), BatchPlace(2)))
+    assert shard.group_ids() == []
+
+
+def test_an_open_transaction_outlives_the_deletion_of_its_group() -> None:
+    open_commit = offset_record("g", PLACE, CommittedOffset(5, -1, "", START_MS))
+    shard, _ = loaded((open_commit, BatchPlace(0, producer_id=7, is_transactional=True)))
+    assert committed(shard) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    (answer,) = [effect for effect in shard.delete_group("g", "who", START_MS) if isinstance(effect, Answer)]
+    assert isinstance(answer.response, DeletableGroupResult) and answer.response.error_code == ErrorCode.NONE
+    assert shard.group_ids() == ["g"]
+    shard.replay_end_transaction(7, committed=True)
+    assert committed(shard) == (5, ErrorCode.NONE)
+
+
+def test_a_large_removal_is_several_batches_and_one_answer() -> None:
+    driver = ShardDriver()
+    topic = "t" * 240
+    places = [(f"{topic}{number}", 0) for number in range(2_000)]
+    request = commit_request("g", dict.fromkeys(places, 1))
+    driver.do(lambda shard, now_ms: shard.commit_offsets(request, "commit", now_ms))
+    effects = driver.shard.delete_group("g", "delete", driver.now_ms)
+    batches = [effect.result.records for effect in effects if isinstance(effect, Append)]
+    assert len(batches) == 2
+    assert all(sum(len(record.key) for record in batch) <= TOMBSTONE_BATCH_BYTES for batch in batches)
+    driver.answers.clear()
+    driver.carry_out(effects)
+    assert [waiter for waiter, _ in driver.answers] == ["delete"]
+    assert driver.shard.group_ids() == []
+    assert driver.loaded_again().durable_state() == {}
+
+
+def test_a_removal_that_fails_in_part_leaves_the_rest() -> None:
+    driver = ShardDriver()
+    places = [(f"{'t' * 240}{number}", 0) for number in range(2_000)]
+    request = commit_request("g", dict.fromkeys(places, 1))
+    driver.do(lambda shard, now_ms: shard.commit_offsets(request, "commit", now_ms))
+    first, second = [
+        effect for effect in driver.shard.delete_group("g", "delete", driver.now_ms) if isinstance(effect, Append)
+    ]
+    driver.carry_out([first])
+    driver.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.carry_out([second])
+    waiter, response = driver.answers[-1]
+    assert waiter == "delete" and isinstance(response, DeletableGroupResult)
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.shard.describe("g").group_state == "Empty"
+    assert driver.loaded_again().durable_state() == driver.shard.durable_state()
+    assert 0 < driver.shard.offsets_count() < 2_000

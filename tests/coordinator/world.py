@@ -1,0 +1,152 @@
+"""A group coordinator with a log in memory and a clock that tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+
+from coordinator.host import CoordinatorDoors, GroupCoordinator, GroupCoordinatorSettings
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import patch, read_header
+from runtime.filesystem import Buffer
+from runtime.tasks import TaskScope
+from runtime.timer import Timer
+
+START_MS = 1_000_000_000_000
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.elapsed_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.elapsed_ms
+
+    def wall_ms(self) -> int:
+        return START_MS + self.elapsed_ms
+
+
+class _Handle:
+    def __init__(self, callback: Callable[[], None], due_ms: int) -> None:
+        self.callback = callback
+        self.due_ms = due_ms
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ManualCallLater:
+    """`call_later` of a loop whose time is the manual clock's."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._handles: list[_Handle] = []
+
+    def __call__(self, delay: float, callback: Callable[[], None], /) -> _Handle:
+        handle = _Handle(callback, self._clock.elapsed_ms + round(delay * 1000))
+        self._handles.append(handle)
+        return handle
+
+    def advance(self, duration_ms: int) -> None:
+        until_ms = self._clock.elapsed_ms + duration_ms
+        while True:
+            self._handles = [handle for handle in self._handles if not handle.is_cancelled]
+            due = [handle for handle in self._handles if handle.due_ms <= until_ms]
+            if not due:
+                break
+            handle = min(due, key=lambda each: each.due_ms)
+            self._handles.remove(handle)
+            self._clock.elapsed_ms = max(self._clock.elapsed_ms, handle.due_ms)
+            handle.callback()
+        self._clock.elapsed_ms = until_ms
+
+
+class MemoryLog:
+    """Writer and reader. `is_holding`: commits wait for `commit_all`; `refuse_with`: appends raise."""
+
+    def __init__(self) -> None:
+        self.batches_of: dict[int, list[bytes]] = {}
+        self.end_offsets: dict[int, int] = {}
+        self.waiting: list[tuple[Callable[[ErrorCode, int], None], int]] = []
+        self.is_holding = False
+        self.refuse_with: ErrorCode | None = None
+        self.read_failure: Exception | None = None
+        self.on_read: Callable[[], None] = lambda: None
+        self.gate: asyncio.Event | None = None
+
+    def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
+        if self.refuse_with is not None:
+            raise KafkaError(self.refuse_with)
+        base_offset = self.add(partition, batch)
+        if self.is_holding:
+            self.waiting.append((committed, self.end_offsets[partition]))
+        else:
+            committed(ErrorCode.NONE, self.end_offsets[partition])
+        return base_offset
+
+    def add(self, partition: int, batch: Buffer) -> int:
+        written = bytearray(batch)
+        base_offset = self.end_offsets.get(partition, 0)
+        patch(written, 0, base_offset, 0)
+        self.batches_of.setdefault(partition, []).append(bytes(written))
+        self.end_offsets[partition] = base_offset + read_header(written, 0).records_count
+        return base_offset
+
+    def commit_all(self) -> None:
+        while self.waiting:
+            committed, next_offset = self.waiting.pop(0)
+            committed(ErrorCode.NONE, next_offset)
+
+    async def batches(self, partition: int) -> AsyncIterator[Buffer]:
+        if self.gate is not None:
+            await self.gate.wait()
+        for batch in list(self.batches_of.get(partition, [])):
+            self.on_read()
+            yield batch
+        if self.read_failure is not None:
+            raise self.read_failure
+
+
+class World:
+    """Use as an async context manager; `lead` elects the coordinator for every partition."""
+
+    def __init__(self, settings: GroupCoordinatorSettings | None = None, log: MemoryLog | None = None) -> None:
+        self.settings = settings or GroupCoordinatorSettings(partitions_count=4)
+        self.clock = ManualClock()
+        self.call_later = ManualCallLater(self.clock)
+        self.log = log or MemoryLog()
+        self.tasks = TaskScope("test")
+        self.failures: list[BaseException] = []
+        doors = CoordinatorDoors(
+            clock=self.clock,
+            timer=Timer(self.clock, self.call_later),
+            randomness=random.Random(7),
+            tasks=self.tasks,
+            writer=self.log,
+            reader=self.log,
+        )
+        self.groups = GroupCoordinator(self.settings, doors)
+
+    async def __aenter__(self) -> World:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.groups.close()
+        await self.tasks.close()
+
+    async def lead(self, leader_epoch: int = 0) -> None:
+        self.groups.start()
+        for partition in range(self.settings.partitions_count):
+            self.groups.on_leadership(partition, leader_epoch)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let everything that can run, run."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def advance(self, duration_ms: int) -> None:
+        self.call_later.advance(duration_ms)
+        await self.settle()

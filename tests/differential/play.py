@@ -1,0 +1,261 @@
+"""Scenarios that are played to any broker, and what it answered.
+
+A case is a function that sends requests through a `Run`. `ask` sends one that counts: its normalised answer is kept.
+`do` sends one that only prepares, in the newest version unless told. Every play of a case, one for each version, uses
+names of its own, so that cases neither see each other nor care for their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.schema import Request, Versions
+from tests.differential.normal import Names, normalised
+from tests.differential.wire import NoResponse, Wire
+
+KINDS = ("normal", "edge", "wrong")
+
+SETTINGS = {
+    "broker.id": "0",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "300",
+    "group.max.size": "4",
+    "offsets.topic.num.partitions": "5",
+    "offsets.topic.replication.factor": "1",
+    "max.incremental.fetch.session.cache.slots": "10000",
+}
+"""What both brokers under comparison are started with."""
+
+NEWEST = {"Produce": 11, "Fetch": 12}
+"""The version in which `do` sends, where it is not the newest: Fetch by topic name."""
+
+OLDEST = {"Fetch": 4}
+"""The first version that is compared, where it is not the first of the message."""
+
+
+@dataclass(frozen=True)
+class Case:
+    api: type[Request]
+    name: str
+    kind: str
+    versions: tuple[int, ...]
+    play: Callable[[Run], None]
+
+    @property
+    def id(self) -> str:
+        return f"{self.api.api_name}-{self.name}"
+
+
+CASES: dict[str, Case] = {}
+"""Every declared case by its id; filled by importing `tests.differential.cases`."""
+
+
+def served_versions(api: type[Request]) -> range:
+    return range(OLDEST.get(api.api_name, api.min_version), api.max_version + 1)
+
+
+def case(api: type[Request], kind: str, versions: str = "0+") -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
+    """Declares a case; the function's name, with spaces for underscores, says what it is about."""
+    assert kind in KINDS
+    covered = Versions.parse(versions)
+
+    def declare(play: Callable[[Run], None]) -> Callable[[Run], None]:
+        name = play.__name__.strip("_").replace("_", " ")
+        chosen = tuple(version for version in served_versions(api) if covered.covers(version))
+        declared = Case(api, name, kind, chosen, play)
+        assert declared.id not in CASES, declared.id
+        CASES[declared.id] = declared
+        return play
+
+    return declare
+
+
+@dataclass
+class Run:
+    """One play of one case in one version."""
+
+    case: Case
+    version: int
+    host: str
+    port: int
+    answers: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        slug = re.sub(r"[^a-z0-9]+", "-", self.case.id.lower())
+        self.prefix = f"{slug}-v{self.version}-"
+        self.names = Names(self.prefix, self.port)
+        self.wire = self.connect()
+
+    def connect(self) -> Wire:
+        """One more connection."""
+        return Wire(self.host, self.port)
+
+    def name(self, short: str) -> str:
+        """A topic, group or transactional id of this run's own; answers show it as `short`."""
+        return self.prefix + short
+
+    # -- what counts
+
+    def ask(
+        self,
+        request: Request,
+        version: int | None = None,
+        *,
+        timeout_s: float = 10,
+        pick: Callable[[Any], None] | None = None,
+        wire: Wire | None = None,
+    ) -> Any:
+        """Send and keep the answer. `pick` changes the decoded answer before it is kept, to drop what others made."""
+        version = self.version if version is None else version
+        answer = (wire or self.wire).ask(request, version, timeout_s)
+        return self._keep(answer, version, pick)
+
+    def send(self, request: Request, wire: Wire | None = None) -> None:
+        """Send without waiting; `receive` takes the answer."""
+        (wire or self.wire).send(request, self.version)
+
+    def receive(self, request: Request, wire: Wire | None = None, *, timeout_s: float = 10) -> Any:
+        answer = (wire or self.wire).receive(request.response_type, self.version, timeout_s)
+        return self._keep(answer, self.version, None)
+
+    def ask_raw(self, frame: bytes, *, timeout_s: float = 10, show: Callable[[bytes], Any] | None = None) -> None:
+        """Send a frame as it is (its length included); keep what `show` makes of the answer, else its hex."""
+        self.wire.send_raw(frame)
+        answer = self.wire.receive_raw(timeout_s)
+        if isinstance(answer, NoResponse):
+            self.answers.append({"outcome": answer.outcome})
+        else:
+            self.answers.append(show(answer) if show else {"bytes": answer.hex()})
+
+    def note(self, value: Any) -> None:
+        """Keep something that was worked out from answers."""
+        self.answers.append(value)
+
+    def _keep(self, answer: Any, version: int, pick: Callable[[Any], None] | None) -> Any:
+        if pick is not None and not isinstance(answer, NoResponse):
+            pick(answer)
+        self.answers.append(normalised(answer, version, self.names))
+        return answer
+
+    # -- what prepares
+
+    def do(self, request: Request, version: int | None = None, *, wire: Wire | None = None) -> Any:
+        if version is None:
+            version = NEWEST.get(request.api_name, request.max_version)
+        answer = (wire or self.wire).ask(request, version)
+        if isinstance(answer, NoResponse):
+            raise AssertionError(f"{request.api_name} v{version}: {answer.outcome}")
+        return answer
+
+    def topic(self, short: str = "t", partitions: int = 1, **configs: str) -> str:
+        """Create a topic; setting names are written with underscores."""
+        name = self.name(short)
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=1,
+                    assignments=[],
+                    configs=[
+                        CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+                    ],
+                )
+            ],
+            timeout_ms=10000,
+        )
+        (result,) = self.do(request, 7).topics
+        assert result.error_code == 0, (name, ErrorCode(result.error_code).name, result.error_message)
+        self.names.topic_ids[result.topic_id] = f"<id of {short}>"
+        self.last_topic_id: bytes = result.topic_id
+        return name
+
+    def produce(self, topic: str, records: bytes, partition: int = 0, acks: int = -1) -> Any:
+        """Append; answers the partition's response."""
+        data = PartitionProduceData(index=partition, records=records)
+        topic_data = [TopicProduceData(name=topic, partition_data=[data])]
+        answer = self.do(ProduceRequest(acks=acks, timeout_ms=10000, topic_data=topic_data))
+        (result,) = answer.responses[0].partition_responses
+        assert result.error_code == 0, (topic, ErrorCode(result.error_code).name, result.error_message)
+        return result
+
+    def group(self, short: str = "g") -> str:
+        """A group id whose coordinator is known to be ready."""
+        name = self.name(short)
+        for _ in range(200):
+            (found,) = self.do(FindCoordinatorRequest(coordinator_keys=[name], key_type=0), 4).coordinators
+            if found.error_code == 0:
+                return name
+            self.pause()
+        raise AssertionError(f"no coordinator for {name}: {ErrorCode(found.error_code).name}")
+
+    def pause(self, seconds: float = 0.05) -> None:
+        import time
+
+        time.sleep(seconds)
+
+
+def warm_up(host: str, port: int) -> None:
+    """Wait until the parts that a broker starts on first use serve: coordinator and producer ids."""
+    from protocol.messages.init_producer_id import InitProducerIdRequest
+
+    declared = Case(FindCoordinatorRequest, "warm up", "normal", (0,), lambda run: None)
+    run = Run(declared, 0, host, port)
+    run.group()
+    while run.do(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)).error_code != 0:
+        run.pause()
+    run.wire.close()
+
+
+def play(case: Case, host: str, port: int) -> dict[int, list[Any]]:
+    """What a broker answers to `case`, by version."""
+    answers = {}
+    for version in case.versions:
+        run = Run(case, version, host, port)
+        try:
+            case.play(run)
+        finally:
+            run.wire.close()
+        answers[version] = run.answers
+    return answers
+
+
+def grouped(answers: dict[int, list[Any]]) -> dict[str, list[Any]]:
+    """Versions with equal answers joined: {"0-3": [...], "4": [...]}."""
+    joined: dict[str, list[Any]] = {}
+    versions = sorted(answers)
+    while versions:
+        first = last = versions.pop(0)
+        while versions and versions[0] == last + 1 and answers[versions[0]] == answers[first]:
+            last = versions.pop(0)
+        joined[str(first) if first == last else f"{first}-{last}"] = answers[first]
+    return joined
+
+
+def ungrouped(joined: dict[str, list[Any]]) -> dict[int, list[Any]]:
+    answers = {}
+    for key, value in joined.items():
+        first, _, last = key.partition("-")
+        for version in range(int(first), int(last or first) + 1):
+            answers[version] = value
+    return answers
+
+
+def error_names(value: Any) -> Iterable[str]:
+    """Every error code that stands in normalised answers."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key.endswith("error_code"):
+                yield item
+            else:
+                yield from error_names(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from error_names(item)

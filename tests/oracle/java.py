@@ -1,0 +1,59 @@
+"""The jars of Apache Kafka 3.9.1 and how to run a class of theirs.
+
+Maven copies them once to `.cache/oracle/<hash of pom.xml>` of this repository; a file lock keeps two test runs apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE.parent.parent / ".cache" / "oracle"
+QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xms64m", "-Xmx512m")
+"""For correctness runs: starts fast and stays small. Measurements bring their own options."""
+
+
+def missing() -> str | None:
+    """Why Apache Kafka cannot be started here, or None."""
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    return None
+
+
+def required() -> bool:
+    """On a build server a missing oracle is a failure, not a skip."""
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+@functools.cache
+def jars() -> Path:
+    """The folder with every jar. Raises RuntimeError with Maven's words when they cannot be fetched."""
+    pom = HERE / "pom.xml"
+    folder = CACHE / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), "dependency:copy-dependencies"]
+            command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+            run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            if run.returncode != 0:
+                raise RuntimeError(f"Maven could not fetch Apache Kafka:\n{run.stdout[-4000:]}{run.stderr[-2000:]}")
+            (folder / "complete").touch()
+    return folder
+
+
+def command(
+    main_class: str, arguments: Sequence[str], *, log_settings: Path | None = None, options: Sequence[str] = QUICK_START
+) -> list[str]:
+    """The command line that runs `main_class`; its log4j output goes where `log_settings` says, else to stderr."""
+    settings = log_settings or HERE / "tools-log4j.properties"
+    return ["java", *options, f"-Dlog4j.configuration=file:{settings}", "-cp", f"{jars()}/*", main_class, *arguments]

@@ -1,0 +1,164 @@
+"""The codecs alone: against other libraries, cut, damaged, and bombs."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+import zlib
+from collections import deque
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ErrorCode
+from protocol.records.batch import InvalidBatch
+from protocol.records.compression import (
+    CHUNK_BYTES,
+    Compression,
+    DecompressionTooLarge,
+    compress,
+    decompress,
+    decompress_chunks,
+)
+from tests.protocol.records.others import kafka_codec
+
+CODECS = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
+TEXT = b"".join(b"line %d of a text\n" % number for number in range(20_000))
+MAX_BYTES = 8 * 1024 * 1024
+
+THEIRS = {
+    Compression.GZIP: (kafka_codec.gzip_encode, kafka_codec.gzip_decode),
+    Compression.SNAPPY: (kafka_codec.snappy_encode, kafka_codec.snappy_decode),
+    Compression.LZ4: (kafka_codec.lz4_encode, kafka_codec.lz4_decode),
+    Compression.ZSTD: (kafka_codec.zstd_encode, kafka_codec.zstd_decode),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=2000), st.sampled_from(tuple(Compression)))
+def test_round_trip(data: bytes, codec: Compression) -> None:
+    assert decompress(codec, memoryview(compress(codec, data)), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_with_another_implementation(codec: Compression) -> None:
+    theirs_encode, theirs_decode = THEIRS[codec]
+    assert decompress(codec, theirs_encode(TEXT), MAX_BYTES) == TEXT
+    assert theirs_decode(compress(codec, TEXT)) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [(Compression.GZIP, (-1, 1, 9)), (Compression.LZ4, (1, 9, 17)), (Compression.ZSTD, (-5, 3, 22))],
+)
+def test_levels(codec: Compression, levels: tuple[int, ...]) -> None:
+    for level in levels:
+        assert decompress(codec, compress(codec, TEXT, level), MAX_BYTES) == TEXT
+
+
+FORMS = {
+    "two gzip members": (Compression.GZIP, gzip.compress(TEXT) + gzip.compress(TEXT), TEXT * 2),
+    "raw snappy": (Compression.SNAPPY, snappy.compress(TEXT), TEXT),
+    "raw snappy of nothing": (Compression.SNAPPY, snappy.compress(b""), b""),
+    "xerial of nothing": (Compression.SNAPPY, compress(Compression.SNAPPY, b""), b""),
+    "lz4 with checksums and size": (
+        Compression.LZ4,
+        lz4.frame.compress(TEXT, block_linked=False, content_checksum=True, block_checksum=True, store_size=True),
+        TEXT,
+    ),
+    "lz4 of 4 MiB blocks": (
+        Compression.LZ4,
+        lz4.frame.compress(TEXT * 20, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB),
+        TEXT * 20,
+    ),
+    "zstd without a size": (Compression.ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress(TEXT), TEXT),
+    "zstd with a checksum": (Compression.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(TEXT), TEXT),
+    "two zstd frames": (Compression.ZSTD, compress(Compression.ZSTD, TEXT) * 2, TEXT * 2),
+    "zstd behind a skippable frame": (
+        Compression.ZSTD, b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc" + compress(Compression.ZSTD, TEXT), TEXT,
+    ),
+    "zstd of one repeated byte": (Compression.ZSTD, compress(Compression.ZSTD, bytes(1_000_000)), bytes(1_000_000)),
+    "zstd of noise": (Compression.ZSTD, compress(Compression.ZSTD, bytes(range(256)) * 3), bytes(range(256)) * 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "data", "plain"), FORMS.values(), ids=FORMS)
+def test_forms_that_clients_send(codec: Compression, data: bytes, plain: bytes) -> None:
+    assert decompress(codec, data, MAX_BYTES) == plain
+
+
+def test_zstd_streams_of_unknown_size() -> None:
+    """As Java writes them: flushed block by block."""
+    compressor = zstandard.ZstdCompressor(level=3).compressobj()
+    parts = [compressor.compress(TEXT), compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), compressor.flush()]
+    assert decompress(Compression.ZSTD, b"".join(parts), MAX_BYTES) == TEXT
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_cut_is_refused(codec: Compression) -> None:
+    data = compress(codec, TEXT[:3000])
+    cuts = [*range(min(len(data), 40)), *range(len(data) - 12, len(data))]
+    if codec is Compression.SNAPPY:
+        cuts.remove(16)  # the header alone is a whole stream of nothing
+    for cut in cuts:
+        with pytest.raises(InvalidBatch) as caught:
+            decompress(codec, data[:cut], MAX_BYTES)
+        assert caught.value.code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bytes_behind_the_end_are_refused(codec: Compression) -> None:
+    data = compress(codec, TEXT[:3000])
+    for more in (b"\x00", b"junk", bytes(100)):
+        with pytest.raises(InvalidBatch):
+            decompress(codec, data + more, MAX_BYTES)
+
+
+def test_lz4_blocks_that_depend_on_each_other_are_refused() -> None:
+    """Java's reader, and so every Java consumer, cannot read them."""
+    with pytest.raises(InvalidBatch, match="depend"):
+        decompress(Compression.LZ4, lz4.frame.compress(TEXT, block_linked=True), MAX_BYTES)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_costs_no_more_than_its_bound(codec: Compression) -> None:
+    size = 64 * 1024 * 1024
+    if codec is Compression.GZIP:
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(64)), packer.flush()])
+    elif codec is Compression.SNAPPY:
+        block = snappy.compress(bytes(1 << 20))
+        bomb = compress(codec, b"") + (len(block).to_bytes(4, "big") + block) * 64
+    else:
+        bomb = compress(codec, bytes(size))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecompressionTooLarge) as caught:
+            deque(decompress_chunks(codec, bomb, 4 * CHUNK_BYTES), maxlen=0)
+        assert tracemalloc.get_traced_memory()[1] < 16 * CHUNK_BYTES
+    finally:
+        tracemalloc.stop()
+    assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("block", [b"\xff\xff\xff\xff\x07" + bytes(10), b"\xff\xff\xff\xff\xff\xff", b"", b"\x0a"])
+def test_a_snappy_block_that_lies_about_its_length(block: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidBatch):
+            decompress(Compression.SNAPPY, block, 1 << 40)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_the_bound_is_exact(codec: Compression) -> None:
+    data = compress(codec, TEXT)
+    assert decompress(codec, data, len(TEXT)) == TEXT
+    with pytest.raises(DecompressionTooLarge):
+        decompress(codec, data, len(TEXT) - 1)

@@ -1,0 +1,214 @@
+"""The walk over lengths, against a plain one, and what it refuses."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ErrorCode
+from protocol.primitives import DecodeError
+from protocol.records.batch import BatchHeader, InvalidBatch, read_header
+from protocol.records.compression import Compression, DecompressionTooLarge, compress, decompress
+from protocol.records.record import Record, encode_batch, encode_record
+from protocol.records.structure import MIN_RECORD_BYTES, check_full, check_structure
+from protocol.varint import decode_varint, decode_varlong, encode_varint
+from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, many_records, with_field, with_records
+
+TEMPLATE = encode_batch(many_records(1))
+
+
+def plain_walk_takes(block: bytes, count: int, last_offset_delta: int) -> bool:
+    """What `check_structure` is to find, said plainly."""
+    at = start = 0
+    try:
+        for _ in range(count):
+            start, (length, at) = at, decode_varint(block, at)
+            if length < MIN_RECORD_BYTES:
+                return False
+            at += length
+        if at != len(block):
+            return False
+        _, at = decode_varint(block, start)
+        _, at = decode_varlong(block, at + 1)
+        return decode_varint(block, at)[0] == last_offset_delta
+    except DecodeError:
+        return False
+
+
+def takes(batch: bytes) -> bool:
+    try:
+        check_structure(batch, 0, read_header(batch), MAX_BYTES)
+    except InvalidBatch as error:
+        assert error.code == ErrorCode.INVALID_RECORD
+        return False
+    return True
+
+
+def blocks(sizes: list[int]) -> list[bytes]:
+    return [encode_record(Record(0, 0, None, bytes(size)), index, index) for index, size in enumerate(sizes)]
+
+
+# Values of one size make runs; those around 58, 8185 and 2**20 make lengths of one, two, three and four bytes.
+SIZES = st.one_of(
+    st.integers(0, 200).flatmap(lambda size: st.lists(st.just(size), min_size=1, max_size=400)),
+    st.lists(st.sampled_from((0, 50, 56, 57, 58, 59, 100, 8180, 8190, 9000)), min_size=1, max_size=40),
+    st.tuples(st.integers(0, 150), st.integers(0, 150)).flatmap(
+        lambda pair: st.lists(st.sampled_from(pair), min_size=60, max_size=300)
+    ),
+)
+ODD_LENGTHS = (
+    b"\x00",
+    b"\x01",
+    b"\x0a",
+    b"\x0c",
+    b"\x80\x01",
+    b"\x8c\x00",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x80" * 6,
+    b"\x80",
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SIZES, st.data())
+def test_equals_the_plain_walk(sizes: list[int], data: st.DataObject) -> None:
+    parts = blocks(sizes)
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(parts) - 1))
+        kind = data.draw(st.integers(0, 3))
+        if kind == 0:
+            parts[at] = data.draw(st.sampled_from(ODD_LENGTHS)) + parts[at][1:]
+        elif kind == 1:
+            parts[at] = parts[at][:-1]
+        elif kind == 2:
+            parts[at] += b"\x00"
+        else:
+            parts.insert(at, parts[at])
+    block, count = b"".join(parts), len(sizes) + data.draw(st.sampled_from((0, 0, 0, 0, -1, 1)))
+    batch = bytes(with_records(TEMPLATE, block, count))
+    if count > 0:
+        assert takes(batch) == plain_walk_takes(block, count, count - 1)
+
+
+def test_every_broken_place_in_a_run() -> None:
+    """Long runs are checked by columns: a length that differs must be found wherever it stands."""
+    for value_bytes in (20, 100):
+        parts = blocks([value_bytes] * 500)
+        assert takes(bytes(with_records(TEMPLATE, b"".join(parts), 500)))
+        for index in (0, 63, 64, 65, 66, 100, 128, 129, 200, 447, 498, 499):
+            broken = list(parts)
+            broken[index] = bytes([broken[index][0] ^ 2]) + broken[index][1:]
+            block = b"".join(broken)
+            assert takes(bytes(with_records(TEMPLATE, block, 500))) == plain_walk_takes(block, 500, 499)
+            assert not takes(bytes(with_records(TEMPLATE, block, 500)))
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+@pytest.mark.parametrize("value_bytes", [5, 100, 9000, 200_000])
+def test_chunks_that_end_anywhere(codec: Compression, value_bytes: int) -> None:
+    """About 3 MiB, so that compressed data comes in several chunks."""
+    source = random.Random(value_bytes)
+    sizes = [source.randint(value_bytes // 2, value_bytes) for _ in range(max(3_000_000 // value_bytes // 40, 20))]
+    block = b"".join(blocks(sizes))
+    batch = encode_batch([Record(0, index, None, bytes(size)) for index, size in enumerate(sizes)], compression=codec)
+    header = read_header(batch)
+    assert header.records_count == len(sizes)
+    check_structure(batch, 0, header, MAX_BYTES)
+    assert takes(bytes(with_records(batch, compress(codec, block), len(sizes))))
+    for wrong in (block + b"\x00", block[:-1], block + blocks([3])[0]):
+        assert not takes(bytes(with_records(batch, compress(codec, wrong), len(sizes))))
+    assert not takes(bytes(with_records(batch, compress(codec, block), len(sizes) - 1)))
+    assert not takes(bytes(with_records(batch, compress(codec, block), len(sizes) + 1)))
+
+
+def test_chunks_of_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = b"".join(blocks([3, 70, 70, 9000, 0, 58, 57, 200, 1]))
+    batch = with_records(TEMPLATE, compress(Compression.LZ4, block), 9)
+    batch = bytes(with_field(bytes(batch), ">h", 21, Compression.LZ4))
+    for chunk_bytes in (*range(1, 80), 1000, 9100):
+        monkeypatch.setattr("protocol.records.compression.CHUNK_BYTES", chunk_bytes)
+        assert takes(batch), chunk_bytes
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_the_last_offset_delta_is_that_of_the_last_record(codec: Compression) -> None:
+    records = many_records(10)
+    batch = encode_batch(records, compression=codec)
+    block = b"".join(encode_record(record, delta, 0) for delta, record in zip([*range(9), 11], records, strict=True))
+    changed = bytes(with_records(batch, compress(codec, block)))
+    assert not takes(changed)
+    with pytest.raises(InvalidBatch):
+        check_full(changed, 0, read_header(changed), MAX_BYTES)
+
+
+def test_only_the_full_check_reads_the_deltas_between() -> None:
+    records = many_records(4)
+    block = b"".join(encode_record(record, delta, 0) for delta, record in zip([0, 2, 1, 3], records, strict=True))
+    batch = bytes(with_records(encode_batch(records), block))
+    assert takes(batch)
+    with pytest.raises(InvalidBatch) as caught:
+        check_full(batch, 0, read_header(batch), MAX_BYTES)
+    assert caught.value.code == ErrorCode.INVALID_RECORD
+
+
+def test_counts_of_no_records() -> None:
+    assert not takes(bytes(with_field(TEMPLATE, ">i", 57, -1)))
+    assert not takes(bytes(with_field(TEMPLATE, ">i", 57, 0)))
+    assert takes(bytes(with_records(TEMPLATE, b"", 0)))
+
+
+@pytest.mark.parametrize("check", [check_structure, check_full])
+def test_a_batch_that_is_not_there_as_a_whole(check: type) -> None:
+    with pytest.raises(InvalidBatch) as caught:
+        check(TEMPLATE[:-1], 0, read_header(TEMPLATE), MAX_BYTES)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("check", [check_structure, check_full])
+def test_an_unknown_codec(check: type) -> None:
+    batch = bytes(with_field(TEMPLATE, ">h", 21, 6))
+    with pytest.raises(InvalidBatch) as caught:
+        check(batch, 0, read_header(batch), MAX_BYTES)
+    assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS[1:])
+def test_a_large_batch_is_checked_in_little_memory(codec: Compression) -> None:
+    batch = encode_batch([Record(0, 0, None, bytes(30_000_000)), Record(0, 1, None, b"")], compression=codec)
+    header = read_header(batch)
+    tracemalloc.start()
+    try:
+        check_structure(batch, 0, header, MAX_BYTES)
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(DecompressionTooLarge):
+        check_structure(batch, 0, header, 10_000_000)
+
+
+def test_works_at_a_position_of_any_buffer() -> None:
+    batch = encode_batch(many_records(100))
+    padded = b"abc" + batch + b"more"
+    for buffer in (padded, bytearray(padded), memoryview(padded), memoryview(bytearray(padded))):
+        header = read_header(buffer, 3)
+        assert isinstance(header, BatchHeader)
+        check_structure(buffer, 3, header, MAX_BYTES)
+        check_full(buffer, 3, header, MAX_BYTES)
+
+
+def test_long_lengths() -> None:
+    for size in (70_000, 2_200_000):
+        batch = encode_batch([Record(0, index, None, bytes(size)) for index in range(3)])
+        assert takes(batch)
+    overlong = b"\x8c\x80\x80\x80\x00" + bytes(6)
+    assert encode_varint(6) == b"\x0c"
+    assert takes(bytes(with_records(TEMPLATE, overlong, 1)))
+    assert not takes(bytes(with_records(TEMPLATE, b"\x8c\x80\x80\x80\x80\x00" + bytes(6), 1)))
+
+
+def test_plain_data_is_what_decompress_answers() -> None:
+    assert decompress(Compression.NONE, b"abc", 3) == b"abc"

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from runtime import os_disk
+from runtime.os_disk import OsDisk, OsDiskQueue
+
+
+def run(program: Callable[[OsDisk], object]) -> object:
+    async def main() -> object:
+        disk = OsDisk()
+        try:
+            return await program(disk)  # type: ignore[misc]
+        finally:
+            await disk.close()
+
+    return asyncio.run(main())
+
+
+def test_a_write_runs_inline_while_nothing_is_queued() -> None:
+    async def program(disk: OsDisk) -> None:
+        seen: list[object] = []
+        disk.queue("d").write(lambda: seen.append(threading.current_thread()), lambda error: seen.append(error))
+        assert seen == [threading.main_thread(), None]
+
+    run(program)
+
+
+def test_writes_queue_behind_a_job_in_order_and_report_on_the_loop() -> None:
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        gate = threading.Event()
+        order: list[str] = []
+        done_on: list[threading.Thread] = []
+
+        def sync() -> None:
+            assert gate.wait(10)
+            order.append("sync")
+
+        job = queue.run(sync)
+        for name in ("a", "b"):
+            queue.write(
+                lambda name=name: order.append(name),  # type: ignore[misc]
+                lambda _: done_on.append(threading.current_thread()),
+            )
+        assert order == []
+        gate.set()
+        await job
+        await queue.drain()
+        assert order == ["sync", "a", "b"]
+        assert done_on == [threading.main_thread()] * 2
+        queue.write(lambda: order.append("inline"), lambda _: None)
+        assert order[-1] == "inline"
+
+    run(program)
+
+
+def test_after_a_slow_write_the_next_ones_leave_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os_disk, "SLOW_WRITE_NS", -1)  # every write is slow
+
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        threads: list[threading.Thread] = []
+        for _ in range(3):
+            queue.write(lambda: threads.append(threading.current_thread()), lambda _: None)
+        await queue.drain()
+        assert threads[0] is threading.main_thread()
+        assert threading.main_thread() not in threads[1:]
+
+    run(program)
+
+
+@pytest.mark.parametrize("behind_a_job", [False, True])
+def test_errors_go_to_whom_they_belong(behind_a_job: bool) -> None:
+    def fail() -> None:
+        raise OSError(5, "bad disk")
+
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        errors: list[OSError | None] = []
+        job = queue.run(fail) if behind_a_job else None
+        queue.write(fail, errors.append)
+        queue.write(lambda: None, errors.append)
+        if job is not None:
+            with pytest.raises(OSError, match="bad disk"):
+                await job
+        await queue.drain()
+        assert [error and error.errno for error in errors] == [5, None]
+
+    run(program)
+
+
+def test_run_gives_the_result_and_a_cancelled_waiter_hurts_nobody() -> None:
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        gate = threading.Event()
+        abandoned = asyncio.ensure_future(queue.run(lambda: gate.wait(10)))
+        abandoned.cancel()
+        gate.set()
+        assert await queue.run(lambda: 42) == 42
+
+    run(program)
+
+
+def test_one_queue_for_each_directory() -> None:
+    async def program(disk: OsDisk) -> None:
+        assert disk.queue("a") is disk.queue("a")
+        assert disk.queue("a") is not disk.queue("b")
+
+    run(program)
+
+
+def test_close_runs_what_is_queued_and_ends_the_thread() -> None:
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("closing")
+        assert isinstance(queue, OsDiskQueue)
+        order: list[int] = []
+        first = queue.run(lambda: order.append(1))
+        queue.write(lambda: order.append(2), lambda _: None)
+        await queue.close()
+        await first
+        assert order == [1, 2]
+        assert queue.queued_count == 0
+        assert "disk closing" not in [thread.name for thread in threading.enumerate()]
+
+    run(program)
+
+
+def test_readers_run_elsewhere_and_side_by_side() -> None:
+    async def program(disk: OsDisk) -> None:
+        barrier = threading.Barrier(2, timeout=10)
+
+        def read() -> str:
+            barrier.wait()
+            return threading.current_thread().name
+
+        readers = disk.readers()
+        names = await asyncio.gather(readers.run(read), readers.run(read))
+        assert all(name.startswith("cold read") for name in names)
+
+    run(program)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.os_filesystem import OsFileSystem
+
+
+@pytest.fixture
+def fs() -> OsFileSystem:
+    return OsFileSystem()
+
+
+def test_writes_land_where_they_should_and_are_hot_at_once(fs: OsFileSystem, tmp_path: Path) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+    file.write_at([b"abc", memoryview(b"defg"), bytearray(b"")], 0)
+    file.write_at([b"XY"], 10)
+    assert file.size() == 12
+    assert file.read_at(100, 0) == b"abcdefg\0\0\0XY"
+    assert bytes(file.read_hot(3, 2) or b"") == b"cde"
+    assert bytes(file.read_hot(50, 10) or b"") == b"XY"
+    at_the_end = file.read_hot(5, 12)
+    assert at_the_end is not None and len(at_the_end) == 0
+    file.truncate(4)
+    file.sync()
+    assert file.read_at(100, 0) == b"abcd"
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.size()
+
+
+def test_more_buffers_than_one_call_takes(fs: OsFileSystem, tmp_path: Path) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+    parts = [bytes([i % 251]) * (i % 3) for i in range(2500)]
+    file.write_at(parts, 5)
+    assert file.read_at(10_000, 5) == b"".join(parts)
+    file.close()
+
+
+def test_short_writes_are_continued(fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwritev
+
+    def short(descriptor: int, buffers: list[bytes], position: int) -> int:
+        return real(descriptor, [bytes(memoryview(buffers[0])[:3])], position)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    file = fs.open(str(tmp_path / "log"), create=True)
+    file.write_at([b"0123456789", b"abcdefgh"], 2)
+    assert file.read_at(100, 2) == b"0123456789abcdefgh"
+    file.close()
+
+
+@pytest.mark.parametrize(("error", "stays_cold"), [(errno.EAGAIN, False), (errno.EOPNOTSUPP, True)])
+def test_what_is_not_in_memory_is_cold(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, stays_cold: bool
+) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+    file.write_at([b"abc"], 0)
+
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "preadv", refuse)
+        assert file.read_hot(3, 0) is None
+    assert (file.read_hot(3, 0) is None) == stays_cold
+    file.close()
+
+
+def test_other_read_errors_are_raised(fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "bad disk")
+
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(OSError, match="bad disk"):
+        file.read_hot(3, 0)
+    file.close()
+
+
+def test_open_creates_only_when_asked_and_never_truncates(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    with pytest.raises(FileNotFoundError):
+        fs.open(path)
+    fs.write_bytes(path, b"kept")
+    fs.open(path, create=True).close()
+    reader = fs.open(path, writable=False)
+    assert reader.read_at(10, 0) == b"kept"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        reader.write_at([b"x"], 0)
+    reader.close()
+
+
+def test_replace_leaves_no_temporary_file(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = str(tmp_path / "checkpoint")
+    fs.replace(path, b"one")
+    fs.replace(path, b"two")
+    assert fs.read_bytes(path) == b"two"
+    assert fs.list_directory(str(tmp_path)) == ["checkpoint"]
+
+
+def test_folders(fs: OsFileSystem, tmp_path: Path) -> None:
+    folder = str(tmp_path / "a" / "b")
+    fs.make_directory(folder)
+    fs.make_directory(folder)
+    fs.write_bytes(folder + "/z", b"1")
+    fs.write_bytes(folder + "/y", b"22")
+    assert fs.list_directory(folder) == ["y", "z"]
+    assert fs.is_directory(folder) and not fs.is_directory(folder + "/y")
+    fs.rename(folder, str(tmp_path / "c"))
+    assert not fs.exists(folder)
+    fs.set_mtime(str(tmp_path / "c" / "y"), 1_600_000_000_123)
+    stat = fs.stat(str(tmp_path / "c" / "y"))
+    assert (stat.size_bytes, stat.mtime_ms) == (2, 1_600_000_000_123)
+    fs.sync_directory(str(tmp_path / "c"))
+    fs.unlink(str(tmp_path / "c" / "nothing"))
+    fs.remove_tree(str(tmp_path / "c"))
+    fs.remove_tree(str(tmp_path / "c"))
+    assert fs.free_bytes(str(tmp_path)) > 0
+
+
+OTHER_PROCESS = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(7)
+"""
+
+
+def test_the_lock_keeps_out_this_process_and_others_with_posix_locks(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = fs.lock(path)
+    assert lock is not None
+    assert fs.lock(path) is None
+    other = [sys.executable, "-c", OTHER_PROCESS, path]
+    assert subprocess.run(other, check=False).returncode == 7
+    lock.release()
+    lock.release()
+    assert subprocess.run(other, check=False).returncode == 0
+    again = fs.lock(path)
+    assert again is not None
+    again.release()

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from runtime.os_transport import WRITE_HIGH_WATER_BYTES, OsNetwork
+from runtime.transport import Connection
+
+LOOPS: list[Callable[[Coroutine[Any, Any, Any]], Any]] = [asyncio.run, uvloop.run]
+
+
+class Recorder:
+    """A handler that keeps what it hears."""
+
+    def __init__(self, *, echo: bool = False, buffer_bytes: int = 1000) -> None:
+        self.connection: Connection | None = None
+        self.data = bytearray()
+        self.events: list[str] = []
+        self.changed = asyncio.Event()
+        self._echo = echo
+        self._buffer = memoryview(bytearray(buffer_bytes))
+
+    def connected(self, connection: Connection) -> None:
+        self.connection = connection
+        self._note("connected")
+
+    def receive_buffer(self, _size_hint: int) -> memoryview:
+        return self._buffer
+
+    def received(self, count: int) -> None:
+        self.data += self._buffer[:count]
+        if self._echo:
+            assert self.connection is not None
+            self.connection.write([bytes(self._buffer[:count])])
+        self.changed.set()
+
+    def writing_paused(self) -> None:
+        self._note("paused")
+
+    def writing_resumed(self) -> None:
+        self._note("resumed")
+
+    def disconnected(self, error: Exception | None) -> None:
+        self._note("disconnected")
+
+    def _note(self, event: str) -> None:
+        self.events.append(event)
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_bytes_go_both_ways_and_the_end_is_heard(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        network = OsNetwork()
+        served: list[Recorder] = []
+
+        def serve() -> Recorder:
+            served.append(Recorder(echo=True))
+            return served[-1]
+
+        listener = await network.listen("127.0.0.1", 0, serve)
+        client = Recorder()
+        connection = await network.connect("127.0.0.1", listener.address.port, client)
+        connection.write([b"abc", memoryview(b"d" * 5000), bytearray(b"e")])
+        await client.until(lambda: len(client.data) == 5004)
+        assert client.data == b"abc" + b"d" * 5000 + b"e"
+        assert served[0].connection is not None
+        assert served[0].connection.peer == connection.local
+        assert served[0].connection.local == connection.peer
+        connection.close()
+        connection.write([b"dropped"])
+        await served[0].until(lambda: "disconnected" in served[0].events)
+        await client.until(lambda: "disconnected" in client.events)
+        assert served[0].events == client.events == ["connected", "disconnected"]
+        await listener.close()
+        with pytest.raises(OSError):  # noqa: PT011 - whatever the kernel says
+            await network.connect("127.0.0.1", listener.address.port, Recorder())
+
+    run(main())
+
+
+def test_a_slow_reader_pauses_the_writer(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        network = OsNetwork()
+        served = Recorder()
+        listener = await network.listen("127.0.0.1", 0, lambda: served)
+        client = Recorder(buffer_bytes=1 << 20)
+        connection = await network.connect("127.0.0.1", listener.address.port, client)
+        await served.until(lambda: served.connection is not None)
+        connection.pause_reading()
+        connection.pause_reading()
+        total = 0
+        assert served.connection is not None
+        while "paused" not in served.events:
+            served.connection.write([bytes(WRITE_HIGH_WATER_BYTES)])
+            total += WRITE_HIGH_WATER_BYTES
+            assert total < 100 * WRITE_HIGH_WATER_BYTES
+            await asyncio.sleep(0)
+        assert served.connection.unsent_bytes() > 0
+        connection.resume_reading()
+        await client.until(lambda: len(client.data) == total)
+        await served.until(lambda: served.events[-1] == "resumed")
+        connection.abort()
+        await served.until(lambda: "disconnected" in served.events)
+        await listener.close()
+
+    run(main())
+
+
+def test_localhost_is_both_loopbacks_on_one_port(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+
+    async def main() -> None:
+        network = OsNetwork()
+        listener = await network.listen("localhost", 0, lambda: Recorder())
+        hosts = []
+        for host in ("127.0.0.1", "::1"):
+            connection = await network.connect(host, listener.address.port, Recorder())
+            hosts.append(connection.peer.host)
+            connection.abort()
+        assert hosts == ["127.0.0.1", "::1"]
+        await listener.close()
+
+    run(main())
+
+
+def test_a_wildcard_takes_both_families(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        network = OsNetwork()
+        listener = await network.listen("", 0, lambda: Recorder())
+        connection = await network.connect("127.0.0.1", listener.address.port, Recorder())
+        assert connection.local.host == "127.0.0.1"
+        connection.abort()
+        await listener.close()
+
+    run(main())
+
+
+def test_a_port_in_use_is_named(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        network = OsNetwork()
+        first = await network.listen("127.0.0.1", 0, lambda: Recorder())
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{first.address.port}"):
+            await network.listen("127.0.0.1", first.address.port, lambda: Recorder())
+        await first.close()
+
+    run(main())
