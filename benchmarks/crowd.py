@@ -94,7 +94,7 @@ def _read(reader: _Reader, sent_at: list[list[float]], samples: list[float], cou
     if frame is None:
         return
     now = time.perf_counter()
-    response = decode_response(FetchResponse, frame, FETCH_VERSION)[1]
+    response = decode_response(frame, FetchResponse, FETCH_VERSION)[1]
     for row in response.responses[0].partitions if response.responses else []:
         for _, header in iter_headers(row.records or b""):
             for offset in range(max(header.base_offset, reader.offset), header.next_offset):

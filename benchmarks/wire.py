@@ -7,9 +7,9 @@ import socket
 import struct
 import time
 
-from protocol.header import encode_request
+from protocol.header import decode_response, encode_request
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
 
 PRODUCE_VERSION = 9
@@ -90,3 +90,16 @@ def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds
     for stream, _ in streams.values():
         stream.close()
     return rate
+
+
+def produce_answer(address: tuple[str, int], topic: str) -> int:
+    """Produce one record over a connection of its own; the error code of the answer."""
+    with connect(address) as stream:
+        stream.settimeout(10)
+        stream.sendall(produce_frame(topic, 0, 100))
+        size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
+        answer = stream.recv(size, socket.MSG_WAITALL)
+        if len(answer) != size:
+            raise ConnectionError("the broker closed the connection")
+        response = decode_response(answer, ProduceResponse, PRODUCE_VERSION)[1]
+        return response.responses[0].partition_responses[0].error_code

@@ -1,0 +1,161 @@
+"""`python -m benchmarks [--pairs 7] [--only NAME,...]`: measure both brokers in turn and print the ratios.
+
+Both brokers run all the time and are loaded alternately, ours first in even pairs and second in odd ones, so that what
+the machine does meanwhile meets both. A figure is the median over the pairs with its quartiles; a ratio is the median of
+the pairs' ratios. Processor seconds and memory are the broker's alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+
+from benchmarks import workloads
+from benchmarks.brokers import Running, kafka, ours, start_ours, wait_for_produce
+from benchmarks.crowd import PARTITIONS, crowd_latency
+from benchmarks.process import usage
+from benchmarks.workloads import Target
+from tests.oracle.process import free_port
+
+Figures = dict[str, float]
+MEGABYTES = 300
+
+
+@dataclass
+class Workload:
+    """`run` returns figures by name. `smaller_is_better` turns the ratio's reading round; the name says it."""
+
+    name: str
+    run: Callable[[Target], Figures]
+    megabytes: float = 0
+    smaller_is_better: bool = False
+    results: dict[str, list[Figures]] = field(default_factory=lambda: {"ours": [], "kafka": []})
+
+    def measure(self, broker: Running) -> None:
+        before = broker.usage()
+        started = time.perf_counter()
+        figures = self.run(broker.target)
+        elapsed = time.perf_counter() - started
+        after = broker.usage()
+        cpu_seconds = after.cpu_seconds - before.cpu_seconds
+        figures["broker cpu share"] = cpu_seconds / elapsed
+        if self.megabytes:
+            figures["broker cpu s/GB"] = cpu_seconds / self.megabytes * 1000
+        figures["rss MB"] = after.rss_bytes / 1e6
+        figures["peak rss MB"] = after.peak_bytes / 1e6
+        self.results[broker.name].append(figures)
+
+
+def _rate(function: Callable[[Target], float]) -> Callable[[Target], Figures]:
+    return lambda target: {"per second": function(target)}
+
+
+def _latency(**options: int) -> Callable[[Target], Figures]:
+    def run(target: Target) -> Figures:
+        samples = workloads.latency(target, **options)
+        return {f"p{share * 100:g} ms": workloads.quantile(samples, share) for share in (0.5, 0.99, 0.999)}
+
+    return run
+
+
+def _crowd(target: Target) -> Figures:
+    samples = crowd_latency(target.address, target.topic(PARTITIONS))
+    return {f"p{share * 100:g} ms": workloads.quantile(samples, share) for share in (0.5, 0.99)}
+
+
+def _produce(value_bytes: int, codec: str, *, idempotent: bool = False) -> Callable[[Target], Figures]:
+    return _rate(
+        lambda target: workloads.produce(
+            target, value_bytes=value_bytes, codec=codec, megabytes=MEGABYTES, idempotent=idempotent
+        )
+    )
+
+
+def all_workloads() -> list[Workload]:
+    return [
+        Workload("produce 1 KB", _produce(1000, "none"), MEGABYTES),
+        Workload("produce 100 B", _produce(100, "none"), MEGABYTES),
+        Workload("produce 1 KB lz4", _produce(1000, "lz4"), MEGABYTES),
+        Workload("produce 100 B lz4", _produce(100, "lz4"), MEGABYTES),
+        Workload("produce 1 KB idempotent", _produce(1000, "none", idempotent=True), MEGABYTES),
+        Workload("one-record requests, one connection", _rate(workloads.one_record_requests)),
+        Workload("one-record requests, 1000 connections", _rate(workloads.many_connections)),
+        Workload("consume 1 KB", _rate(lambda t: workloads.consume(t, value_bytes=1000, megabytes=MEGABYTES))),
+        Workload("consume 100 B", _rate(lambda t: workloads.consume(t, value_bytes=100, megabytes=MEGABYTES))),
+        Workload("latency at 1000/s", _latency(per_second=1000), smaller_is_better=True),
+        Workload("latency at 10000/s", _latency(per_second=10_000), smaller_is_better=True),
+        Workload("200 producers, 200 consumers, 5 MB/s", _crowd, smaller_is_better=True),
+        Workload("1000 idle consumers", _rate(workloads.idle_consumers)),
+    ]
+
+
+def start_seconds() -> tuple[float, float]:
+    """(exec to first acknowledged produce on an existing topic, idle memory in MB), bytecode compiled."""
+    with TemporaryDirectory(prefix="bench-") as folder:
+        elapsed, idle = 0.0, 0.0
+        for _ in range(2):  # the first start makes the topic
+            port = free_port()
+            started = time.perf_counter()
+            process = start_ours(folder, port)
+            wait_for_produce(port, "ready")
+            elapsed = time.perf_counter() - started
+            idle = usage(process.pid).rss_bytes / 1e6
+            process.terminate()
+            process.wait(30)
+        return elapsed, idle
+
+
+def _spread(values: list[float]) -> str:
+    values = sorted(values)
+    if len(values) < 2:
+        return f"{values[0]:,.4g}"
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:,.4g} ({low:,.4g} to {high:,.4g})"
+
+
+def report(load: Workload) -> None:
+    print(f"\n### {load.name}{' (smaller is better)' if load.smaller_is_better else ''}\n")
+    print("| figure | ours | Apache Kafka | ours / Kafka |\n|---|---|---|---|")
+    mine, theirs = load.results["ours"], load.results["kafka"]
+    for name in mine[0]:
+        left = [figures[name] for figures in mine]
+        right = [figures[name] for figures in theirs]
+        ratios = [a / b for a, b in zip(left, right, strict=True) if b]
+        print(f"| {name} | {_spread(left)} | {_spread(right)} | {_spread(ratios) if ratios else '-'} |")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=7, help="alternating measurements of each load")
+    parser.add_argument("--only", default="", help="names of loads, comma separated, or parts of them")
+    options = parser.parse_args()
+    wanted = [part.strip() for part in options.only.split(",") if part.strip()]
+    loads = [load for load in all_workloads() if not wanted or any(part in load.name for part in wanted)]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
+    print(
+        f"{time.strftime('%Y-%m-%d')} commit {commit.strip()} Python {platform.python_version()}, {options.pairs} pairs"
+    )
+    if not wanted or "start" in wanted:
+        starts = [start_seconds() for _ in range(options.pairs)]
+        print(f"\nstart to first acknowledged produce, s: {_spread([start for start, _ in starts])}")
+        print(f"idle memory, MB: {_spread([idle for _, idle in starts])}", flush=True)
+    if not loads:
+        return
+    with ours() as mine, kafka() as theirs:
+        for load in loads:
+            for pair in range(options.pairs):
+                for broker in (mine, theirs) if pair % 2 == 0 else (theirs, mine):
+                    load.measure(broker)
+            report(load)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The two brokers under measurement, started alike: one broker, empty data, default settings where they matter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.process import Usage, usage
+from benchmarks.wire import produce_answer
+from benchmarks.workloads import Target
+from tests.oracle.kafka import ApacheKafka
+from tests.oracle.process import free_port
+
+# Apache Kafka's own start script, but for the heap, which that script also makes 1 GB.
+KAFKA_OPTIONS = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+)
+STOP_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    name: str
+    target: Target
+    pid: int
+
+    def usage(self) -> Usage:
+        return usage(self.pid)
+
+
+@contextmanager
+def kafka() -> Iterator[Running]:
+    with ApacheKafka({"offsets.topic.num.partitions": "50"}, KAFKA_OPTIONS) as broker:
+        assert broker.process is not None
+        yield Running("kafka", Target(broker.bootstrap_servers), broker.process.pid)
+
+
+@contextmanager
+def ours(*settings: str) -> Iterator[Running]:
+    with TemporaryDirectory(prefix="bench-") as folder:
+        port = free_port()
+        process = start_ours(folder, port, *settings)
+        try:
+            wait_for_produce(port, "ready")
+            yield Running("ours", Target(f"127.0.0.1:{port}"), process.pid)
+        finally:
+            process.terminate()
+            process.wait(STOP_TIMEOUT_S)
+
+
+def start_ours(folder: str, port: int, *settings: str) -> subprocess.Popen[bytes]:
+    """As a user starts it: the command, with a topic called "ready"."""
+    overrides = [f"log.dirs={folder}/data", f"listeners=PLAINTEXT://127.0.0.1:{port}", *settings]
+    arguments = [part for override in overrides for part in ("--override", override)]
+    with (Path(folder) / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "barnabas.cli", "start", "--topic", "ready", "--log-level", "warn", *arguments],
+            cwd=Path(__file__).parent.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+        )
+
+
+def wait_for_produce(port: int, topic: str, timeout_s: float = 60.0) -> None:
+    """Return when a record was acknowledged."""
+    deadline = time.perf_counter() + timeout_s
+    while time.perf_counter() < deadline:
+        try:
+            if produce_answer(("127.0.0.1", port), topic) == 0:
+                return
+        except OSError:
+            pass
+        time.sleep(0.002)
+    raise TimeoutError(f"nothing was acknowledged on port {port}")
