@@ -10,32 +10,20 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from broker.logging_setup import LEVELS, set_up_logging
-from broker.topics_at_start import TopicAtStart, parse_topics
+from broker.start_options import VERSION, StartOptions
+from broker.topics_at_start import parse_topics
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
 from runtime.clock import SystemClock
 
-VERSION = "0.1.0"
 EXIT_USAGE = 2
 CREATE_TOPICS_VARIABLE = "KAFKA_CREATE_TOPICS"
 
 _EPILOG = """Settings have Apache Kafka's names. Strongest first: --override, environment variables (KAFKA_LOG_DIRS is
 log.dirs: '.' becomes '_', '_' becomes '__', '-' becomes '___'), the properties file. `barnabas settings` lists them."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartOptions:
-    """What `start` takes besides settings. File descriptors are -1 when not given."""
-
-    topics: tuple[TopicAtStart, ...] = ()
-    show_banner: bool = True
-    ready_fd: int = -1
-    lifeline_fd: int = -1
-    discard: str | None = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="command")
     start = commands.add_parser("start", help="run a broker", epilog=_EPILOG, allow_abbrev=False)
     start.add_argument("properties", nargs="?", help="a server.properties file")
-    start.add_argument("--override", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    start.add_argument(
+        "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated"
+    )
     start.add_argument(
         "--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:REPLICAS]]",
         help="a topic that is created at the start when it is missing; may be repeated",

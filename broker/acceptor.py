@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.connection import ConnectionShared, RequestConnection
+from broker.connection import RequestConnection
+from broker.connection_shared import ConnectionShared
 
 if TYPE_CHECKING:
     from runtime.timer import Timer, TimerEntry

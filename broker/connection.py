@@ -24,38 +24,37 @@ import logging
 import mmap
 import struct
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from broker.budget import BudgetTicket, MemoryBudget
+from broker.budget import BudgetTicket
+from broker.connection_shared import (
+    SMALLEST_FRAME_BYTES,
+    ConnectionShared,
+    KiB,
+    MiB,
+    stranger,
+)
 from broker.context import ClientConnection, CloseConnection, Deferred, RequestContext
-from broker.dispatch import Dispatch, Outcome, Route
+from broker.dispatch import Outcome, Route
 from broker.error_responses import unsupported_api_versions
 from protocol.header import decode_request_header
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import DecodeError, EncodeError
-from protocol.schema import MAX_ELEMENTS, Response
+from protocol.schema import Response
 
 if TYPE_CHECKING:
-    from broker.services import Services
     from runtime.filesystem import Buffer
-    from runtime.timer import Timer, TimerEntry
+    from runtime.timer import TimerEntry
     from runtime.transport import Connection
 
 logger = logging.getLogger(__name__)
-
-KiB = 1024
-MiB = 1024 * KiB
 
 # Size, API key, version, correlation id, the client id's length: the start of all requests but ControlledShutdown v0.
 _START = struct.Struct(">ihhih")
 _SIZE = struct.Struct(">i")
 _CLIENT_ID_POSITION = _START.size - _SIZE.size  # in a frame, which begins behind its length
-_SMALLEST_FRAME_BYTES = _START.size - _SIZE.size
 _ANSWER_TO_UNKNOWN = struct.Struct(">ii")
 
-RECEIVE_BUFFER_BYTES = 64 * KiB
 # A frame that is not complete and larger than this is received into a place of its own.
 LARGE_FRAME_BYTES = 16 * KiB
 # From this size on the place is mapped, so that a length prefix alone costs address space and no memory.
@@ -65,53 +64,7 @@ JOINED_WRITE_BYTES = 64 * KiB
 # While the budget is short, connections read no more than this at a time.
 SHORT_RECEIVE_BYTES = 4 * KiB
 
-HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "})
-TLS_HANDSHAKE = b"\x16\x03"
 PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """`max_plain_bytes` bounds requests that hold no records, `max_in_flight` those that overlap on one connection."""
-
-    max_frame_bytes: int = 100 * MiB
-    max_plain_bytes: int = 16 * MiB
-    max_in_flight: int = 512
-    max_elements: int = MAX_ELEMENTS
-
-
-class ConnectionOwner(Protocol):
-    """Who accepts connections, and hears when one is gone."""
-
-    def admit(self, connection: RequestConnection) -> str | None:
-        """None, or the reason why it is closed at once."""
-
-    def gone(self, connection: RequestConnection) -> None: ...
-
-
-class ReceiveBuffer:
-    """The memory into which all connections of one loop receive, one at a time."""
-
-    __slots__ = ("view",)
-
-    def __init__(self, size_bytes: int = RECEIVE_BUFFER_BYTES) -> None:
-        self.view = memoryview(bytearray(size_bytes))
-
-
-@dataclass(slots=True)
-class ConnectionShared:
-    """What the connections of a broker have in common. `tick` counts the sweeps for idle ones."""
-
-    dispatch: Dispatch
-    services: Services
-    budget: MemoryBudget
-    owner: ConnectionOwner
-    timer: Timer
-    call_soon: Callable[[Callable[[], None]], object]
-    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    receive_buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
-    tick: int = 0
-    next_connection: int = 0
 
 
 class _InFlight:
@@ -363,7 +316,7 @@ class RequestConnection:
                 if not self._is_served(view[position:], size, api_key, version):
                     return
                 route = self._shared.dispatch.table.route(api_key, version)
-            if not _SMALLEST_FRAME_BYTES <= size <= max_plain_bytes and not self._is_size_fine(size, route):
+            if not SMALLEST_FRAME_BYTES <= size <= max_plain_bytes and not self._is_size_fine(size, route):
                 return
             start = position + _SIZE.size
             stop = start + size
@@ -401,28 +354,20 @@ class RequestConnection:
 
     def _is_start_fine(self, view: memoryview) -> bool:
         """Looks at the length prefix at the start of `view`; closes if no frame begins so."""
-        first = bytes(view[: _SIZE.size])
-        if not self._has_talked:
-            if first in HTTP_STARTS:
-                self.close("an HTTP request came to a Kafka listener")
-                return False
-            if first.startswith(TLS_HANDSHAKE):
-                self.close(f"a TLS handshake came to a {self._security_protocol} listener")
-                return False
-        size = int.from_bytes(first, "big", signed=True)
-        if not _SMALLEST_FRAME_BYTES <= size <= self._shared.limits.max_frame_bytes:
-            self.close(f"a request of {size} bytes is malformed or too large")
-            return False
-        return True
+        limits, first = self._shared.limits, bytes(view[: _SIZE.size])
+        reason = None if self._has_talked else stranger(first, self._security_protocol)
+        reason = reason or limits.refusal(int.from_bytes(first, "big", signed=True), has_records=True)
+        return self._is_unrefused(reason)
 
     def _is_size_fine(self, size: int, route: Route | None) -> bool:
-        """The bound of a request with records is larger than that of others; closes above it."""
-        limits = self._shared.limits
+        """Closes when a request of this kind may not have this size."""
         has_records = route is not None and route.has_records
-        if _SMALLEST_FRAME_BYTES <= size <= (limits.max_frame_bytes if has_records else limits.max_plain_bytes):
-            return True
-        self.close(f"a request of {size} bytes is malformed or too large")
-        return False
+        return self._is_unrefused(self._shared.limits.refusal(size, has_records=has_records))
+
+    def _is_unrefused(self, reason: str | None) -> bool:
+        if reason is not None:
+            self.close(reason)
+        return reason is None
 
     def _receive_apart(self, begun: memoryview, size: int) -> None:
         """Give a large frame, of which a part is there with its length, a place of its own once the budget has room."""
@@ -490,12 +435,10 @@ class RequestConnection:
         shared = self._shared
         try:
             client_id, position = self._header(route, frame, client_id_bytes)
-            request, end = route.decode(frame, position, shared.limits.max_elements)
+            # What is left over is ignored, as in Kafka: librdkafka 2.16 ends some Metadata requests with spare bytes.
+            request, _ = route.decode(frame, position, shared.limits.max_elements)
         except DecodeError as error:
             self._refuse_frame(route, held_bytes, str(error))
-            return
-        if end != len(frame):
-            self._refuse_frame(route, held_bytes, f"{len(frame) - end} bytes too many")
             return
         observer = self._observer
         stamp = 0 if observer is None else observer.began(route, len(frame))

@@ -10,9 +10,11 @@ Source: Kafka KafkaApis.handleLeaderAndIsrRequest, handleUpdateMetadataRequest, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
+from controller.store import StoreError
 from coordinator.host import GROUP_METADATA_TOPIC
 from metadata import delta
 from protocol.errors import ErrorCode
@@ -26,7 +28,17 @@ if TYPE_CHECKING:
     from replication.partition import Partition
     from replication.partitions import Partitions
 
+logger = logging.getLogger(__name__)
+
 UNKNOWN_BROKER_EPOCH = -1
+
+
+class TopicSettings(Protocol):
+    """The part of the dynamic settings that follows topics as they come and go."""
+
+    async def learn_topics(self, topics: Iterable[str]) -> None: ...
+
+    def forget_topic(self, topic: str) -> None: ...
 
 
 class CoordinatorElections:
@@ -50,10 +62,15 @@ class ControlRequests:
     """Fits `controller.channels.ControlHandlers`. `broker_epoch` is set at registration."""
 
     def __init__(
-        self, partitions: Partitions, metadata: MetadataCache, on_deleted: Callable[[list[tuple[str, int]]], None]
+        self,
+        partitions: Partitions,
+        metadata: MetadataCache,
+        topic_settings: TopicSettings,
+        on_deleted: Callable[[list[tuple[str, int]]], None],
     ) -> None:
         self._partitions = partitions
         self._metadata = metadata
+        self._topic_settings = topic_settings
         self._on_deleted = on_deleted
         self._in_order = asyncio.Lock()
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
@@ -65,7 +82,21 @@ class ControlRequests:
         async with self._in_order:
             if self._is_stale(request.broker_epoch):
                 return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+            await self._learn_new_topics(request)
             return await self._partitions.on_leader_and_isr(request)
+
+    async def _learn_new_topics(self, request: LeaderAndIsrRequest) -> None:
+        """A log opens with its topic's settings, so they must be here first."""
+        new = {
+            topic.topic_name
+            for topic in request.topic_states
+            for state in topic.partition_states
+            if self._partitions.find(topic.topic_name, state.partition_index) is None
+        }
+        try:
+            await self._topic_settings.learn_topics(sorted(new))
+        except StoreError as error:
+            logger.warning("settings of new topics not read: error=%s", type(error).__name__)
 
     async def on_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         async with self._in_order:
@@ -83,4 +114,6 @@ class ControlRequests:
             self._metadata.publish(image)
             if changes.deleted:
                 self._on_deleted(changes.deleted)
+                for topic in {topic for topic, _ in changes.deleted} - image.topics.keys():
+                    self._topic_settings.forget_topic(topic)
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)

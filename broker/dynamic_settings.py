@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError
@@ -151,6 +151,17 @@ class DynamicSettings:
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.CONNECTED and not self._is_closed and not self._tasks.is_closed:
             self._tasks.spawn(self._on_new_session(), name="read settings")
+
+    async def learn_topics(self, topics: Iterable[str]) -> None:
+        """Read the settings of topics that are about to get their logs: a creation writes no notification. Raises
+        StoreError."""
+        async with self._one_at_a_time:
+            for topic in topics:
+                self._set_topic(topic, await configs.entity_config(self._store, TOPICS, topic))
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is gone; another of its name begins anew."""
+        self._set_topic(topic, {})
 
     # --- what was read ---
 

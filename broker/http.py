@@ -1,8 +1,8 @@
 """The optional HTTP port: /metrics in Prometheus text form, /ready and /live for whoever watches the process.
 
-Rules: GET and HEAD only, one answer a connection, a request head of at most MAX_HEAD_BYTES, at most MAX_CONNECTIONS at a
-time. The page of metrics is written in slices with the event loop running in between, so that a broker with 10,000
-partitions can be scraped while it serves.
+Rules: GET and HEAD only, one answer a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, at
+most MAX_CONNECTIONS at a time. The page of metrics is written in slices with the event loop running in between, so that
+a broker with 10,000 partitions can be scraped while it serves.
 Source: the Prometheus text exposition format 0.0.4; RFC 9112.
 """
 
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 8 * 1024
 MAX_CONNECTIONS = 32
+HEAD_TIMEOUT_S = 10
 SAMPLES_PER_SLICE = 200
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_BYTES = resource.getpagesize()
@@ -116,10 +117,12 @@ class _Exchange:
         self._buffer = bytearray(1024)
         self._head = bytearray()
         self._is_answered = False
+        self._timeout: asyncio.TimerHandle | None = None
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
         self._server.open_count += 1
+        self._timeout = asyncio.get_running_loop().call_later(HEAD_TIMEOUT_S, connection.abort)
         if self._server.open_count > MAX_CONNECTIONS:
             connection.abort()
 
@@ -133,6 +136,7 @@ class _Exchange:
         self._head += self._buffer[:count]
         if b"\r\n\r\n" in self._head:
             self._is_answered = True
+            self._cancel_timeout()
             self._server.answer(bytes(self._head), self._connection)
         elif len(self._head) > MAX_HEAD_BYTES:
             self._connection.abort()
@@ -145,6 +149,12 @@ class _Exchange:
 
     def disconnected(self, error: Exception | None) -> None:
         self._server.open_count -= 1
+        self._cancel_timeout()
+
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
 
 # --- text ---

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 import uvloop
 
-from broker.__main__ import VERSION, StartOptions
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.http import HttpServer
 from broker.server import Broker, Doors
+from broker.start_options import VERSION, StartOptions
 from config.errors import ConfigError
 from controller.embedded import FILE_NAME, EmbeddedStore, StoreFileError
 from controller.registration import BrokerIdTakenError
+from controller.store import StoreError
+from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
@@ -44,7 +46,7 @@ logger = logging.getLogger(__name__)
 EXIT_FAILED = 1
 # A loop that stands still for so long will not come back: better a restart than a broker that looks alive.
 HANG_MS = 60_000
-_START_REFUSALS = (DirectoryRefused, StoreFileError, BrokerIdTakenError, OSError)
+_START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenError, KafkaError, OSError)
 
 
 def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int:

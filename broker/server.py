@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from broker.acceptor import AcceptLimits, Acceptor, parse_per_ip_overrides
 from broker.advertised import AdvertisedAddresses
 from broker.budget import MemoryBudget
-from broker.connection import ConnectionLimits, ConnectionShared
+from broker.connection_shared import ConnectionLimits, ConnectionShared
 from broker.control import ControlRequests, CoordinatorElections
 from broker.dispatch import Dispatch, DispatchTable
 from broker.dynamic_settings import DynamicSettings
@@ -193,7 +193,9 @@ class Broker:
         partitions = Partitions(self.broker_id, self.logs, asyncio.get_running_loop().call_soon, elections)
         groups = self._group_coordinator(partitions, metrics)
         elections.groups = groups
-        self._control = ControlRequests(partitions, self.metadata, groups.on_partitions_deleted)
+        self._control = ControlRequests(
+            partitions, self.metadata, self._dynamic, groups.on_partitions_deleted
+        )
         table = DispatchTable(ALL)
         services = Services(
             settings=settings,

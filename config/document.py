@@ -14,21 +14,19 @@ _HEAD = """# Settings
 
 Written by `make docs` from the tables in `config/`; edit those.
 
-Names, types, defaults and ranges are Apache Kafka 3.9's. Sources of broker settings, strongest first: dynamic settings
-of the broker, dynamic defaults of the cluster, `--override name=value`, environment variables (`KAFKA_` in front, `.` as
-`_`, `_` as `__`, `-` as `___`; case does not matter), the properties file, the default. A setting marked *no effect* is
-accepted, checked and shown, and changes nothing yet. `barnabas settings` prints the same.
+Names, types, defaults and ranges are Apache Kafka 3.9's but for what [differences](differences.md) lists. Sources of
+broker settings, strongest first: dynamic settings of the broker, dynamic defaults of the cluster, `--override
+name=value`, environment variables (`KAFKA_` in front, `.` as `_`, `_` as `__`, `-` as `___`; case does not matter), the
+properties file, the default. A setting marked *no effect* is accepted, checked and shown, and changes nothing yet.
+`barnabas settings` prints the same.
 """
 
 
 def page() -> str:
     kafka = [row for name, row in BrokerSettings.definitions.items() if name not in OwnSettings.definitions]
-    different = [row for row in kafka if row.default != row.kafka_default]
     parts = [
         _HEAD,
-        "## Defaults that differ from Apache Kafka's\n",
-        *(f"- `{row.name}`: {_code(row, row.default)}, there {_code(row, row.kafka_default)}" for row in different),
-        "\n## Settings of this broker only\n",
+        "## Settings of this broker only\n",
         *_table(OwnSettings.definitions.values()),
         "\n## Broker settings\n",
         *_table(kafka),

@@ -41,6 +41,7 @@ from runtime.randomness import Randomness, uuid_bytes
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+TOPICS_STEP = 100  # topics of one request that are planned and written together: other clients are served in between
 
 log = logging.getLogger(__name__)
 
@@ -161,26 +162,36 @@ class TopicAdmin:
         """By name. Topics of one request do not depend on each other."""
         results: dict[str, CreatedTopic] = {}
         plans: dict[str, _Plan] = {}
-        for topic in wanted:
-            try:
-                plan = await self._plan(topic, plans)
-            except KafkaError as error:
-                results[topic.name] = CreatedTopic(Outcome(error.code, error.message))
-                continue
-            except (ConnectionLossError, SessionExpiredError):
-                results[topic.name] = CreatedTopic(TIMED_OUT)
-                continue
-            plans[topic.name] = plan
-            if validate_only:
-                results[topic.name] = replace(plan.created, topic_id=ZERO_UUID)
-        if validate_only or not plans:
-            return results
-        created = await self._write_topics(plans.values(), results)
+        created: list[_Plan] = []
+        topics_left = list(wanted)
+        for start in range(0, len(topics_left), TOPICS_STEP):
+            step = await self._plan_step(topics_left[start : start + TOPICS_STEP], plans, results)
+            plans.update((plan.name, plan) for plan in step)
+            if not validate_only:
+                created += await self._write_topics(step, results)
+        if validate_only:
+            return results | {name: replace(plan.created, topic_id=ZERO_UUID) for name, plan in plans.items()}
         await self._await_leaders({plan.name: plan.registration.assignments for plan in created}, timeout_ms)
         for plan in created:
             is_ready = timeout_ms > 0 and _all_led(self._metadata.image, plan.name, plan.registration.assignments)
             results[plan.name] = plan.created if is_ready else CreatedTopic(TIMED_OUT)
         return results
+
+    async def _plan_step(
+        self, step: Sequence[NewTopic], earlier: Mapping[str, _Plan], results: dict[str, CreatedTopic]
+    ) -> list[_Plan]:
+        """The plans of the topics that can be created; the refusals go to `results`."""
+        plans: list[_Plan] = []
+        names = list(earlier)  # grows with the step: topics of one request may collide
+        for topic in step:
+            try:
+                plans.append(await self._plan(topic, names))
+                names.append(topic.name)
+            except KafkaError as error:
+                results[topic.name] = CreatedTopic(Outcome(error.code, error.message))
+            except (ConnectionLossError, SessionExpiredError):
+                results[topic.name] = CreatedTopic(TIMED_OUT)
+        return plans
 
     async def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
         """Create topics because somebody asked for them. LEADER_NOT_AVAILABLE means: made, ask again;
@@ -239,7 +250,7 @@ class TopicAdmin:
             config[MIN_INSYNC_REPLICAS] = str(min(settings.transaction_state_log_min_isr, actual))
         return NewTopic(name, partitions, actual, config=config)
 
-    async def _plan(self, topic: NewTopic, planned: Mapping[str, _Plan]) -> _Plan:
+    async def _plan(self, topic: NewTopic, planned: Sequence[str]) -> _Plan:
         """Check in Apache Kafka's order. Raises KafkaError."""
         if topic.name in self._metadata.image.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -263,7 +274,7 @@ class TopicAdmin:
         )
         return _Plan(topic.name, registration, config)
 
-    async def _check_new_name(self, name: str, planned: Mapping[str, _Plan]) -> None:
+    async def _check_new_name(self, name: str, planned: Sequence[str]) -> None:
         topics.check_name(name)
         others = [*planned, *await self._store.children(znodes.TOPICS)] if topics.may_collide(name) else ()
         topics.check_new_name(

@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 # While a log is loaded the loop gets back to others after so long.
 LOAD_SLICE_MS = 5
+# A load that somebody may notice; the others are not worth a line each.
+SLOW_LOAD_MS = 100
 # What one batch of an internal topic may decompress to while it is loaded.
 LOAD_BATCH_BYTES_MAX = 64 * 1024 * 1024
 
@@ -227,8 +229,9 @@ class ShardHost(Generic[S]):
             self.state = ShardState.ACTIVE
             self.run(lambda shard, now_ms: shard.on_loaded(now_ms))
             took_ms = clock.monotonic_ms() - started_ms
-            logger.info(
-                "partition loaded: partition=%d epoch=%d took_ms=%d", self.partition, self.leader_epoch, took_ms
+            level = logging.INFO if took_ms >= SLOW_LOAD_MS else logging.DEBUG
+            logger.log(
+                level, "partition loaded: partition=%d epoch=%d took_ms=%d", self.partition, self.leader_epoch, took_ms
             )
 
     def _replay_batch(self, buffer: Buffer, position: int, header: BatchHeader) -> None:

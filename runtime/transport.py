@@ -47,7 +47,10 @@ class ConnectionHandler(Protocol):
     def connected(self, connection: Connection) -> None: ...
 
     def receive_buffer(self, size_hint: int) -> memoryview:
-        """Where the next bytes go: writable, not empty. Lets a large frame arrive in its final place."""
+        """Where the next bytes go: writable, not empty. Lets a large frame arrive in its final place.
+
+        Handlers may share a buffer: nothing else is received between this call and its `received`, if any comes.
+        """
 
     def received(self, count: int) -> None:
         """`count` bytes were put at the start of the last `receive_buffer`."""

@@ -46,6 +46,8 @@ class LoadedLog:
     epochs: LeaderEpochs
     producers: ProducerStates
     truncated_bytes: int = 0
+    lacks_snapshot: bool = False
+    """The producers are in no snapshot of this end: a clean stop has to leave one."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class _Loading:
         self._snapshots: list[int] = []
         self._producers = ProducerStates()
         self._truncated_bytes = 0
+        self._is_new = False
         self._epochs = LeaderEpochs()
         self._walked_epochs: list[tuple[int, int]] = []
         # Batches before this offset are in the producers' state already.
@@ -102,7 +105,9 @@ class _Loading:
         self._list_files()
         log_start_offset = max(request.log_start_offset or 0, self._segments[0].base_offset)
         self._epochs, epochs_known = self._read_epochs()
-        if request.is_clean:
+        if self._is_new:
+            end_offset = self._segments[0].base_offset
+        elif request.is_clean:
             end_offset = self._known_end()
             self._restore_producers(end_offset)
             if self._snapshots or not request.forgets_without_snapshot:
@@ -124,6 +129,7 @@ class _Loading:
             epochs=self._epochs,
             producers=self._producers,
             truncated_bytes=self._truncated_bytes,
+            lacks_snapshot=len(self._producers) > 0 and end_offset not in self._snapshots,
         )
 
     # --- files ---
@@ -156,6 +162,7 @@ class _Loading:
                 size = self._filesystem.stat(self._path(base_offset, LOG_SUFFIX)).size_bytes
                 self._segments.append(self._segment(base_offset, size))
         else:
+            self._is_new = True
             self._create(self._request.log_start_offset or 0)
 
     def _segment(self, base_offset: int, size_bytes: int) -> Segment:
@@ -308,7 +315,8 @@ class _Loading:
         """The checkpointed epochs, and whether there were any to read."""
         path = f"{self._directory}/{LEADER_EPOCH_FILE}"
         try:
-            return LeaderEpochs.from_checkpoint(self._filesystem.read_bytes(path)), True
+            epochs = LeaderEpochs.from_checkpoint(self._filesystem.read_bytes(path))
+            return epochs, len(epochs) > 0
         except FileNotFoundError:
             return LeaderEpochs(), False
         except CorruptCheckpoint as error:
@@ -316,7 +324,7 @@ class _Loading:
             return LeaderEpochs(), False
 
     def _settle_epochs(self, known: bool, log_start_offset: int, end_offset: int) -> None:
-        """Make the epochs fit the log as it is now, and the file fit the epochs."""
+        """Make the epochs fit the log as it is now."""
         walked = self._walked_epochs
         if not known and end_offset > log_start_offset:
             walked = []
@@ -328,15 +336,15 @@ class _Loading:
                     ).epochs
                 finally:
                     file.close()
-        before = self._epochs.to_checkpoint() if known else None
+        has_new = False
         for epoch, start_offset in walked:
             if epoch > self._epochs.latest_epoch:
-                self._epochs.assign(epoch, start_offset)
+                has_new |= self._epochs.assign(epoch, start_offset)
+        # Entries outside of the log need not be written away: every load drops them again.
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
-        content = self._epochs.to_checkpoint()
-        if content != before:
-            self._filesystem.replace(f"{self._directory}/{LEADER_EPOCH_FILE}", content)
+        if has_new:
+            self._filesystem.replace(f"{self._directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint())
 
 
 def segment_after(segments: list[Segment], segment: Segment) -> Segment | None:

@@ -35,11 +35,11 @@ from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY, LogReader, Segments, TimestampOffset
 from storage.log_writer import Done, LogWriter
 from storage.producer_state import Duplicate, ProducerStates
-from storage.segment import NO_TIMESTAMP, Segment, random_roll_jitter_ms
+from storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment, random_roll_jitter_ms
 from storage.truncation import Cut, cut_log, restart_log
 from storage.validation import AppendOrigin, ValidationLevel, validate
 
-__all__ = ["AbortedTransaction", "AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
+__all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +57,6 @@ class AppendResult:
     log_start_offset: int
     records_count: int
     duplicate: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    producer_id: int
-    first_offset: int
 
 
 class PartitionLog:
@@ -115,6 +109,7 @@ class PartitionLog:
         self._producers = loaded.producers
         self._segments = Segments(loaded.segments)
         self._writer = LogWriter(self, self._segments, environment, loaded.log_end_offset, loaded.recovery_point)
+        self._writer.has_written = loaded.lacks_snapshot
         self._reader = LogReader(self._segments, environment, config.index_interval_bytes)
         self._is_closed = False
         self._is_truncating = False
@@ -339,9 +334,10 @@ class PartitionLog:
         """The first record with the largest timestamp of the log."""
         return await self._reader.offset_of_max_timestamp(self.log_start_offset)
 
-    def aborted_transactions(self, start_offset: int, limit_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start_offset, limit_offset). No marker is written yet, so none."""
-        return []
+    def segment_times(self) -> list[tuple[int, int]]:
+        """(base offset, ms when it was last written to) of each segment: what ListOffsets v0 goes by. Asks the disk."""
+        stat = self._environment.filesystem.stat
+        return [(segment.base_offset, stat(segment.path(LOG_SUFFIX)).mtime_ms) for segment in self._segments]
 
     # --- leader epochs ---
 
@@ -364,8 +360,11 @@ class PartitionLog:
         return self._epochs.epoch_for(offset)
 
     def _write_epochs(self) -> None:
-        path, content = f"{self.directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint()
-        self._writer.write_file(path, content)
+        # The first epoch of a new log need not survive a loss of power: without the file it is read from the log.
+        is_durable = len(self._epochs) > 1 or self._epochs.epoch_for(0) != self._epochs.latest_epoch
+        self._writer.write_file(
+            f"{self.directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint(), durable=is_durable
+        )
 
     async def adopt_topic_id(self, topic_id: bytes) -> None:
         """A log of before KIP-516 learns its topic's id."""
@@ -496,8 +495,8 @@ class PartitionLog:
             raise self._writer.failure
 
     def _end_at(self, offset: int) -> None:
-        self._writer.log_end_offset = self.next_offset = offset
-        self._writer.recovery_point = min(self._writer.recovery_point, offset)
+        self._writer.end_at(offset)
+        self.next_offset = offset
         self.high_watermark = min(self.high_watermark, offset)
         self._reader.forget_places()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.filesystem import FileLock, FileSystem
@@ -103,7 +103,9 @@ class LogDirectory:
 
     def lock(self) -> None:
         """Make the directory if need be, and hold it. Raises DirectoryRefused, OSError."""
-        self._filesystem.make_directory(self.path)
+        if not self._filesystem.exists(self.path):
+            self._filesystem.make_directory(self.path)
+            self._filesystem.sync_directory(self.path.rpartition("/")[0] or "/")
         if not self._filesystem.is_directory(self.path):
             raise DirectoryRefused(f"{self.path} is not a directory.")
         self._lock = self._filesystem.lock(self._file(LOCK_FILE))
@@ -199,3 +201,44 @@ class LogDirectory:
 
     def free_bytes(self) -> int:
         return self._filesystem.free_bytes(self.path)
+
+
+def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
+    """Whose data they hold together; None where none says. Raises DirectoryRefused when they disagree."""
+    broker_id: int | None = None
+    cluster_id: str | None = None
+    for directory in directories:
+        meta = directory.read_meta() or MetaProperties()
+        if meta.broker_id is not None:
+            if broker_id not in (None, meta.broker_id):
+                raise DirectoryRefused(
+                    f"meta.properties in the log directories name different brokers: {broker_id} and "
+                    f"{meta.broker_id} (in {directory.path}). All log.dirs must belong to one broker."
+                )
+            broker_id = meta.broker_id
+        if meta.cluster_id is not None:
+            if cluster_id not in (None, meta.cluster_id):
+                raise DirectoryRefused(
+                    f"meta.properties in the log directories name different clusters: {cluster_id} and "
+                    f"{meta.cluster_id} (in {directory.path}). All log.dirs must belong to one cluster."
+                )
+            cluster_id = meta.cluster_id
+    return MetaProperties(broker_id, cluster_id)
+
+
+def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str) -> None:
+    """Make them those of broker `broker_id` in `cluster_id`. Raises DirectoryRefused when they are another's."""
+    stored = stored_identity(directories)
+    if stored.cluster_id not in (None, cluster_id):
+        raise DirectoryRefused(
+            f"The cluster id {cluster_id} does not match {stored.cluster_id}, which meta.properties of the log "
+            "directories holds: the broker is trying to join the wrong cluster. Is zookeeper.connect right?"
+        )
+    if stored.broker_id not in (None, broker_id):
+        raise DirectoryRefused(
+            f"The configured broker.id {broker_id} does not match {stored.broker_id}, which meta.properties of the "
+            "log directories holds. For a new broker, empty its log.dirs; for data that moved, set its broker.id."
+        )
+    for directory in directories:
+        if directory.read_meta() != MetaProperties(broker_id, cluster_id):
+            directory.write_meta(broker_id, cluster_id)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -37,12 +38,15 @@ from storage.log_directory import (
     DirectoryRefused,
     LogDirectory,
     MetaProperties,
+    claim,
     deletion_folder,
     partition_folder,
+    stored_identity,
 )
 from storage.log_environment import LogEnvironment
 from storage.open_segments import OpenSegments
 from storage.recovery import LegacyFormat
+from storage.removal import DelayedRemoval
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +81,17 @@ class DirectoryDescription:
 class _Directory:
     """A log directory that is online."""
 
-    __slots__ = ("checkpointed", "environment", "files", "had_checkpoint", "is_clean", "logs", "queue")
+    __slots__ = (
+        "checkpointed",
+        "environment",
+        "files",
+        "had_checkpoint",
+        "is_clean",
+        "is_loaded",
+        "logs",
+        "queue",
+        "reserved",
+    )
 
     def __init__(self, files: LogDirectory, queue: DiskQueue, environment: LogEnvironment) -> None:
         self.files = files
@@ -86,6 +100,9 @@ class _Directory:
         self.logs: dict[Key, PartitionLog] = {}
         self.is_clean = False
         self.had_checkpoint = False
+        self.is_loaded = False
+        # Logs that are being made here.
+        self.reserved = 0
         # What each checkpoint file holds.
         self.checkpointed: dict[str, dict[Key, int]] = {}
 
@@ -122,9 +139,10 @@ class LogManager:
         self._directories: dict[str, _Directory] = {}
         self._offline: dict[str, OSError] = {}
         self._creating: dict[Key, asyncio.Future[None]] = {}
-        # (when, path) of what was set aside, soonest first but for changed delays.
-        self._doomed: list[tuple[int, str]] = []
-        self._is_removing = False
+        self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._queue_holding, self._on_log_failed)
+        # Each topic's settings, made when first asked for: one object for all its logs.
+        self._configs: dict[str, LogConfig] = {}
+        self._topic_logs: Counter[str] = Counter()
         self.logs: dict[Key, PartitionLog] = {}
         self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
 
@@ -160,42 +178,11 @@ class LogManager:
 
     def stored_identity(self) -> MetaProperties:
         """Whose data the directories hold; None where none says. Raises DirectoryRefused. Blocks."""
-        broker_id: int | None = None
-        cluster_id: str | None = None
-        for directory in self._directories.values():
-            meta = directory.files.read_meta() or MetaProperties()
-            if meta.broker_id is not None:
-                if broker_id not in (None, meta.broker_id):
-                    raise DirectoryRefused(
-                        f"meta.properties in the log directories name different brokers: {broker_id} and "
-                        f"{meta.broker_id} (in {directory.path}). All log.dirs must belong to one broker."
-                    )
-                broker_id = meta.broker_id
-            if meta.cluster_id is not None:
-                if cluster_id not in (None, meta.cluster_id):
-                    raise DirectoryRefused(
-                        f"meta.properties in the log directories name different clusters: {cluster_id} and "
-                        f"{meta.cluster_id} (in {directory.path}). All log.dirs must belong to one cluster."
-                    )
-                cluster_id = meta.cluster_id
-        return MetaProperties(broker_id, cluster_id)
+        return stored_identity([directory.files for directory in self._directories.values()])
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Be broker `broker_id` of `cluster_id` on these directories. Raises DirectoryRefused. Blocks."""
-        stored = self.stored_identity()
-        if stored.cluster_id not in (None, cluster_id):
-            raise DirectoryRefused(
-                f"The cluster id {cluster_id} does not match {stored.cluster_id}, which meta.properties of the log "
-                "directories holds: the broker is trying to join the wrong cluster. Is zookeeper.connect right?"
-            )
-        if stored.broker_id not in (None, broker_id):
-            raise DirectoryRefused(
-                f"The configured broker.id {broker_id} does not match {stored.broker_id}, which meta.properties of the "
-                "log directories holds. For a new broker, empty its log.dirs; for data that moved, set its broker.id."
-            )
-        for directory in self._directories.values():
-            if directory.files.read_meta() != MetaProperties(broker_id, cluster_id):
-                directory.files.write_meta(broker_id, cluster_id)
+        claim([directory.files for directory in self._directories.values()], broker_id, cluster_id)
 
     async def load(self) -> None:
         """Open every log, with recovery where the last stop was not clean. Raises DirectoryRefused."""
@@ -221,6 +208,7 @@ class LogManager:
             return
         except LegacyFormat as error:
             raise DirectoryRefused(f"A log in {directory.path} cannot be served: {error}.") from error
+        directory.is_loaded = True
         if not directory.had_checkpoint:
             await self._write_checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs))
         logger.info(
@@ -240,8 +228,14 @@ class LogManager:
                 directory.had_checkpoint = found is not None
         return files.partition_folders()
 
+    def _config(self, topic: str) -> LogConfig:
+        config = self._configs.get(topic)
+        if config is None:
+            config = self._configs[topic] = self._config_of(topic)
+        return config
+
     def _load_request(self, directory: _Directory, key: Key, path: str) -> tuple[Key, LoadRequest]:
-        config = self._config_of(key[0])
+        config = self._config(key[0])
         return key, LoadRequest(
             path,
             is_clean=directory.is_clean,
@@ -260,10 +254,11 @@ class LogManager:
             raise DirectoryRefused(
                 f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}."
             )
-        log = PartitionLog(*key, path, self._config_of(key[0]), directory.environment, loaded)
+        log = PartitionLog(*key, path, self._config(key[0]), directory.environment, loaded)
         high_watermark = directory.checkpointed[REPLICATION_OFFSET_FILE].get(key, 0)
         log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         directory.logs[key] = self.logs[key] = log
+        self._topic_logs[key[0]] += 1
         return log
 
     def start(self) -> None:
@@ -356,9 +351,12 @@ class LogManager:
         if not self._directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
         created = self._creating[key] = asyncio.get_running_loop().create_future()
+        directory = min(self._directories.values(), key=lambda each: len(each.logs) + each.reserved)
+        directory.reserved += 1
         try:
-            return await self._create(min(self._directories.values(), key=lambda each: len(each.logs)), key, topic_id)
+            return await self._create(directory, key, topic_id)
         finally:
+            directory.reserved -= 1
             del self._creating[key]
             created.set_result(None)
 
@@ -367,7 +365,7 @@ class LogManager:
         request = LoadRequest(
             path,
             is_clean=False,
-            index_interval_bytes=self._config_of(key[0]).index_interval_bytes,
+            index_interval_bytes=self._config(key[0]).index_interval_bytes,
             now_ms=self._clock.wall_ms(),
             topic_id=topic_id,
         )
@@ -386,7 +384,7 @@ class LogManager:
 
     def update_config(self, topic: str) -> None:
         """The topic's settings have changed."""
-        config = self._config_of(topic)
+        config = self._configs[topic] = self._config_of(topic)
         for log in self.logs.values():
             if log.topic == topic:
                 log.config = config
@@ -396,8 +394,12 @@ class LogManager:
         log = self.logs.pop((topic, partition), None)
         if log is None:
             return
-        directory = self._directory_of(log.directory)
-        directory.logs.pop((topic, partition), None)
+        directory = self._directory_holding(log.directory)
+        assert directory is not None, "logs of an offline directory are not in `logs`"
+        del directory.logs[topic, partition]
+        self._topic_logs[topic] -= 1
+        if not self._topic_logs[topic]:  # a topic of this name will be another one
+            del self._topic_logs[topic], self._configs[topic]
         await log.close(flush=False)
         target = f"{directory.path}/{deletion_folder(topic, partition, uuid_bytes(self._randomness))}"
 
@@ -411,52 +413,26 @@ class LogManager:
             self.fail_directory(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {error}") from error
         logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)
-        self._remove_later([target], log.config.file_delete_delay_ms)
-
-    def _directory_of(self, log_path: str) -> _Directory:
-        return self._directories[log_path.rpartition("/")[0] or "/"]
+        self._removal.later([target], log.config.file_delete_delay_ms)
 
     def _delete_later(self, paths: list[str]) -> None:
-        self._remove_later(paths, self._settings.log_segment_delete_delay_ms)
+        self._removal.later(paths, self._settings.log_segment_delete_delay_ms)
 
-    def _remove_later(self, paths: Iterable[str], delay_ms: int) -> None:
-        due_ms = self._clock.monotonic_ms() + delay_ms
-        self._doomed.extend((due_ms, path) for path in paths)
-        if not self._is_removing and not self._tasks.is_closed:
-            self._is_removing = True
-            self._tasks.spawn(self._remove_doomed(), name="file.delete.delay.ms")
+    def _directory_holding(self, path: str) -> _Directory | None:
+        """The directory of a log's folder, or of a file in one; None when it is offline."""
+        folder = path.rpartition("/")[0]
+        return self._directories.get(folder or "/") or self._directories.get(folder.rpartition("/")[0] or "/")
 
-    async def _remove_doomed(self) -> None:
-        """Remove what is due, one after the other, until nothing is left to wait for."""
-        while self._doomed:
-            self._doomed.sort()
-            due_ms, path = self._doomed[0]
-            wait_ms = due_ms - self._clock.monotonic_ms()
-            if wait_ms > 0:
-                await asyncio.sleep(min(wait_ms, 1000) / 1000)
-                continue
-            del self._doomed[0]
-            parent = path.rpartition("/")[0]
-            directory = self._directories.get(parent) or self._directories.get(parent.rpartition("/")[0])
-            if directory is None:
-                continue  # its directory is offline; what was set aside goes at the next start
-            try:
-                await directory.queue.run(partial(self._remove, path))
-            except OSError as error:
-                self.fail_directory(directory.path, error)
-        self._is_removing = False
-
-    def _remove(self, path: str) -> None:
-        """A job."""
-        if self._filesystem.is_directory(path):
-            self._filesystem.remove_tree(path)
-        else:
-            self._filesystem.unlink(path)
+    def _queue_holding(self, path: str) -> DiskQueue | None:
+        directory = self._directory_holding(path)
+        return None if directory is None else directory.queue
 
     # --- failure ---
 
-    def _on_log_failed(self, log_path: str, error: OSError) -> None:
-        self.fail_directory(log_path.rpartition("/")[0] or "/", error)
+    def _on_log_failed(self, path: str, error: OSError) -> None:
+        directory = self._directory_holding(path)
+        if directory is not None:
+            self.fail_directory(directory.path, error)
 
     def fail_directory(self, path: str, error: OSError) -> None:
         """Take a directory offline with its logs: nothing of it can be trusted until the next start."""
@@ -466,6 +442,7 @@ class LogManager:
         self._note_offline(path, error)
         for key, log in directory.logs.items():
             self.logs.pop(key, None)
+            self._topic_logs[key[0]] -= 1
             log.fail(error)
         self._on_directory_failed(path, error)
 
@@ -508,12 +485,20 @@ class LogManager:
         await self._tasks.close()
         for directory in list(self._directories.values()):
             try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._close_directory(directory, broker_epoch)
+                if directory.is_loaded:  # else it stays as it was found
+                    async with asyncio.timeout(timeout_ms / 1000):
+                        await self._close_directory(directory, broker_epoch)
             except TimeoutError:
                 logger.warning("log directory not closed in time: directory=%s", directory.path)
             except (OSError, KafkaError) as error:
                 logger.warning("log directory not closed cleanly: directory=%s error=%s", directory.path, error)
+            directory.files.unlock()
+        self._directories.clear()
+        self.logs.clear()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, as when the start has failed half way: the next start recovers."""
+        for directory in self._directories.values():
             directory.files.unlock()
         self._directories.clear()
         self.logs.clear()

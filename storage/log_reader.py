@@ -308,7 +308,7 @@ class LogReader:
 
     def _need_open(self, segment: Segment) -> None:
         if segment.file is None:
-            raise Cold(segment, ("", segment.base_offset, 0), None)
+            raise Cold(segment, ("", segment.base_offset, 0, 0), None)
 
     # --- waiting for the disk ---
 

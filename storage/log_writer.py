@@ -35,6 +35,8 @@ from storage.segment import (
     create_files,
     random_roll_jitter_ms,
     segment_path,
+    sync_file,
+    sync_segment,
     write_index,
     write_page,
 )
@@ -84,6 +86,7 @@ class LogWriter:
     __slots__ = (
         "_awaiting_open",
         "_environment",
+        "_cuts",
         "_folder_is_durable",
         "_host",
         "_idle_waiters",
@@ -121,6 +124,8 @@ class LogWriter:
         self._write_error: OSError | None = None
         self._unflushed_bytes = 0
         self._is_writing_back = False
+        # How often the log was cut: what was flushed before a cut says nothing about what is there now.
+        self._cuts = 0
         # Whether the log directory is known to list this log's folder even after a loss of power.
         self._folder_is_durable = False
         self.failure: KafkaError | None = None
@@ -218,6 +223,10 @@ class LogWriter:
         """A job."""
         assert segment.file is not None
         segment.file.sync()
+        if not segment.name_is_durable:
+            self._environment.filesystem.sync_directory(segment.directory)
+            self._environment.filesystem.sync_directory(parent_of(segment.directory))
+            segment.name_is_durable = True
 
     def _on_flushed_write(self, next_offset: int, error: OSError | None) -> None:
         """A write that `flush.messages` holds back until it is on the disk."""
@@ -313,9 +322,10 @@ class LogWriter:
         if old.is_gone or self.failure is not None:
             return
         old.pins += 1
+        cuts = self._cuts
         try:
             await self._environment.readers.run(
-                partial(sync_segment, self._environment, old.directory, old.base_offset, old.file)
+                partial(sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file)
             )
         except OSError as error:
             self.fail(error)
@@ -323,7 +333,7 @@ class LogWriter:
         finally:
             old.pins -= 1
             self._environment.open_segments.unpinned(old)
-        if self.recovery_point >= old.base_offset and not old.is_gone:
+        if self.recovery_point >= old.base_offset and cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, end_offset)
 
     # --- index pages and write-back ---
@@ -382,17 +392,18 @@ class LogWriter:
             await self.settle()  # they are not queued yet, so a job queued now would overtake them
         segments = self._segments.starting_from(self.recovery_point)
 
-        parent = None if self._folder_is_durable else self._host.directory.rpartition("/")[0]
+        cuts = self._cuts
+        parent = None if self._folder_is_durable else parent_of(self._host.directory)
 
         def job() -> None:
             if parent is not None:
                 self._environment.filesystem.sync_directory(parent)
             for segment in segments:
-                sync_segment(self._environment, segment.directory, segment.base_offset, segment.file)
+                sync_segment(self._environment.filesystem, segment.directory, segment.base_offset, segment.file)
 
         self._in_order(job, self._on_job)
         await self.settle()
-        if self.failure is None:
+        if self.failure is None and cuts == self._cuts:
             self._folder_is_durable = True
             self.recovery_point = max(self.recovery_point, end_offset)
 
@@ -402,27 +413,29 @@ class LogWriter:
             return
         active, filesystem = self._segments.active, self._environment.filesystem
         end_offset = self.log_end_offset
+        tails: list[tuple[str, bytes, int]] = []
         if active.file is not None:
             active.note_max_timestamp()
             tails = [
                 (active.path(index.suffix), *index.unwritten()) for index in (active.offset_index, active.time_index)
             ]
-            snapshot_path = segment_path(active.directory, end_offset, SNAPSHOT_SUFFIX)
+        snapshot_path = segment_path(active.directory, end_offset, SNAPSHOT_SUFFIX)
 
-            def job() -> None:
-                for path, content, position in tails:
-                    write_index(filesystem, path, content, position)
-                if snapshot is not None:
-                    filesystem.write_bytes(snapshot_path, snapshot)
-                    sync_file(self._environment, snapshot_path)
+        def job() -> None:
+            for path, content, position in tails:
+                write_index(filesystem, path, content, position)
+            if snapshot is not None:
+                filesystem.write_bytes(snapshot_path, snapshot)
+                sync_file(filesystem, snapshot_path)
 
-            self._in_order(job, self._on_job)
+        self._in_order(job, self._on_job)
         self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
         await self.flush(end_offset)
 
-    def write_file(self, path: str, content: bytes) -> None:
+    def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
         """Replace a small file of the log's folder, in order."""
-        self._in_order(partial(self._environment.filesystem.replace, path, content), self._on_job)
+        filesystem = self._environment.filesystem
+        self._in_order(partial(filesystem.replace if durable else filesystem.write_bytes, path, content), self._on_job)
 
     def _on_job(self, error: OSError | None) -> None:
         if error is not None:
@@ -468,6 +481,13 @@ class LogWriter:
         if self._idle_waiters:
             self._wake_idle_waiters()
 
+    def end_at(self, offset: int) -> None:
+        """The log was cut: it ends at `offset`. Nothing may be on its way."""
+        assert not self._in_flight and not self._awaiting_open
+        self._cuts += 1
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
     def _wake_idle_waiters(self) -> None:
         if not self._is_busy:
             waiters, self._idle_waiters = self._idle_waiters, []
@@ -492,6 +512,10 @@ class LogWriter:
         self._wake_idle_waiters()
 
 
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
 def _both(first: Done, second: Done) -> Done:
     def done(error: KafkaError | None) -> None:
         first(error)
@@ -502,24 +526,3 @@ def _both(first: Done, second: Done) -> Done:
 
 def _unreported(error: OSError | None) -> None:
     """A write whose outcome the job behind it reports."""
-
-
-def sync_segment(environment: LogEnvironment, directory: str, base_offset: int, file: File | None) -> None:
-    """A job: fsync a finished segment, its indexes, and the folder that lists them."""
-    filesystem = environment.filesystem
-    if file is not None:
-        file.sync()
-    for suffix in ((LOG_SUFFIX,) if file is None else ()) + (".index", ".timeindex", SNAPSHOT_SUFFIX):
-        path = segment_path(directory, base_offset, suffix)
-        if filesystem.exists(path):
-            sync_file(environment, path)
-    filesystem.sync_directory(directory)
-
-
-def sync_file(environment: LogEnvironment, path: str) -> None:
-    """A job."""
-    file = environment.filesystem.open(path)
-    try:
-        file.sync()
-    finally:
-        file.close()

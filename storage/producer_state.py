@@ -344,9 +344,11 @@ def _snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
 
 
 def _check_sequence(state: ProducerState, header: BatchHeader) -> None:
+    if state.epoch == NO_PRODUCER_EPOCH:
+        return
     first = header.base_sequence
     if header.producer_epoch != state.epoch:
-        if first != 0 and state.epoch != NO_PRODUCER_EPOCH:
+        if first != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Invalid sequence number for new epoch of producer {header.producer_id}: {header.producer_epoch} "

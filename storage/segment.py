@@ -40,10 +40,14 @@ _WALK_BYTES = 8192
 _unpack_batch_prefix = Struct(">qi11xi").unpack_from
 
 
+FetchKey = tuple[str, int, int, int]
+"""(suffix, base offset, position, length) of a read."""
+
+
 class Cold(Exception):
     """The bytes are not in memory: `job` brings them, in a thread; then the same read, told of them, will succeed."""
 
-    def __init__(self, segment: Segment, key: tuple[str, int, int], job: Callable[[], Buffer] | None) -> None:
+    def __init__(self, segment: Segment, key: FetchKey, job: Callable[[], Buffer] | None) -> None:
         super().__init__()
         self.segment = segment
         self.key = key
@@ -72,33 +76,33 @@ class SegmentReader:
 
     __slots__ = ("_filesystem", "fetched")
 
-    def __init__(self, filesystem: FileSystem, fetched: dict[tuple[str, int, int], Buffer] | None = None) -> None:
+    def __init__(self, filesystem: FileSystem, fetched: dict[FetchKey, Buffer] | None = None) -> None:
         self._filesystem = filesystem
         self.fetched = fetched
 
     def log_bytes(self, segment: Segment, length: int, position: int, at_least: int) -> Buffer:
         """Up to `length` bytes of the `.log`, at least `at_least`."""
-        key = (LOG_SUFFIX, segment.base_offset, position)
+        key = (LOG_SUFFIX, segment.base_offset, position, length)
         fetched = self.fetched
-        if fetched is not None:
-            found = fetched.get(key)
-            if found is not None and len(found) >= at_least:
-                return found[:length]
+        if fetched is not None and key in fetched:
+            buffer: Buffer | None = fetched[key]
+            assert buffer is not None
+            if len(buffer) < at_least:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{segment.path(LOG_SUFFIX)} ends before {position + at_least} bytes.",
+                )
+            return buffer
         file = segment.file
         if file is None:
             raise Cold(segment, key, None)
         buffer = file.read_hot(length, position)
         if buffer is None or len(buffer) < at_least:
-            if fetched is not None and key in fetched:
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{segment.path(LOG_SUFFIX)} ends before {position + at_least} bytes.",
-                )
             raise Cold(segment, key, partial(file.read_at, length, position))
         return buffer
 
     def index_bytes(self, segment: Segment, index: SparseIndex, length: int, position: int) -> Buffer:
-        key = (index.suffix, segment.base_offset, position)
+        key = (index.suffix, segment.base_offset, position, length)
         fetched = self.fetched
         if fetched is not None and key in fetched:
             return fetched[key]
@@ -121,6 +125,7 @@ class Segment:
         "is_gone",
         "knows_timestamps",
         "max_timestamp",
+        "name_is_durable",
         "offset_index",
         "offset_of_max_timestamp",
         "pins",
@@ -143,6 +148,8 @@ class Segment:
         self.is_awaited = False
         # False until it was opened once: what it knows of timestamps comes from its files.
         self.knows_timestamps = False
+        # The folder was flushed since the files were made, so that they are found after a loss of power.
+        self.name_is_durable = False
         # Threads that use `file`: it is closed when they are through.
         self.pins = 0
         self.close_when_unpinned = False
@@ -236,7 +243,7 @@ class Segment:
     def indexed_position(self, offset: int, reader: SegmentReader) -> int:
         """A position at or before the batch that holds `offset`."""
         if self.file is None:
-            raise Cold(self, (LOG_SUFFIX, self.base_offset, 0), None)
+            raise Cold(self, (LOG_SUFFIX, self.base_offset, 0, 0), None)
         index = self.offset_index
         entry = index.floor(offset - self.base_offset, partial(reader.index_bytes, self, index))
         return 0 if entry is None else entry[1]
@@ -359,5 +366,25 @@ def write_page(filesystem: FileSystem, path: str, content: Buffer, position: int
     file = filesystem.open(path, create=True)
     try:
         file.write_at([content], position)
+    finally:
+        file.close()
+
+
+def sync_segment(filesystem: FileSystem, directory: str, base_offset: int, file: File | None) -> None:
+    """A job: fsync a finished segment, its indexes, and the folder that lists them."""
+    if file is not None:
+        file.sync()
+    for suffix in ((LOG_SUFFIX,) if file is None else ()) + (OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX):
+        path = segment_path(directory, base_offset, suffix)
+        if filesystem.exists(path):
+            sync_file(filesystem, path)
+    filesystem.sync_directory(directory)
+
+
+def sync_file(filesystem: FileSystem, path: str) -> None:
+    """A job."""
+    file = filesystem.open(path)
+    try:
+        file.sync()
     finally:
         file.close()

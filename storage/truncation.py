@@ -47,6 +47,7 @@ def cut_log(filesystem: FileSystem, cut: Cut, request: LoadRequest) -> tuple[Ope
     _cut_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=cut.position)
     _cut_index(filesystem, TimeIndex(), directory, base_offset, value=relative)
     cut.file.sync()
+    filesystem.sync_directory(directory)  # what was cut off must not come back after a loss of power
     opened = open_segment(filesystem, directory, base_offset, request.index_interval_bytes)
     opened.file.close()
     return opened, load_log(filesystem, request)
@@ -69,4 +70,6 @@ def restart_log(filesystem: FileSystem, directory: str, gone_base_offsets: list[
     for name in filesystem.list_directory(directory):
         if name.endswith(SNAPSHOT_SUFFIX):
             filesystem.unlink(f"{directory}/{name}")
-    return create_files(filesystem, directory, offset)
+    file = create_files(filesystem, directory, offset)
+    filesystem.sync_directory(directory)
+    return file

@@ -20,6 +20,7 @@ from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import Buffer
 from protocol.records.batch import (
+    COMPRESSION_MASK,
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
     MAGIC_POSITION,
@@ -158,6 +159,14 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
 
     Its first step is finding out what there is, as Kafka does it: a batch that is not there as a whole does not count.
     """
+    if len(records) >= HEADER_BYTES:  # what nearly every request holds, and nothing below would object to
+        header = BatchHeader(records)
+        if (
+            header.magic == MAGIC_V2
+            and LENGTH_OVERHEAD_BYTES + header.batch_length == len(records)
+            and header.attributes & COMPRESSION_MASK != Compression.ZSTD
+        ):
+            return header
     is_old_client = produce_version is not None and produce_version < FIRST_PRODUCE_OF_V2
     end = _batch_end(records, 0)
     if end is None:
@@ -175,7 +184,7 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
         )
     header = read_header(records)
     if (
-        header.compression is Compression.ZSTD
+        header.attributes & COMPRESSION_MASK == Compression.ZSTD
         and produce_version is not None
         and FIRST_PRODUCE_OF_V2 <= produce_version < FIRST_PRODUCE_OF_ZSTD
     ):
@@ -239,22 +248,14 @@ def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig,
         )
     if header.is_control:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Clients are not allowed to write control records in {partition}")
-    _check_producer(header, partition)
-
-
-def _check_producer(header: BatchHeader, partition: str) -> None:
-    """Producer id, epoch and sequence are all there or all missing; a transaction needs them."""
-    if header.has_producer_id:
-        if header.producer_epoch < 0 or header.base_sequence < 0:
-            raise InvalidBatch(
-                ErrorCode.INVALID_RECORD,
-                f"Producer {header.producer_id} sent epoch {header.producer_epoch} and sequence {header.base_sequence} "
-                f"to {partition}: neither may be negative.",
-            )
-    elif header.is_transactional:
+    if header.has_producer_id and header.base_sequence < 0:
         raise InvalidBatch(
-            ErrorCode.INVALID_RECORD, f"A transactional batch without a producer id was sent to {partition}."
+            ErrorCode.INVALID_RECORD,
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} "
+            f"in {partition}",
         )
+    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        _ = header.compression  # raises
 
 
 def _check_size(header: BatchHeader, config: LogConfig, partition: str) -> None:

@@ -80,7 +80,9 @@ def _find(key_type: int, key: str, context: RequestContext) -> _Found:
         services.internal_topics.ensure(GROUP_METADATA_TOPIC)
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = image.partition(GROUP_METADATA_TOPIC, services.groups.partition_for(key))
-    endpoint = None if partition is None else image.endpoint(partition.leader, context.listener)
-    if partition is None or endpoint is None:
+    if partition is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    endpoint = services.advertised.endpoint(image, partition.leader, context.listener, context.local_address)
+    if endpoint is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Found(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)

@@ -75,7 +75,9 @@ def _merged(request: OffsetCommitRequest, answered: Iterable[OffsetCommitRespons
             row = OffsetCommitResponsePartition(partition_index=index, error_code=error)
             rows.setdefault(topic.name, {})[index] = row
     return OffsetCommitResponse(
-        topics=[OffsetCommitResponseTopic(name=name, partitions=list(of_topic.values())) for name, of_topic in rows.items()]
+        topics=[
+            OffsetCommitResponseTopic(name=name, partitions=list(of_topic.values())) for name, of_topic in rows.items()
+        ]
     )
 
 

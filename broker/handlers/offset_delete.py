@@ -40,7 +40,9 @@ async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
         throttle_time_ms=0,
-        topics=[OffsetDeleteResponseTopic(name=name, partitions=list(of_topic.values())) for name, of_topic in rows.items()],
+        topics=[
+            OffsetDeleteResponseTopic(name=name, partitions=list(of_topic.values())) for name, of_topic in rows.items()
+        ],
     )
 
 

@@ -25,7 +25,7 @@ from config.broker.replication import ReplicationSettings
 from config.broker.security import SecuritySettings
 from config.broker.transactions import TransactionSettings
 from config.definition import HOUR_MS, MiB
-from config.errors import ConfigError, invalid_value
+from config.errors import ConfigError
 from config.sources import settings_in_environment
 
 MINUTE_MS = 60_000
@@ -76,12 +76,6 @@ class BrokerSettings(
             if name not in self.definitions and not is_listener_setting(name)
         )
 
-    def with_overrides(self, overrides: Mapping[str, str]) -> BrokerSettings:
-        """These settings with some given otherwise. Raises ConfigError."""
-        settings = BrokerSettings({**self.given, **overrides})
-        settings.check()
-        return settings
-
     # --- derived from several rows ---
 
     @property
@@ -117,18 +111,6 @@ class BrokerSettings(
         interval_ms = self.log_flush_interval_ms
         return self.log_flush_scheduler_interval_ms if interval_ms is None else interval_ms
 
-    @cached_property
-    def connections_per_ip_overrides(self) -> Mapping[str, int]:
-        """`max.connections.per.ip.overrides` by address or host name. Raises ConfigError."""
-        limits: dict[str, int] = {}
-        for pair in filter(None, (text.strip() for text in self.max_connections_per_ip_overrides.split(","))):
-            host, _, limit = pair.rpartition(":")
-            if not host.strip() or not limit.strip().isdecimal():
-                name = "max.connections.per.ip.overrides"
-                raise invalid_value(name, pair, "Expected address:limit", valid="address:limit,address:limit,...")
-            limits[host.strip()] = int(limit)
-        return limits
-
     # --- checks between rows ---
 
     def check(self) -> None:
@@ -136,7 +118,7 @@ class BrokerSettings(
         self._check_identity()
         self._check_logs()
         self._check_replication()
-        if self.max_connections_per_ip == 0 and not self.connections_per_ip_overrides:
+        if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ConfigError(
                 "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
             )

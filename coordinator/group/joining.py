@@ -25,6 +25,7 @@ from coordinator.group.validation import member_error
 from coordinator.shard import Append, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
+from protocol.primitives import MAX_STRING_BYTES
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
@@ -115,7 +116,10 @@ class Joining:
     def _join_new(self, group: Group, join: Join, now_ms: int) -> None:
         instance_id = join.request.group_instance_id
         new_member_id = join.new_member_id
-        if instance_id is not None and instance_id in group.static_members:
+        if len(new_member_id.encode()) > MAX_STRING_BYTES:
+            # Neither an answer nor a record could hold it. (Apache Kafka closes the connection.)
+            self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
+        elif instance_id is not None and instance_id in group.static_members:
             self._replace_static(group, join, instance_id, new_member_id, now_ms)
         elif join.needs_member_id:
             group.pending_members.add(new_member_id)

@@ -167,11 +167,11 @@ def _long_step(chunk: Buffer, position: int) -> int:
 def _check_last(record: Buffer, left: int, count: int, last_offset_delta: int) -> None:
     """`record` is the last one, or its first bytes; `left` bytes are there from its start to the end of the batch."""
     try:
-        length, at = decode_varint(record, 0)
+        length, at = _varint(record, 0)
         if length < MIN_RECORD_BYTES or at + length != left:
             raise broken_record(count - 1, f"it says {length} bytes, and {left - at} are left in the batch")
         _, at = decode_varlong(record, at + 1)
-        offset_delta, at = decode_varint(record, at)
+        offset_delta, at = _varint(record, at)
     except DecodeError as error:
         raise broken_record(count - 1, str(error)) from error
     if offset_delta != last_offset_delta:

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from broker.acceptor import AcceptLimits, Acceptor
 from broker.budget import MemoryBudget
-from broker.connection import ConnectionLimits, ConnectionShared, ReceiveBuffer, RequestConnection
+from broker.connection import RequestConnection
+from broker.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
 from broker.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
 from broker.services import Services
 from protocol.header import decode_response, encode_request

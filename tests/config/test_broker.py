@@ -90,7 +90,6 @@ def test_broker_and_node_id_are_one() -> None:
         ({"offsets_commit_required_acks": "4"}, "offsets.commit.required.acks"),
         ({"connections_max_idle_ms": "50"}, "connections.max.idle.ms=50"),
         ({"max_connections_per_ip": "0"}, "max.connections.per.ip.overrides"),
-        ({"max_connections_per_ip_overrides": "host", "max_connections_per_ip": "0"}, "address:limit"),
         ({"process_roles": "broker"}, "process.roles"),
     ],
 )

@@ -64,7 +64,8 @@ def test_refused_updates(given: dict[str, str], per_broker: bool, reason: str) -
 
 
 @pytest.mark.parametrize(
-    "given", [{"some.plugin": "x"}, {"listener.name.a.max.connections": "5"}, {"leader.replication.throttled.rate": "5"}]
+    "given",
+    [{"some.plugin": "x"}, {"listener.name.a.max.connections": "5"}, {"leader.replication.throttled.rate": "5"}],
 )
 def test_accepted_for_the_cluster(given: dict[str, str]) -> None:
     assert check_dynamic_update(Layers(STATIC), given, per_broker=False).dynamic_default == given

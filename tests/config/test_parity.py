@@ -64,7 +64,9 @@ def test_topic_setting(name: str) -> None:
     assert list(row.synonyms) == synonyms
 
 
-@pytest.mark.parametrize("row", [*BrokerSettings.definitions.values(), *LogConfig.definitions.values()], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [*BrokerSettings.definitions.values(), *LogConfig.definitions.values()], ids=lambda row: row.name
+)
 def test_defaults_are_valid_and_documented(row: Setting) -> None:
     if row.default not in (None, (), ""):  # Kafka leaves these unchecked in several rows
         text = row.format(row.default)

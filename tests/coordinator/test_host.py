@@ -224,19 +224,17 @@ def test_resignation_answers_everything_parked() -> None:
             await world.lead(leader_epoch=5)
             leader, _follower = await two_members(world)
             world.log.is_holding = True
-            parked = [
-                asyncio.create_task(world.groups.sync_group(sync_request("g", leader.member_id, 1, {}))),
-                asyncio.create_task(world.groups.join_group(join_request("waiting"), 3, "c", "/h")),
-            ]
+            sync = asyncio.create_task(world.groups.sync_group(sync_request("g", leader.member_id, 1, {})))
+            join = asyncio.create_task(world.groups.join_group(join_request("waiting"), 3, "c", "/h"))
             commit = asyncio.create_task(world.groups.commit_offsets(commit_request("simple", {ORDERS_0: 7})))
             await world.settle()
             for partition in range(4):
                 world.groups.on_resignation(partition, 4)  # of an older leadership
             await world.settle()
-            assert not any(task.done() for task in [*parked, commit])
+            assert not (sync.done() or join.done() or commit.done())
             for partition in range(4):
                 world.groups.on_resignation(partition, 6)
-            assert [(await task).error_code for task in parked] == [ErrorCode.NOT_COORDINATOR] * 2
+            assert (await sync).error_code == (await join).error_code == ErrorCode.NOT_COORDINATOR
             assert (await commit).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
             world.log.commit_all()  # too late to matter
             await world.advance(60_000)

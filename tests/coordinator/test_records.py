@@ -126,7 +126,7 @@ def test_group_values_of_every_version_are_read(version: int) -> None:
     group = Group("g", 1)
     group.restore(read, [member])
     assert group.state_timestamp_ms == (99 if version >= 2 else None)
-    assert group.subscribed == {"t"}
+    assert group.subscribed == frozenset({"t"})
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -108,7 +108,7 @@ class Run:
         request: Request,
         version: int | None = None,
         *,
-        timeout_s: float = 10,
+        timeout_s: float = 4,
         pick: Callable[[Any], None] | None = None,
         wire: Wire | None = None,
     ) -> Any:
@@ -149,7 +149,7 @@ class Run:
     def do(self, request: Request, version: int | None = None, *, wire: Wire | None = None) -> Any:
         if version is None:
             version = NEWEST.get(request.api_name, request.max_version)
-        answer = (wire or self.wire).ask(request, version)
+        answer = (wire or self.wire).ask(request, version, 5)
         if isinstance(answer, NoResponse):
             raise AssertionError(f"{request.api_name} v{version}: {answer.outcome}")
         return answer

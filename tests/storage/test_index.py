@@ -91,10 +91,11 @@ def test_zero_padding_as_apache_kafka_leaves_it_is_no_entry() -> None:
     assert len(empty) == 0 and empty.last is None
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"123", OffsetIndex.entry.pack(5, 100) + OffsetIndex.entry.pack(4, 200), OffsetIndex.entry.pack(5, 300) + OffsetIndex.entry.pack(6, 200)],
-)  # fmt: skip
+def packed(*entries: tuple[int, int]) -> bytes:
+    return b"".join(OffsetIndex.entry.pack(*entry) for entry in entries)
+
+
+@pytest.mark.parametrize("content", [b"123", packed((5, 100), (4, 200)), packed((5, 300), (6, 200))])
 def test_what_no_writer_leaves_is_refused(content: bytes) -> None:
     with pytest.raises(CorruptIndex):
         OffsetIndex().load(content)

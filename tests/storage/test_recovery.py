@@ -118,7 +118,7 @@ def test_a_torn_tail_is_cut_off(tmp_path: Path, cut: int) -> None:
     lost = 33 - int(last.name[:20])
     assert batches == lost or batches >= 1
     reopened(tmp_path, holds(32))
-    assert not [path for path in log_files(tmp_path, ".deleted")]
+    assert not log_files(tmp_path, ".deleted")
 
 
 @pytest.mark.parametrize("garbage", [b"\x00" * 500, b"\xff" * 500, os.urandom(700), batch("foreign", base_offset=3)])

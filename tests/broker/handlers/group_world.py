@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
 from typing import cast
 
+from broker.advertised import AdvertisedAddresses
 from broker.context import ClientConnection, RequestContext
 from broker.services import Services
 from controller.store import Store
@@ -37,7 +38,8 @@ class GroupBroker:
         self.world = World(GroupCoordinatorSettings(partitions_count=4))
         self.topics = Topics()
         self.metadata = MetadataCache()
-        self.store: Store = SimulatedStore(SimulatedEnsemble(self.world.clock))
+        self.ensemble = SimulatedEnsemble(self.world.clock)
+        self.store: Store = SimulatedStore(self.ensemble)
         self.settings = SimpleNamespace(offset_metadata_max_bytes=limit)
         self.publish({"orders": [BROKER_ID, BROKER_ID], GROUP_METADATA_TOPIC: [BROKER_ID] * 4})
 
@@ -64,6 +66,7 @@ class GroupBroker:
             store=self.store,
             settings=self.settings,
             internal_topics=self.topics,
+            advertised=AdvertisedAddresses(BROKER_ID, []),
         )
         connection = ClientConnection(
             connection_id="1",

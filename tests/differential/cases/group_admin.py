@@ -7,12 +7,10 @@ from collections.abc import Callable
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.messages.offset_commit import OffsetCommitRequest
 from tests.differential.cases.groups import joined, joining, leaving, stable
 from tests.differential.cases.offsets import committed
 from tests.differential.play import Run, case
 
-assert OffsetCommitRequest
 
 
 def own_groups(run: Run) -> Callable[[ListGroupsResponse], None]:
@@ -41,6 +39,7 @@ def of_every_state(run: Run) -> None:
 @case(DescribeGroupsRequest, "edge")
 def dead_and_empty_names(run: Run) -> None:
     run.group()
+    committed(run, "", run.topic(), 5)
     run.ask(DescribeGroupsRequest(groups=[run.name("never"), ""]))
     run.ask(DescribeGroupsRequest(groups=[]))
 
@@ -125,4 +124,5 @@ def none_or_one_twice(run: Run) -> None:
 @case(DeleteGroupsRequest, "wrong")
 def live_unknown_and_nameless(run: Run) -> None:
     live, _, _, fresh = four_groups(run)
+    committed(run, "", run.topic("other"), 5)
     run.ask(DeleteGroupsRequest(groups_names=[live, fresh, run.name("never"), ""]))

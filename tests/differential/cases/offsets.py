@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,10 +23,9 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.primitives import ZERO_UUID
-from tests.differential.cases.groups import joined, joining, stable
+from tests.differential.cases.groups import joined, joining, stable, subscription
 from tests.differential.play import Run, case
 
-assert CreateTopicsRequest
 
 
 def committing(group: str, topic: str, *offsets: int, metadata: str | None = "", partition: int = 0, **fields: Any) -> OffsetCommitRequest:
@@ -307,7 +306,7 @@ def what_was_not_committed(run: Run) -> None:
 @case(OffsetDeleteRequest, "edge")
 def of_a_live_group_that_reads_another_topic(run: Run) -> None:
     group, topic, other = run.group(), run.topic(), run.topic("other")
-    member = stable(run, group, protocols=subscription(other))
+    member = stable(run, group, protocols=reading(other))
     committed(run, group, topic, 5, **by_member(member))
     run.ask(deleting(group, topic, 0))
 
@@ -315,7 +314,7 @@ def of_a_live_group_that_reads_another_topic(run: Run) -> None:
 @case(OffsetDeleteRequest, "wrong")
 def of_a_topic_that_a_live_group_reads(run: Run) -> None:
     group, topic = run.group(), run.topic()
-    member = stable(run, group, protocols=subscription(topic))
+    member = stable(run, group, protocols=reading(topic))
     committed(run, group, topic, 5, **by_member(member))
     run.ask(deleting(group, topic, 0))
 
@@ -338,13 +337,5 @@ def unknown_group_topic_and_partition(run: Run) -> None:
     run.ask(deleting("", topic, 0))
 
 
-def subscription(*topics: str) -> list[Any]:
-    """The consumer protocol's subscription, version 0."""
-    import struct
-
-    from protocol.messages.join_group import JoinGroupRequestProtocol
-
-    data = struct.pack(">hi", 0, len(topics))
-    for topic in topics:
-        data += struct.pack(">h", len(topic)) + topic.encode()
-    return [JoinGroupRequestProtocol(name="range", metadata=data + struct.pack(">i", -1))]
+def reading(topic: str) -> list[JoinGroupRequestProtocol]:
+    return [JoinGroupRequestProtocol(name="range", metadata=subscription(topic))]

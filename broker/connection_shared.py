@@ -1,0 +1,88 @@
+"""What the connections of one broker share: limits, memory, the way to handlers; and who is no Kafka client.
+
+Rules: no IO. One `ConnectionShared` belongs to one event loop: its receive buffer holds one connection's bytes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from protocol.schema import MAX_ELEMENTS
+
+if TYPE_CHECKING:
+    from broker.budget import MemoryBudget
+    from broker.connection import RequestConnection
+    from broker.dispatch import Dispatch
+    from broker.services import Services
+    from runtime.timer import Timer
+
+KiB = 1024
+MiB = 1024 * KiB
+
+RECEIVE_BUFFER_BYTES = 64 * KiB
+# API key, version, correlation id, and the length of a client id or the broker id of ControlledShutdown v0.
+SMALLEST_FRAME_BYTES = 10
+
+HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "})
+TLS_HANDSHAKE = b"\x16\x03"
+
+
+def stranger(first: bytes, security_protocol: str) -> str | None:
+    """Who speaks so instead of sending a request's length: the reason to close, None for a Kafka client."""
+    if first in HTTP_STARTS:
+        return "an HTTP request came to a Kafka listener"
+    if first.startswith(TLS_HANDSHAKE):
+        return f"a TLS handshake came to a {security_protocol} listener"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """`max_plain_bytes` bounds requests that hold no records, `max_in_flight` those that overlap on one connection."""
+
+    max_frame_bytes: int = 100 * MiB
+    max_plain_bytes: int = 16 * MiB
+    max_in_flight: int = 512
+    max_elements: int = MAX_ELEMENTS
+
+    def refusal(self, size: int, *, has_records: bool) -> str | None:
+        """Why no request may have `size` bytes, or None."""
+        if SMALLEST_FRAME_BYTES <= size <= (self.max_frame_bytes if has_records else self.max_plain_bytes):
+            return None
+        return f"a request of {size} bytes is malformed or too large"
+
+
+class ConnectionOwner(Protocol):
+    """Who accepts connections, and hears when one is gone."""
+
+    def admit(self, connection: RequestConnection) -> str | None:
+        """None, or the reason why it is closed at once."""
+
+    def gone(self, connection: RequestConnection) -> None: ...
+
+
+class ReceiveBuffer:
+    """The memory into which all connections of one loop receive, one at a time."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, size_bytes: int = RECEIVE_BUFFER_BYTES) -> None:
+        self.view = memoryview(bytearray(size_bytes))
+
+
+@dataclass(slots=True)
+class ConnectionShared:
+    """What the connections of a broker have in common. `tick` counts the sweeps for idle ones."""
+
+    dispatch: Dispatch
+    services: Services
+    budget: MemoryBudget
+    owner: ConnectionOwner
+    timer: Timer
+    call_soon: Callable[[Callable[[], None]], object]
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    receive_buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
+    tick: int = 0
+    next_connection: int = 0

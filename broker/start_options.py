@@ -1,0 +1,22 @@
+"""What a start takes besides settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.topics_at_start import TopicAtStart
+
+VERSION = "0.1.0"
+NO_DESCRIPTOR = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """`ready_fd` is told once, in JSON, when clients are served. When `lifeline_fd` closes, the broker deletes the folder
+    `discard` and ends."""
+
+    topics: tuple[TopicAtStart, ...] = ()
+    show_banner: bool = True
+    ready_fd: int = NO_DESCRIPTOR
+    lifeline_fd: int = NO_DESCRIPTOR
+    discard: str | None = None

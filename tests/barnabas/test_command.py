@@ -1,0 +1,179 @@
+"""The command line: what it prints, refuses and returns, and how a broker process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.barnabas.wire import topics_of
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 30.0
+COMMAND = [sys.executable, "-m", "barnabas.cli"]
+
+
+def run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+
+@contextlib.contextmanager
+def started(
+    folder: Path, *arguments: str, environment: dict[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A broker and its banner."""
+    line = [
+        *COMMAND,
+        "start",
+        "--override",
+        f"log.dirs={folder}/data",
+        "--override",
+        "listeners=PLAINTEXT://127.0.0.1:0",
+    ]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*line, *arguments],
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        banner = ""
+        while "try it" not in banner:
+            text = process.stdout.readline()
+            assert text, (folder / "log").read_text()
+            banner += text
+        yield process, banner
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def address_in(banner: str) -> str:
+    (line,) = (line for line in banner.splitlines() if "try it" in line)
+    return line.split("-b ")[1].split()[0]
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout == "barnabas 0.1.0\n"
+    answer = run("--help")
+    assert answer.returncode == 0
+    assert "start" in answer.stdout
+    assert "settings" in answer.stdout
+    assert "fd" not in run("start", "--help").stdout
+
+
+def test_no_command_is_a_mistake() -> None:
+    assert run().returncode == 2
+
+
+def test_settings_are_listed() -> None:
+    answer = run("settings").stdout
+    effective, _, others = answer.partition("Accepted, without effect:")
+    assert "log.segment.bytes = 1073741824\n    Size at which" in effective
+    assert "    ssl.keystore.password" in others
+    everything = run("settings", "--all").stdout
+    assert "ssl.keystore.password = null (no effect)" in everything
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--override", "log.segment.bytes=1"], "log.segment.bytes: Value must be at least 14 (valid: [14,...])"),
+        (["--override", "log.segment.bytes"], "--override log.segment.bytes is not of the form name=value"),
+        (["--override", "listeners=nonsense"], "nonsense"),
+        (["--override", "listeners=SSL://:9093"], "only PLAINTEXT"),
+        (["--override", "zookeeper.connect=x:2181"], "zookeeper.connect"),
+        (["--topic", "a:b"], "'a:b' is not of the form name[:partitions[:replicas]]"),
+        (["/nowhere/server.properties"], "cannot read /nowhere/server.properties"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_line_and_exit_code_2(arguments: list[str], said: str, tmp_path: Path) -> None:
+    answer = run("start", "--override", f"log.dirs={tmp_path}", "--log-level", "error", *arguments)
+    assert answer.returncode == 2
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("barnabas: ")
+    assert said in line
+
+
+def test_a_secret_in_a_refused_value_is_not_told() -> None:
+    answer = run("start", "--override", "ssl.keystore.password=hunter2", "--override", "log.segment.bytes=1")
+    assert "hunter2" not in answer.stdout + answer.stderr
+
+
+def test_a_taken_port_is_exit_code_1(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        listeners = f"listeners=PLAINTEXT://127.0.0.1:{port}"
+        answer = run("start", "--override", f"log.dirs={tmp_path}", "--override", listeners)
+    assert answer.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in answer.stderr.splitlines()[-1]
+    assert "Traceback" not in answer.stderr
+
+
+def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nnum.partitions=5\nlog.segmnt.bytes=7\n")
+    environment = {"KAFKA_BROKER_ID": "2", "KAFKA_CREATE_TOPICS": "from-environment:2", "KAFKA_OPTS": "-Xmx1g"}
+    arguments = [str(file), "--override", "broker.id=3", "--topic", "from-option", "--log-level", "warn"]
+    with started(tmp_path, *arguments, environment=environment) as (process, banner):
+        assert "broker    3" in banner
+        assert f"data      {tmp_path}/data" in banner
+        assert topics_of(address_in(banner)) == {"from-environment": 2, "from-option": 5}
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    log = (tmp_path / "log").read_text()
+    assert 'msg="unknown setting log.segmnt.bytes: did you mean log.segment.bytes?"' in log
+    assert "opts" not in log.lower()
+
+
+def test_a_stopped_broker_starts_again_with_what_it_had(tmp_path: Path) -> None:
+    clusters = []
+    for arguments in (["--topic", "kept:3"], []):
+        with started(tmp_path, *arguments) as (process, banner):
+            assert topics_of(address_in(banner)) == {"kept": 3}
+            clusters += [line for line in banner.splitlines() if "cluster" in line]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE_S) == 0
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    assert len(set(clusters)) == 1
+
+
+def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    with started(tmp_path):
+        overrides = ["--override", f"log.dirs={tmp_path}/data", "--override", "listeners=PLAINTEXT://127.0.0.1:0"]
+        answer = run("start", *overrides)
+        assert answer.returncode == 1
+        assert f"{tmp_path}/data" in answer.stderr.splitlines()[-1]
+
+
+def test_http_tells_when_it_is_ready(tmp_path: Path) -> None:
+    with started(tmp_path, "--override", "barnabas.http.port=0", "--topic", "t:2") as (_, banner):
+        (line,) = (line for line in banner.splitlines() if "/metrics" in line)
+        page = urllib.request.urlopen(line.split()[1], timeout=PATIENCE_S).read().decode()
+        ready = line.split()[1].replace("metrics", "ready")
+        assert urllib.request.urlopen(ready, timeout=PATIENCE_S).status == 200
+        rows = dict(row.rsplit(" ", 1) for row in page.splitlines() if row[:1] != "#")
+        assert rows["kafka_server_replicamanager_leadercount"] == "2"
+        assert rows["kafka_controller_kafkacontroller_activecontrollercount"] == "1"
+        assert rows['kafka_log_log_logendoffset{topic="t",partition="1"}'] == "0"

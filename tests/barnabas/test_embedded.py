@@ -1,0 +1,135 @@
+"""The embedded broker serves, and leaves nothing behind, however its parent ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas import BrokerStartError, EmbeddedBroker
+from tests.barnabas.wire import topics_of
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 20.0
+
+
+def _folders() -> set[str]:
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("barnabas-")}
+
+
+def _is_running(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    return state != "Z"
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers of this module put their data where other processes do not."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_topics_are_there_and_nothing_is_left() -> None:
+    with EmbeddedBroker(topics={"orders": 3, "bills": 1}, settings={"auto.create.topics.enable": False}) as broker:
+        assert topics_of(broker.bootstrap_servers) == {"orders": 3, "bills": 1}
+        assert len(_folders()) == 1
+        process_id = broker.process_id
+    assert not _is_running(process_id)
+    assert _folders() == set()
+    broker.close()
+
+
+def test_names_alone_make_topics_of_one_partition() -> None:
+    with EmbeddedBroker(["a", "b"]) as broker:
+        assert topics_of(broker.bootstrap_servers) == {"a": 1, "b": 1}
+
+
+def test_two_brokers_are_strangers() -> None:
+    with EmbeddedBroker(["a"]) as first, EmbeddedBroker(["b"]) as second:
+        assert first.bootstrap_servers != second.bootstrap_servers
+        assert topics_of(second.bootstrap_servers) == {"b": 1}
+
+
+def test_a_broker_can_start_again_empty() -> None:
+    broker = EmbeddedBroker(["a"])
+    for _ in range(2):
+        with broker:
+            assert topics_of(broker.bootstrap_servers) == {"a": 1}
+
+
+def test_the_environments_kafka_variables_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "none")
+    monkeypatch.setenv("KAFKA_CREATE_TOPICS", "not:this:one:at:all")
+    with EmbeddedBroker() as broker:
+        assert topics_of(broker.bootstrap_servers) == {}
+
+
+def test_settings_with_strange_characters_arrive() -> None:
+    odd = ' #1 \\ a=b:c\t"é😀" '
+    with EmbeddedBroker(settings={"broker.rack": odd, "barnabas.http.port": 0}) as broker:
+        file = Path(broker._folder) / "server.properties"
+        from config.sources import read_properties
+
+        assert read_properties(file.read_text(encoding="latin-1"))["broker.rack"] == odd
+
+
+def test_a_bad_setting_is_told_and_nothing_is_left() -> None:
+    with pytest.raises(BrokerStartError, match=r"log.segment.bytes: Value must be at least 14"):
+        EmbeddedBroker(settings={"log.segment.bytes": 1}).start()
+    assert _folders() == set()
+
+
+PARENT = """
+import json, sys, time
+from barnabas import EmbeddedBroker
+broker = EmbeddedBroker(["a"])
+broker.start()
+print(json.dumps([broker.process_id, broker._folder]), flush=True)
+time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def _parent(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert parent.stdout is not None
+        yield parent, *json.loads(parent.stdout.readline())
+    finally:
+        parent.kill()
+        parent.wait()
+        assert parent.stdout is not None
+        parent.stdout.close()
+
+
+def test_it_goes_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    with _parent(tmp_path) as (parent, process_id, folder):
+        assert _is_running(process_id)
+        parent.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_S
+        while _is_running(process_id) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not _is_running(process_id)
+        assert not os.path.exists(folder)
+
+
+def test_it_is_ready_in_well_under_a_second() -> None:
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        with EmbeddedBroker(["a"]):
+            took.append(time.monotonic() - began)
+    assert min(took) < 1.0

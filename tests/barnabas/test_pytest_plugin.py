@@ -1,0 +1,46 @@
+"""The fixture `kafka_broker`, in a project of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+PROJECT = """
+import socket
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kafka_broker_settings():
+    return {"num.partitions": 2}
+
+
+SEEN = set()
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_it_serves(kafka_broker, turn):
+    host, _, port = kafka_broker.bootstrap_servers.rpartition(":")
+    socket.create_connection((host, int(port)), timeout=5).close()
+    SEEN.add(port)
+    assert len(SEEN) == 1
+"""
+
+
+def test_one_broker_serves_all_tests_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "test_project.py").write_text(PROJECT)
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "barnabas.pytest_plugin", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "2 passed" in answer.stdout, answer.stdout + answer.stderr
+    assert [name for name in os.listdir(tmp_path) if name.startswith("barnabas-")] == []

@@ -1,0 +1,54 @@
+"""Brokers' dynamic settings over one simulated ensemble."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from broker.context import ClientConnection, RequestContext
+from broker.dynamic_settings import DynamicSettings
+from broker.services import Services
+from config.broker import BrokerSettings
+from controller.registration import ensure_persistent_paths
+from controller.store import Store
+from metadata.image import ClusterImage, MetadataCache, PartitionImage, TopicImage
+from protocol.primitives import ZERO_UUID
+from runtime.clock import SystemClock
+from runtime.tasks import TaskScope
+from runtime.transport import Address
+from tests.simulation.store import SimulatedEnsemble
+
+PARTITION = PartitionImage(0, 0, (0,), (0,), (), 0, 1)
+
+
+class SettingsWorld:
+    """`async with SettingsWorld(...) as world`: broker 0 is started, others join with `broker`."""
+
+    def __init__(self, given: dict[str, str] | None = None, topics: tuple[str, ...] = ("t", "u")) -> None:
+        self.static = BrokerSettings.from_sources({}, {}, given or {})
+        self.ensemble = SimulatedEnsemble(SystemClock())
+        self.metadata = MetadataCache("cluster")
+        images = {name: TopicImage(name, ZERO_UUID, {0: PARTITION}) for name in topics}
+        self.metadata.publish(ClusterImage(cluster_id="cluster", topics=images))
+        self.tasks = TaskScope("test")
+
+    async def __aenter__(self) -> SettingsWorld:
+        self.store: Store = self.ensemble.connect()
+        await ensure_persistent_paths(self.store)
+        self.settings = await self.broker(0, self.store)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.tasks.close()
+        await self.store.close()
+
+    async def broker(self, broker_id: int, store: Store | None = None) -> DynamicSettings:
+        settings = DynamicSettings(self.static, broker_id, store or self.ensemble.connect(), self.tasks)
+        await settings.start()
+        return settings
+
+    def context(self, version: int) -> RequestContext:
+        services = SimpleNamespace(broker_id=0, dynamic_settings=self.settings, metadata=self.metadata)
+        local = Address("127.0.0.1", 9092)
+        connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 5), local, "User:ANONYMOUS")
+        return RequestContext(version, 1, "test", connection, cast(Services, services))

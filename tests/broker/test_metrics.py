@@ -1,0 +1,124 @@
+"""The table is Kafka's, counters count, and what clients say never becomes a label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from broker import metric_table as table
+from broker.dispatch import Route
+from broker.metric_table import METRICS, Kind, Metric
+from broker.metrics import BrokerMetrics
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.produce import ProduceRequest
+from tests.broker.harness import FakeClock
+
+MBEANS = [line for line in (Path(__file__).parent / "mbeans-3.9.txt").read_text().splitlines() if line[:1] != "#"]
+
+
+def _pattern(mbean: str) -> str:
+    """Values of the keys behind type and name go, since they are a running broker's."""
+    domain, keys = mbean.split(":", 1)
+    kept = [key if key.startswith(("type=", "name=")) else key.partition("=")[0] for key in keys.split(",")]
+    return f"{domain}:{','.join(kept)}"
+
+
+KNOWN = {_pattern(mbean) for mbean in MBEANS}
+
+
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.own], ids=lambda metric: metric.mbean)
+def test_every_metric_is_one_of_kafkas(metric: Metric) -> None:
+    assert metric.mbean in KNOWN
+
+
+def test_names_are_unique_and_follow_the_rule() -> None:
+    names = [metric.prometheus_name for metric in METRICS]
+    assert len(set(names)) == len(names)
+    assert table.MESSAGES_IN.prometheus_name == "kafka_server_brokertopicmetrics_messagesin_total"
+    assert table.LEADER_COUNT.prometheus_name == "kafka_server_replicamanager_leadercount"
+    assert table.OFFSET_COMMITS.prometheus_name == "kafka_server_group_coordinator_metrics_offset_commit_total"
+    assert table.TOTAL_TIME.prometheus_name == "kafka_network_requestmetrics_totaltimems"
+    assert table.REBALANCES.prometheus_name == "barnabas_group_rebalances_total"
+    assert table.DELAYED_OPERATIONS.label_names == ("delayedoperation",)
+
+
+def _values(metrics: BrokerMetrics) -> dict[tuple[Any, ...], float]:
+    return {(sample.metric.name + sample.suffix, *sample.labels): sample.value for sample in metrics.samples()}
+
+
+def test_topics() -> None:
+    metrics = BrokerMetrics(FakeClock())
+    metrics.produced("a", 100, 3)
+    metrics.produced("a", 50, 0)
+    metrics.produced("b", 1, 1)
+    metrics.fetched("a", 70)
+    metrics.produce_failed("made up by a client")
+    values = _values(metrics)
+    assert values["MessagesInPerSec", "a"] == 3
+    assert values["BytesInPerSec", "a"] == 150
+    assert values["TotalProduceRequestsPerSec", "a"] == 2
+    assert values["BytesOutPerSec", "a"] == 70
+    assert values["TotalFetchRequestsPerSec", "a"] == 1
+    assert values[("FailedProduceRequestsPerSec",)] == 1
+    assert not any("made up by a client" in key for key in values)
+    metrics.keep_topics(["b"])
+    assert ("BytesInPerSec", "a") not in _values(metrics)
+    assert _values(metrics)["BytesInPerSec", "b"] == 1
+
+
+def _route(request_type: Any, version: int) -> Route:
+    return cast(Route, SimpleNamespaceRoute(handler=SimpleNamespace(request_type=request_type), version=version))
+
+
+class SimpleNamespaceRoute(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+def test_requests() -> None:
+    clock = FakeClock()
+    metrics = BrokerMetrics(clock)
+    third, fourth, produce = _route(HeartbeatRequest, 3), _route(HeartbeatRequest, 4), _route(ProduceRequest, 9)
+    for route, took_ms, error in ((third, 5, 0), (third, 7, 27), (fourth, 1, 27)):
+        stamp = metrics.began(route, 40)
+        clock.now_ms += took_ms
+        metrics.answered(route, stamp, HeartbeatResponse(error_code=error))
+    metrics.answered(produce, metrics.began(produce, 1000), None)
+    values = _values(metrics)
+    assert values["RequestsPerSec", "Heartbeat", "3"] == 2
+    assert values["RequestsPerSec", "Heartbeat", "4"] == 1
+    assert values["ErrorsPerSec", "Heartbeat", "NONE"] == 1
+    assert values["ErrorsPerSec", "Heartbeat", "REBALANCE_IN_PROGRESS"] == 2
+    assert values["TotalTimeMs_count", "Heartbeat"] == 3
+    assert values["TotalTimeMs_sum", "Heartbeat"] == 13
+    assert values["RequestBytes_sum", "Heartbeat"] == 120
+    assert values["RequestBytes_sum", "Produce"] == 1000
+    assert not any(key[:2] == ("ErrorsPerSec", "Produce") for key in values)
+
+
+def test_groups() -> None:
+    metrics = BrokerMetrics(FakeClock())
+    metrics.rebalance_started("member-joined")
+    metrics.rebalance_started("member-joined")
+    metrics.rebalance_completed()
+    metrics.offsets_committed(5)
+    metrics.offsets_expired(2)
+    metrics.offsets_deleted(1)
+    values = _values(metrics)
+    assert values["rebalances-total", "member-joined"] == 2
+    assert values[("group-completed-rebalance-count",)] == 1
+    assert [values[(f"offset-{what}-count",)] for what in ("commit", "expiration", "deletion")] == [5, 2, 1]
+
+
+def test_samples_of_a_metric_stand_together() -> None:
+    metrics = BrokerMetrics(FakeClock())
+    for topic in ("a", "b"):
+        metrics.produced(topic, 1, 1)
+    seen: list[Metric] = []
+    for sample in metrics.samples():
+        if not seen or seen[-1] is not sample.metric:
+            seen.append(sample.metric)
+    assert len(set(seen)) == len(seen)
+    assert {metric.kind for metric in seen} == {Kind.COUNTER}

@@ -1,0 +1,304 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from protocol.messages.incremental_alter_configs import AlterableConfig as Change
+from protocol.messages.incremental_alter_configs import AlterConfigsResource as ChangedResource
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.differential.play import Run, case
+
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def describing(kind: int, name: str, keys: list[str] | None, synonyms: bool = False, documentation: bool = False) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=synonyms, include_documentation=documentation)
+
+
+def shortened(*names: str) -> Callable[[DescribeConfigsResponse], None]:
+    """Only these settings, and of the documentation only that it is there."""
+
+    def pick(answer: DescribeConfigsResponse) -> None:
+        for result in answer.results:
+            if names:
+                result.configs = [config for config in result.configs if config.name in names]
+            for config in result.configs:
+                config.documentation = "<text>" if config.documentation else config.documentation
+
+    return pick
+
+
+@case(DescribeConfigsRequest, "normal")
+def every_setting_of_a_topic(run: Run) -> None:
+    topic = run.topic(retention_ms="12345", cleanup_policy="compact,delete")
+    run.ask(describing(TOPIC, topic, None))
+
+
+@case(DescribeConfigsRequest, "normal", "1+")
+def synonyms_of_a_topic(run: Run) -> None:
+    topic = run.topic(segment_bytes="1000000")
+    run.ask(describing(TOPIC, topic, None, synonyms=True))
+
+
+@case(DescribeConfigsRequest, "normal", "3+")
+def documentation_of_a_topic(run: Run) -> None:
+    keys = ["segment.bytes", "retention.ms", "cleanup.policy"]
+    run.ask(describing(TOPIC, run.topic(), keys, documentation=True), pick=shortened())
+
+
+BROKER_KEYS = [
+    "advertised.listeners", "auto.create.topics.enable", "broker.id", "compression.type", "group.max.size", "listeners",
+    "log.cleaner.threads", "log.cleanup.policy", "log.dirs", "log.retention.hours", "log.retention.minutes",
+    "log.retention.ms", "log.segment.bytes", "message.max.bytes", "min.insync.replicas", "num.io.threads",
+    "num.partitions", "sasl.jaas.config", "ssl.keystore.password", "zookeeper.connect",
+]  # fmt: skip
+LOCAL = ("listeners", "advertised.listeners", "log.dirs", "zookeeper.connect")
+
+
+def without_local_values(answer: DescribeConfigsResponse) -> None:
+    """Ports, folders and the store's address belong to the machine; whether there is a value at all to the store."""
+    for result in answer.results:
+        result.configs = [config for config in result.configs if config.name not in LOCAL]
+
+
+@case(DescribeConfigsRequest, "normal")
+def some_of_the_broker(run: Run) -> None:
+    run.ask(describing(BROKER, "0", BROKER_KEYS), pick=without_local_values)
+
+
+@case(DescribeConfigsRequest, "normal", "1+")
+def synonyms_of_the_broker(run: Run) -> None:
+    run.ask(describing(BROKER, "0", BROKER_KEYS, synonyms=True), pick=without_local_values)
+
+
+@case(DescribeConfigsRequest, "edge")
+def names_and_types_of_every_broker_setting(run: Run) -> None:
+    def names(answer: DescribeConfigsResponse) -> None:
+        for result in answer.results:
+            result.configs = [config for config in result.configs if not config.name.startswith("barnabas.")]
+            for config in result.configs:
+                config.value, config.is_default, config.config_source, config.synonyms = None, False, -1, []
+
+    run.ask(describing(BROKER, "0", None), pick=names)
+
+
+@case(DescribeConfigsRequest, "edge")
+def the_default_of_all_brokers(run: Run) -> None:
+    run.ask(describing(BROKER, "", ["message.max.bytes", "broker.id"]))
+
+
+@case(DescribeConfigsRequest, "edge")
+def no_keys_no_resources_unknown_keys(run: Run) -> None:
+    topic = run.topic()
+    run.ask(describing(TOPIC, topic, []))
+    run.ask(describing(TOPIC, topic, ["nonsense", "segment.bytes"]))
+    run.ask(DescribeConfigsRequest(resources=[]))
+
+
+@case(DescribeConfigsRequest, "edge")
+def the_same_twice(run: Run) -> None:
+    request = describing(TOPIC, run.topic(), ["segment.bytes"])
+    request.resources.append(request.resources[0])
+    run.ask(request)
+
+
+@case(DescribeConfigsRequest, "edge")
+def a_logger(run: Run) -> None:
+    run.ask(describing(BROKER_LOGGER, "0", ["root"]))
+
+
+@case(DescribeConfigsRequest, "wrong")
+def names_that_are_not(run: Run) -> None:
+    for kind, name in ((TOPIC, run.name("missing")), (TOPIC, "bad name"), (TOPIC, ""), (BROKER, "7"), (BROKER, "x")):
+        run.ask(describing(kind, name, ["segment.bytes"]))
+
+
+@case(DescribeConfigsRequest, "wrong")
+def types_that_are_not(run: Run) -> None:
+    for kind in (0, 1, 3, 9, -1):
+        run.ask(describing(kind, "x", None), timeout_s=2)
+
+
+# -- AlterConfigs
+
+
+def altering(kind: int, name: str, validate_only: bool = False, **values: str | None) -> AlterConfigsRequest:
+    configs = [AlterableConfig(name=key.replace("_", "."), value=value) for key, value in values.items()]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+def settings_of(run: Run, topic: str) -> None:
+    """Keep what the topic itself sets now, once the change has reached the broker."""
+    run.pause(0.15)
+    answer = run.do(describing(TOPIC, topic, None))
+    run.note({config.name: config.value for config in answer.results[0].configs if config.config_source == 1})
+
+
+@case(AlterConfigsRequest, "normal")
+def replaces_what_was_set(run: Run) -> None:
+    topic = run.topic(segment_bytes="1000000")
+    run.ask(altering(TOPIC, topic, retention_ms="5000"))
+    settings_of(run, topic)
+    run.ask(altering(TOPIC, topic, validate_only=True, segment_bytes="2000000"))
+    settings_of(run, topic)
+    run.ask(altering(TOPIC, topic))
+    settings_of(run, topic)
+
+
+@case(AlterConfigsRequest, "edge")
+def nothing_at_all(run: Run) -> None:
+    run.ask(AlterConfigsRequest(resources=[], validate_only=False))
+
+
+@case(AlterConfigsRequest, "edge")
+def a_null_value(run: Run) -> None:
+    run.ask(altering(TOPIC, run.topic(), retention_ms=None))
+
+
+@case(AlterConfigsRequest, "edge")
+def a_topic_twice(run: Run) -> None:
+    request = altering(TOPIC, run.topic(), retention_ms="1")
+    request.resources.append(request.resources[0])
+    run.ask(request, timeout_s=1)
+
+
+@case(AlterConfigsRequest, "wrong")
+def settings_and_values(run: Run) -> None:
+    topic = run.topic()
+    for values in ({"nonsense": "1"}, {"retention_ms": "abc"}, {"segment_bytes": "1"}, {"cleanup_policy": "x"}, {"retention_ms": ""}):
+        run.ask(altering(TOPIC, topic, False, **values))
+
+
+@case(AlterConfigsRequest, "wrong")
+def topics_and_types_that_are_not(run: Run) -> None:
+    run.ask(altering(TOPIC, run.name("missing"), retention_ms="1"))
+    run.ask(altering(TOPIC, "bad name", retention_ms="1"))
+    run.ask(altering(TOPIC, "", retention_ms="1"))
+    for kind in (0, 1, 3, 9):
+        run.ask(altering(kind, "x", retention_ms="1"), timeout_s=2)
+
+
+@case(AlterConfigsRequest, "wrong")
+def of_a_broker(run: Run) -> None:
+    run.ask(altering(BROKER, "7", message_max_bytes="1000000"))
+    run.ask(altering(BROKER, "x", message_max_bytes="1000000"))
+    run.ask(altering(BROKER, "0", True, message_max_bytes="abc"))
+    run.ask(altering(BROKER, "0", True, broker_id="5"))
+    run.ask(altering(BROKER, "0", True, nonsense="5"))
+    run.ask(altering(BROKER, "0", True, message_max_bytes="1000000"))
+
+
+@case(AlterConfigsRequest, "wrong")
+def of_a_logger(run: Run) -> None:
+    run.ask(altering(BROKER_LOGGER, "0", root="INFO"), timeout_s=2)
+
+
+# -- IncrementalAlterConfigs
+
+
+def changing(kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+    configs = [Change(name=key, config_operation=operation, value=value) for key, operation, value in changes]
+    resource = ChangedResource(resource_type=kind, resource_name=name, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+@case(IncrementalAlterConfigsRequest, "normal")
+def set_and_delete(run: Run) -> None:
+    topic = run.topic(segment_bytes="1000000")
+    run.ask(changing(TOPIC, topic, ("retention.ms", SET, "5000")))
+    settings_of(run, topic)
+    run.ask(changing(TOPIC, topic, ("segment.bytes", DELETE, None), ("max.message.bytes", SET, "1000"), validate_only=True))
+    settings_of(run, topic)
+    run.ask(changing(TOPIC, topic, ("segment.bytes", DELETE, None), ("max.message.bytes", SET, "1000")))
+    settings_of(run, topic)
+
+
+@case(IncrementalAlterConfigsRequest, "normal")
+def append_and_subtract(run: Run) -> None:
+    topic = run.topic()
+    changes = ((APPEND, "compact"), (APPEND, "compact"), (SUBTRACT, "delete"), (SUBTRACT, "delete"), (APPEND, "delete,compact"))
+    for operation, value in changes:
+        run.ask(changing(TOPIC, topic, ("cleanup.policy", operation, value)))
+        settings_of(run, topic)
+
+
+@case(IncrementalAlterConfigsRequest, "edge")
+def deletes_what_is_not_set(run: Run) -> None:
+    topic = run.topic()
+    run.ask(changing(TOPIC, topic, ("retention.ms", DELETE, None)))
+    run.ask(changing(TOPIC, topic, ("retention.ms", DELETE, "7")))
+    run.ask(changing(TOPIC, topic))
+    run.ask(IncrementalAlterConfigsRequest(resources=[], validate_only=False))
+
+
+@case(IncrementalAlterConfigsRequest, "edge")
+def broker_settings_are_only_validated(run: Run) -> None:
+    for changes in (
+        ("message.max.bytes", SET, "1000000"), ("message.max.bytes", DELETE, None), ("log.cleaner.threads", SET, "2"),
+        ("log.cleanup.policy", APPEND, "compact"),
+    ):  # fmt: skip
+        for name in ("0", ""):
+            run.ask(changing(BROKER, name, changes, validate_only=True))
+
+
+@case(IncrementalAlterConfigsRequest, "edge")
+def a_broker_setting_set_and_deleted(run: Run) -> None:
+    keys = ["log.retention.ms"]
+    run.ask(changing(BROKER, "0", ("log.retention.ms", SET, "86400000")))
+    run.pause(0.15)
+    run.ask(describing(BROKER, "0", keys, synonyms=True), 4)
+    run.ask(changing(BROKER, "0", ("log.retention.ms", DELETE, None)))
+    run.pause(0.15)
+    run.ask(describing(BROKER, "0", keys, synonyms=True), 4)
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def settings_and_values_(run: Run) -> None:
+    topic = run.topic()
+    for change in (
+        ("nonsense", SET, "1"), ("retention.ms", SET, "abc"), ("retention.ms", SET, None), ("segment.bytes", SET, "1"),
+        ("retention.ms", APPEND, "5"), ("retention.ms", SUBTRACT, "5"), ("cleanup.policy", APPEND, None),
+        ("cleanup.policy", APPEND, "x"), ("nonsense", APPEND, "1"), ("nonsense", DELETE, None),
+        ("retention.ms", 9, "1"), ("retention.ms", -1, "1"), ("", SET, "1"),
+    ):  # fmt: skip
+        run.ask(changing(TOPIC, topic, change), timeout_s=2)
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def the_same_twice_(run: Run) -> None:
+    topic = run.topic()
+    run.ask(changing(TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2")))
+    request = changing(TOPIC, topic, ("retention.ms", SET, "1"))
+    request.resources.append(request.resources[0])
+    run.ask(request)
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def topics_and_types_that_are_not_(run: Run) -> None:
+    for kind, name in ((TOPIC, run.name("missing")), (TOPIC, "bad name"), (TOPIC, ""), (BROKER, "7"), (BROKER, "x"), (0, "x"), (1, "x"), (9, "x")):
+        run.ask(changing(kind, name, ("retention.ms", SET, "1")), timeout_s=2)
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def broker_settings(run: Run) -> None:
+    for change in (
+        ("broker.id", SET, "5"), ("num.partitions", SET, "5"), ("message.max.bytes", SET, "abc"), ("message.max.bytes", SET, "-1"),
+        ("log.cleaner.threads", SET, "500"), ("num.io.threads", SET, "0"),
+    ):  # fmt: skip
+        run.ask(changing(BROKER, "0", change, validate_only=True))
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def loggers(run: Run) -> None:
+    for change in (("root", SET, "NONSENSE"), ("root", DELETE, None), ("no.such.logger", SET, "INFO"), ("root", APPEND, "INFO")):
+        run.ask(changing(BROKER_LOGGER, "0", change, validate_only=True), timeout_s=2)

@@ -1,0 +1,410 @@
+"""What may enter a log, refusal by refusal."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from config.broker import BrokerSettings
+from config.topic import LogConfig
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import InvalidBatch, crc_is_valid, patch, read_header
+from protocol.records.compression import Compression, compress
+from protocol.records.control import ControlType, EndTxnMarker, encode_marker
+from protocol.records.record import Record, encode_batch, encode_record, iter_records
+from storage import validation
+from storage.validation import AppendOrigin, RecordsRejected, ValidatedRecords, ValidationLevel, validate
+from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, many_records, with_field, with_records
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+SETTINGS = BrokerSettings({})
+LEVELS = tuple(ValidationLevel)
+BATCH = encode_batch(many_records(20))
+
+
+def config(**overrides: str) -> LogConfig:
+    return LogConfig.from_settings(SETTINGS, {name.replace("_", "."): value for name, value in overrides.items()})
+
+
+PLAIN = config()
+APPEND_TIME = config(message_timestamp_type="LogAppendTime")
+COMPACTED = config(cleanup_policy="compact")
+LIMITED = config(message_timestamp_before_max_ms=str(HOUR_MS), message_timestamp_after_max_ms=str(HOUR_MS))
+
+
+def produced(
+    records: bytes | bytearray | memoryview,
+    topic: LogConfig = PLAIN,
+    *,
+    version: int | None = 9,
+    level: ValidationLevel = ValidationLevel.STRUCTURE,
+) -> ValidatedRecords:
+    return validate(
+        records, config=topic, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, produce_version=version, level=level
+    )
+
+
+def refusal(
+    records: bytes | bytearray,
+    topic: LogConfig = PLAIN,
+    *,
+    version: int | None = 9,
+    level: ValidationLevel = ValidationLevel.STRUCTURE,
+) -> KafkaError:
+    with pytest.raises(KafkaError) as caught:
+        produced(records, topic, version=version, level=level)
+    return caught.value
+
+
+def timestamps(checked: ValidatedRecords) -> list[int]:
+    header = checked.headers[0]
+    return [record.timestamp for record in iter_records(checked.records, 0, header, MAX_BYTES)]
+
+
+# --- what is taken ---
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_a_good_batch_is_taken_in_place(level: ValidationLevel, codec: Compression) -> None:
+    buffer = bytearray(encode_batch(many_records(20), compression=codec))
+    checked = produced(memoryview(buffer), level=level)
+    assert checked.log_append_time_ms == -1
+    assert [header.records_count for header in checked.headers] == [20]
+    patch(checked.records, 0, 500, 3)
+    assert read_header(buffer).base_offset == 500, "the caller's buffer, not a copy"
+
+
+def test_a_buffer_that_cannot_be_written_is_copied() -> None:
+    checked = produced(BATCH)
+    patch(checked.records, 0, 500, 3)
+    assert read_header(BATCH).base_offset == 0
+    assert checked.records[16:] == BATCH[16:]
+
+
+def test_a_cut_batch_behind_the_first_is_left_out() -> None:
+    checked = produced(BATCH + BATCH[:-1])
+    assert bytes(checked.records) == BATCH
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_old_produce_takes_nothing_and_v2_batches(version: int) -> None:
+    assert produced(b"", version=version).headers == []
+    assert produced(BATCH[:-1], version=version).headers == []
+    assert len(produced(encode_batch(many_records(1), compression=Compression.ZSTD), version=version).headers) == 1
+
+
+# --- refusals by the header ---
+
+
+def test_no_batch() -> None:
+    for records in (b"", BATCH[:11], BATCH[:16], BATCH[:-1]):
+        assert refusal(records).code == ErrorCode.INVALID_RECORD
+
+
+def test_two_batches() -> None:
+    for version in (2, 3, 9, 11):
+        assert refusal(BATCH + BATCH, version=version).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_message_formats(magic: int) -> None:
+    old = bytearray(BATCH)
+    old[16] = magic
+    assert refusal(old, version=2).code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert refusal(old, version=3).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("position", "form", "value"), [(16, ">b", 3), (16, ">B", 255), (8, ">i", 13), (8, ">i", -1)])
+def test_no_batch_at_all(position: int, form: str, value: int) -> None:
+    for version in (2, 9):
+        assert refusal(with_field(BATCH, form, position, value), version=version).code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_length_below_a_header() -> None:
+    assert refusal(with_field(BATCH, ">i", 8, 48)).code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_zstd_before_version_7() -> None:
+    batch = encode_batch(many_records(2), compression=Compression.ZSTD)
+    for version in (3, 6):
+        assert refusal(batch, version=version).code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    for version in (2, 7, None):
+        assert produced(batch, version=version).headers
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_unknown_codec(level: ValidationLevel) -> None:
+    assert refusal(with_field(BATCH, ">h", 21, 6), level=level).code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_a_batch_that_is_too_large() -> None:
+    assert produced(BATCH, config(max_message_bytes=str(len(BATCH)))).headers
+    too_small = config(max_message_bytes=str(len(BATCH) - 1))
+    assert refusal(BATCH, too_small).code == ErrorCode.MESSAGE_TOO_LARGE
+    damaged = bytearray(BATCH)
+    damaged[-1] ^= 1
+    assert refusal(damaged, too_small).code == ErrorCode.MESSAGE_TOO_LARGE, "before its CRC, as in Kafka"
+
+
+def test_a_batch_larger_than_a_segment() -> None:
+    assert produced(BATCH, config(segment_bytes=str(len(BATCH)))).headers
+    assert refusal(BATCH, config(segment_bytes=str(len(BATCH) - 1))).code == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_damage() -> None:
+    for position in (17, 22, 61, len(BATCH) - 1):
+        damaged = bytearray(BATCH)
+        damaged[position] ^= 1
+        assert refusal(damaged, level=ValidationLevel.HEADER).code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("position", "form", "value"),
+    [
+        (0, ">q", 5),  # base offset
+        (23, ">i", -1),  # last offset delta
+        (23, ">i", 18),
+        (23, ">i", 20),
+        (57, ">i", 0),  # records count
+        (57, ">i", -1),
+        (57, ">i", 21),
+        (21, ">h", 0x20),  # a control batch
+    ],
+)
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_header_that_is_not_a_clients(position: int, form: str, value: int, level: ValidationLevel) -> None:
+    assert refusal(with_field(BATCH, form, position, value), level=level).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_producer_without_a_sequence(level: ValidationLevel) -> None:
+    for sequence in (-1, -5):
+        batch = encode_batch(many_records(1), producer_id=4, producer_epoch=0, base_sequence=sequence)
+        assert refusal(batch, level=level).code == ErrorCode.INVALID_RECORD
+
+
+def test_what_kafka_takes_of_odd_producers() -> None:
+    assert produced(encode_batch(many_records(1), producer_id=4, producer_epoch=-1, base_sequence=0)).headers
+    assert produced(encode_batch(many_records(1), producer_id=-2, producer_epoch=0, base_sequence=-1)).headers
+    assert produced(encode_batch(many_records(1), is_transactional=True)).headers
+
+
+def test_damage_is_found_before_what_it_damaged() -> None:
+    damaged = bytearray(BATCH)
+    damaged[22] |= 7
+    assert refusal(damaged).code == ErrorCode.CORRUPT_MESSAGE, "not an unknown codec"
+
+
+def test_a_transactional_batch() -> None:
+    batch = encode_batch(many_records(1), producer_id=4, producer_epoch=0, base_sequence=0, is_transactional=True)
+    assert produced(batch).headers[0].is_transactional
+
+
+# --- refusals by the records ---
+
+
+def swapped(codec: Compression) -> bytes:
+    """A batch whose records have the deltas 0 2 1 3."""
+    records = many_records(4)
+    block = b"".join(encode_record(record, delta, 0) for delta, record in zip([0, 2, 1, 3], records, strict=True))
+    return bytes(with_records(encode_batch(records, compression=codec), compress(codec, block)))
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_the_levels_look_further_and_further(codec: Compression) -> None:
+    batch = encode_batch(many_records(20), compression=codec)
+    cut = bytes(with_records(batch, compress(codec, b"".join(encode_record(each, 0, 0) for each in many_records(19)))))
+    header_only = ValidationLevel.HEADER
+    assert produced(cut, level=header_only).headers
+    assert produced(swapped(codec), level=header_only).headers
+    assert produced(swapped(codec), level=ValidationLevel.STRUCTURE).headers
+    assert refusal(cut, level=ValidationLevel.STRUCTURE).code == ErrorCode.INVALID_RECORD
+    assert refusal(cut, level=ValidationLevel.FULL).code == ErrorCode.INVALID_RECORD
+    assert refusal(swapped(codec), level=ValidationLevel.FULL).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS[1:])
+def test_a_bomb(codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "MAX_DECOMPRESSED_BYTES", 2_000_000)
+    bomb = encode_batch([Record(0, 0, None, bytes(3_000_000))], compression=codec)
+    for level in (ValidationLevel.STRUCTURE, ValidationLevel.FULL):
+        assert refusal(bomb, level=level).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_compacted_topics_need_keys() -> None:
+    records = many_records(4)
+    records[1].key = records[3].key = None
+    error = refusal(encode_batch(records), COMPACTED, level=ValidationLevel.HEADER)
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert isinstance(error, RecordsRejected)
+    assert [index for index, _ in error.record_errors] == [1, 3]
+    assert produced(encode_batch(many_records(4)), COMPACTED).headers
+    assert refusal(encode_batch(records), config(cleanup_policy="compact,delete")).code == ErrorCode.INVALID_RECORD
+    records[1].key = records[3].key = b""
+    assert produced(encode_batch(records), COMPACTED).headers
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_timestamp_limits(codec: Compression) -> None:
+    def batch(*times: int) -> bytes:
+        return encode_batch([Record(0, time, b"k", b"v") for time in times], compression=codec)
+
+    assert produced(batch(NOW_MS - HOUR_MS, NOW_MS + HOUR_MS, -1), LIMITED).headers
+    error = refusal(batch(NOW_MS - HOUR_MS - 1, NOW_MS, NOW_MS + HOUR_MS + 1), LIMITED, level=ValidationLevel.HEADER)
+    assert error.code == ErrorCode.INVALID_TIMESTAMP
+    assert isinstance(error, RecordsRejected)
+    assert [index for index, _ in error.record_errors] == [0, 2]
+    assert str(NOW_MS - HOUR_MS) in error.record_errors[0][1]
+
+
+def test_one_limit_alone_and_the_deprecated_setting() -> None:
+    def at(time: int) -> bytes:
+        return encode_batch([Record(0, time, b"k", b"v")])
+
+    before = config(message_timestamp_before_max_ms=str(HOUR_MS))
+    assert produced(at(NOW_MS + 1000 * HOUR_MS), before).headers
+    assert refusal(at(NOW_MS - HOUR_MS - 1), before).code == ErrorCode.INVALID_TIMESTAMP
+    difference = config(message_timestamp_difference_max_ms=str(HOUR_MS))
+    assert refusal(at(NOW_MS - HOUR_MS - 1), difference).code == ErrorCode.INVALID_TIMESTAMP
+    assert refusal(at(NOW_MS + HOUR_MS + 1), difference).code == ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("time", [-5, 0, 100_000_000_000_000])
+def test_without_limits_any_timestamp_goes(time: int) -> None:
+    for level in LEVELS:
+        assert produced(encode_batch([Record(0, time, None, None)]), level=level).headers
+
+
+def test_a_keyless_record_with_a_bad_timestamp_is_named_once() -> None:
+    both = config(cleanup_policy="compact", message_timestamp_before_max_ms=str(HOUR_MS))
+    error = refusal(encode_batch([Record(0, 5, None, b"v"), Record(0, 5, b"k", b"v")]), both)
+    assert error.code == ErrorCode.INVALID_TIMESTAMP
+    assert isinstance(error, RecordsRejected)
+    assert [index for index, _ in error.record_errors] == [0, 1]
+
+
+# --- what the topic does to records ---
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_log_append_time(codec: Compression) -> None:
+    buffer = bytearray(encode_batch(many_records(3), compression=codec))
+    checked = produced(memoryview(buffer), APPEND_TIME)
+    header = checked.headers[0]
+    assert checked.log_append_time_ms == NOW_MS == header.max_timestamp
+    assert crc_is_valid(buffer, 0, read_header(buffer)) and read_header(buffer).crc == header.crc
+    assert timestamps(checked) == [NOW_MS] * 3
+
+
+def test_log_append_time_ignores_limits() -> None:
+    topic = config(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="1")
+    assert produced(encode_batch([Record(0, 5, b"k", b"v")]), topic).headers
+
+
+def test_a_producer_must_not_claim_append_time() -> None:
+    claimed = encode_batch(many_records(2), log_append_time_ms=NOW_MS)
+    error = refusal(claimed, APPEND_TIME)
+    assert error.code == ErrorCode.INVALID_TIMESTAMP
+    assert isinstance(error, RecordsRejected)
+    assert len(error.record_errors) == 2
+
+
+def test_a_claim_of_append_time_is_taken_back_in_other_topics() -> None:
+    checked = produced(encode_batch(many_records(2), log_append_time_ms=NOW_MS - 5))
+    header = read_header(checked.records)
+    assert not header.is_log_append_time and header.max_timestamp == NOW_MS - 5
+    assert crc_is_valid(checked.records, 0, header)
+
+
+def test_a_wrong_max_timestamp_is_put_right_where_fields_are_read() -> None:
+    wrong = bytes(with_field(BATCH, ">q", 35, 99))
+    checked = produced(wrong, level=ValidationLevel.FULL)
+    assert read_header(checked.records).max_timestamp == 1_000_019 == checked.headers[0].max_timestamp
+    assert crc_is_valid(checked.records, 0, checked.headers[0])
+
+
+CODEC_NAMES = {codec: codec.name.lower() for codec in ALL_CODECS} | {Compression.NONE: "uncompressed"}
+
+
+@pytest.mark.parametrize("source", ALL_CODECS)
+@pytest.mark.parametrize("target", ALL_CODECS)
+def test_compression_type(source: Compression, target: Compression) -> None:
+    batch = encode_batch(many_records(50), compression=source, producer_id=4, producer_epoch=0, base_sequence=7)
+    checked = produced(batch, config(compression_type=CODEC_NAMES[target]))
+    header = checked.headers[0]
+    assert read_header(checked.records).compression is header.compression is target
+    assert (len(checked.records), header.base_sequence, header.records_count) == (header.size_bytes, 7, 50)
+    assert crc_is_valid(checked.records, 0, header)
+    assert list(iter_records(checked.records, 0, header, MAX_BYTES)) == list(
+        iter_records(batch, 0, read_header(batch), MAX_BYTES)
+    )
+    if source is target:
+        assert bytes(checked.records) == batch
+
+
+def test_recompression_keeps_the_brokers_time_and_the_size_limit() -> None:
+    topic = config(compression_type="uncompressed", message_timestamp_type="LogAppendTime", max_message_bytes="5000")
+    small = encode_batch(many_records(10), compression=Compression.LZ4)
+    assert set(timestamps(produced(small, topic))) == {NOW_MS}
+    grown = encode_batch(many_records(100), compression=Compression.ZSTD)
+    assert len(grown) < 5000
+    assert refusal(grown, topic).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+# --- other origins ---
+
+
+def test_a_coordinator_writes_control_batches() -> None:
+    marker = encode_marker(EndTxnMarker(ControlType.ABORT, 3, NOW_MS), producer_id=4, producer_epoch=1)
+    for topic in (PLAIN, COMPACTED, config(compression_type="lz4")):
+        checked = validate(marker, config=topic, origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS)
+        assert bytes(checked.records) == marker
+    stamped = validate(marker, config=APPEND_TIME, origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS)
+    assert stamped.headers[0].is_log_append_time
+
+
+def test_a_coordinators_batch_has_a_size_limit_too() -> None:
+    with pytest.raises(KafkaError) as caught:
+        validate(BATCH, config=config(max_message_bytes="100"), origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS)
+    assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def copied(records: bytes) -> ValidatedRecords:
+    return validate(records, config=config(max_message_bytes="10"), origin=AppendOrigin.REPLICA, now_ms=NOW_MS)
+
+
+def test_a_replica_takes_what_the_leader_has() -> None:
+    batches = [
+        encode_batch(many_records(3), base_offset=10, partition_leader_epoch=2, log_append_time_ms=4),
+        encode_marker(EndTxnMarker(ControlType.ABORT, 3, NOW_MS), producer_id=4, producer_epoch=1, base_offset=13),
+        encode_batch([Record(20, 0, None, None)], base_offset=18, keep_offsets=True),
+    ]
+    checked = copied(b"".join(batches) + BATCH[:50])
+    assert bytes(checked.records) == b"".join(batches)
+    assert [header.base_offset for header in checked.headers] == [10, 13, 18]
+    assert copied(b"").headers == []
+
+
+@pytest.mark.parametrize("second_base_offset", [0, 2])
+def test_a_replica_refuses_offsets_that_do_not_rise(second_base_offset: int) -> None:
+    data = encode_batch(many_records(3)) + encode_batch(many_records(3), base_offset=second_base_offset)
+    with pytest.raises(InvalidBatch) as caught:
+        copied(data)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_replica_refuses_damage() -> None:
+    damaged = bytearray(BATCH + encode_batch(many_records(3), base_offset=20))
+    damaged[-1] ^= 1
+    with pytest.raises(InvalidBatch) as caught:
+        copied(bytes(damaged))
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    with pytest.raises(InvalidBatch):
+        copied(bytes(with_field(BATCH, ">i", 23, -1)))
+
+
+def test_sizes_are_read_signed() -> None:
+    assert refusal(struct.pack(">qi", 0, -(2**31)) + bytes(60)).code == ErrorCode.CORRUPT_MESSAGE
