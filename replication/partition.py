@@ -113,7 +113,7 @@ class Partition:
                 isr=state.isr,
                 leo=log.log_end_offset,
                 high_watermark=log.high_watermark,
-                min_insync_replicas=log.config.min_insync_replicas,
+                min_insync_replicas=self._min_insync_replicas(),
             )
             log.assign_leader_epoch(state.leader_epoch, log.log_end_offset)
             self._carry_out(self.leader.on_elected())
@@ -129,6 +129,10 @@ class Partition:
         if was_leader:
             self._answer_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return changed
+
+    def _min_insync_replicas(self) -> int:
+        """Never more than there are replicas, as in Kafka: one replica with min.insync.replicas=2 takes acks=all."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """This broker holds the partition no more: everybody who waits gets `error`."""
@@ -259,7 +263,7 @@ class Partition:
     def on_config_changed(self) -> None:
         """The log's settings changed: a lower min.insync.replicas may commit records."""
         if self.leader is not None:
-            self._carry_out(self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas))
+            self._carry_out(self.leader.on_min_insync_replicas(self._min_insync_replicas()))
 
     # --- reading ---
 

@@ -6,7 +6,8 @@ walked with its checksums; the first byte that is no valid batch ends the log, w
 producers and leader epochs are made anew from what was walked.
 
 Rules: blocking, touches nothing but its folder; runs in a queue's thread.
-Invariants: what is answered describes exactly the bytes on the disk; what recovery kept is flushed.
+Invariants: what is answered describes exactly the bytes of the files. After an unclean stop they may still be in the page
+cache alone, so the recovery point stays where it was.
 Source: Kafka LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState; KIP-516 (partition.metadata).
 """
 
@@ -124,12 +125,12 @@ class _Loading:
             segments=self._segments,
             log_start_offset=log_start_offset,
             log_end_offset=end_offset,
-            recovery_point=end_offset,
+            recovery_point=end_offset if request.is_clean or self._is_new else min(request.recovery_point or 0, end_offset),
             topic_id=self._topic_id(),
             epochs=self._epochs,
             producers=self._producers,
             truncated_bytes=self._truncated_bytes,
-            lacks_snapshot=len(self._producers) > 0 and end_offset not in self._snapshots,
+            lacks_snapshot=len(self._producers) > 0 and not (request.is_clean and end_offset in self._snapshots),
         )
 
     # --- files ---
@@ -255,7 +256,7 @@ class _Loading:
                 )  # fmt: skip
                 self._truncated_bytes += segment.end_bytes - scan.end_position
                 file.truncate(scan.end_position)
-            file.sync()
+                file.sync()  # or the cut could be undone by a loss of power, behind a recovery point that is its end
         finally:
             file.close()
         segment.written_bytes = segment.end_bytes = scan.end_position

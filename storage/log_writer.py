@@ -409,7 +409,7 @@ class LogWriter:
 
     async def finish(self, snapshot: bytes | None) -> None:
         """Leave the files as a clean start wants them: indexes whole and trimmed, a snapshot at the end, all flushed."""
-        if self.failure is not None or not self.has_written:
+        if self.failure is not None or (not self.has_written and self.recovery_point >= self.log_end_offset):
             return
         active, filesystem = self._segments.active, self._environment.filesystem
         end_offset = self.log_end_offset

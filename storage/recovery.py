@@ -194,12 +194,17 @@ def open_segment(filesystem: FileSystem, directory: str, base_offset: int, inter
             next_offset=tail.next_offset,
             offset_index=offset_index,
             time_index=time_index,
-            first_timestamp=read_header(file.read_at(MIN_BATCH_BYTES, 0), 0).max_timestamp if size else NO_TIMESTAMP,
+            first_timestamp=NO_TIMESTAMP,
             max_timestamp=tail.max_timestamp,
             offset_of_max_timestamp=tail.offset_of_max_timestamp,
             bytes_since_index_entry=tail.bytes_since_index_entry,
             problem=tail.problem,
         )
+        if size:
+            try:
+                opened.first_timestamp = read_header(file.read_at(MIN_BATCH_BYTES, 0), 0).max_timestamp
+            except InvalidBatch as error:
+                opened.problem = f"position 0: {error}"
         if time_index.last is not None and time_index.last[0] >= tail.max_timestamp:
             opened.max_timestamp = time_index.last[0]
             opened.offset_of_max_timestamp = base_offset + time_index.last[1]
@@ -212,7 +217,7 @@ def open_segment(filesystem: FileSystem, directory: str, base_offset: int, inter
 def write_indexes(filesystem: FileSystem, directory: str, base_offset: int, scan: SegmentScan) -> None:
     """Replace both index files by what a walk over the whole segment built."""
     for index in (scan.offset_index, scan.time_index):
-        write_index(filesystem, segment_path(directory, base_offset, index.suffix), *index.unwritten(), sync=True)
+        write_index(filesystem, segment_path(directory, base_offset, index.suffix), *index.unwritten())
 
 
 def _load_indexes(

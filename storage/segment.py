@@ -346,7 +346,7 @@ def create_files(filesystem: FileSystem, directory: str, base_offset: int) -> Fi
     return file
 
 
-def write_index(filesystem: FileSystem, path: str, content: Buffer, position: int, *, sync: bool = False) -> None:
+def write_index(filesystem: FileSystem, path: str, content: Buffer, position: int) -> None:
     """Write `content` at `position` and end the file there."""
     file = filesystem.open(path, create=True)
     try:
@@ -355,8 +355,6 @@ def write_index(filesystem: FileSystem, path: str, content: Buffer, position: in
         end = position + len(content)
         if file.size() != end:
             file.truncate(end)
-        if sync:
-            file.sync()
     finally:
         file.close()
 

@@ -1,7 +1,7 @@
 """DeleteRecords (key 21): move a partition's start, so that what lies before it is gone.
 
 Behaviour: offset -1 means the high watermark; an offset past it, or below -1, is OFFSET_OUT_OF_RANGE; a topic that is only
-compacted answers POLICY_VIOLATION. The answer carries the new low watermark.
+compacted answers POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. The answer carries the new low watermark.
 Source: KIP-107; Kafka ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from broker.context import RequestContext
 from broker.dispatch import handles
 from broker.handlers.partition_lookup import led_partition
+from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -45,6 +46,8 @@ async def _delete(topic: str, row: DeleteRecordsPartition, context: RequestConte
 
 
 async def _delete_records(topic: str, row: DeleteRecordsPartition, context: RequestContext) -> int:
+    if is_internal(topic):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Records of the internal topic {topic} stay.")
     partition = led_partition(context.services, topic, row.partition_index)
     if "delete" not in partition.log.config.cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"Records of {topic} are compacted, not deleted.")

@@ -1,0 +1,40 @@
+"""The exceptions that docs/differences.md lists, read from its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "differences.md"
+
+
+def tables() -> dict[str, list[dict[str, str]]]:
+    """The rows of each table by the heading above it, as column -> text."""
+    found: dict[str, list[dict[str, str]]] = {}
+    heading, columns = "", []
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading, columns = line.lstrip("# "), []
+        elif line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if not columns:
+                columns = cells
+            elif not set(cells[0]) <= set("-: "):
+                found.setdefault(heading, []).append(dict(zip(columns, cells, strict=True)))
+        else:
+            columns = []
+    return found
+
+
+def differing_cases() -> dict[str, str]:
+    """Case id -> reason, for the cases that this broker answers in its own way."""
+    return {row["Case"].strip("`"): row["Reason"] for row in tables().get("Answers", [])}
+
+
+def unreached_errors() -> dict[tuple[str, str], str]:
+    """(API, error code) -> reason, for codes that no case brings about. The API `*` stands for every one."""
+    return {
+        (api.strip(), error.strip("` ")): row["Reason"]
+        for row in tables().get("Error codes that no case brings about", [])
+        for api in row["API"].split(",")
+        for error in row["Error"].split(",")
+    }

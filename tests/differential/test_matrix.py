@@ -1,0 +1,77 @@
+"""No cell of the matrix is empty: every API and version has a normal, an edge and a wrong request, and every error code
+that a handler can give was seen; docs/differences.md lists what cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.differential import recording
+from tests.differential.cases import load_all
+from tests.differential.exceptions import differing_cases, tables, unreached_errors
+from tests.differential.handler_errors import HANDLER_ERRORS
+from tests.differential.play import CASES, KINDS, error_names, served_versions
+
+load_all()
+
+APIS = {case.api.api_name: case.api for case in CASES.values()}
+
+
+def test_every_built_api_has_cases() -> None:
+    from broker.handlers import ALL
+
+    built = {handler.request_type.api_name for handler in ALL}
+    assert built - APIS.keys() == set(), "APIs without a case"
+    assert APIS.keys() - built == set(), "cases of APIs that are not built"
+
+
+@pytest.mark.parametrize("api_name", sorted(APIS))
+def test_every_version_has_normal_edge_and_wrong_requests(api_name: str) -> None:
+    api = APIS[api_name]
+    allowed = {(row["API"], row["Versions"], row["Kind"]) for row in tables().get("Empty cells", [])}
+    filled = {(version, case.kind) for case in CASES.values() if case.api is api for version in case.versions}
+    empty = [
+        f"v{version} {kind}"
+        for version in served_versions(api)
+        for kind in KINDS
+        if (version, kind) not in filled and not any(a == api_name and k == kind and _within(version, v) for a, v, k in allowed)
+    ]
+    assert not empty
+
+
+def _within(version: int, versions: str) -> bool:
+    first, _, last = versions.partition("-")
+    return int(first) <= version <= int(last or first)
+
+
+@pytest.mark.parametrize("api_name", sorted(APIS))
+def test_every_error_code_is_seen(api_name: str) -> None:
+    seen = set()
+    for whose in ("kafka", "barnabas"):
+        for entry in recording.load(api_name, whose).values():
+            seen |= set(error_names(entry["answers"]))
+    excused = unreached_errors()
+    missing = {
+        error
+        for error in HANDLER_ERRORS[api_name] - seen
+        if (api_name, error) not in excused and ("*", error) not in excused
+    }
+    assert not missing
+
+
+def test_every_excuse_is_needed() -> None:
+    for api_name, error in unreached_errors():
+        apis = APIS if api_name == "*" else [api_name]
+        assert any(error in HANDLER_ERRORS[api] for api in apis), f"{api_name} {error}: no such cell"
+
+
+def test_every_listed_case_exists() -> None:
+    assert differing_cases().keys() <= CASES.keys()
+
+
+@pytest.mark.parametrize("api_name", sorted(APIS))
+def test_every_case_is_recorded_in_every_version(api_name: str) -> None:
+    recorded = recording.load(api_name)
+    cases = {case.name: case for case in CASES.values() if case.api.api_name == api_name}
+    assert recorded.keys() == cases.keys()
+    for name, case in cases.items():
+        assert tuple(sorted(recording.ungrouped(recorded[name]["answers"]))) == case.versions, name
