@@ -121,10 +121,10 @@ class Acceptor:
         """Answers that no peer has taken yet, over all connections."""
         return sum(connection.unsent_bytes for connection in self._open)
 
-    def close_all(self, reason: str) -> None:
-        """Let every connection send what is ready, and close it."""
+    def finish_all(self, reason: str) -> None:
+        """Let every connection answer what has begun, and close it then: at once when nothing has."""
         for connection in list(self._open):
-            connection.close(reason, level=logging.DEBUG)
+            connection.finish(reason)
 
     async def emptied(self) -> None:
         """Return when no connection is left."""

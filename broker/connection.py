@@ -12,8 +12,9 @@ next turn of the loop.
 
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
 requests (`max_in_flight`), bytes (the shared `MemoryBudget`, held from the length prefix to the answer by frames with a
-place of their own), unsent bytes (the transport's high-water mark stops reading). Received bytes that cannot start yet
-are kept, at most one receive buffer, and then reading stops.
+place of their own, and by every request that waits behind another), unsent bytes (the transport's high-water mark stops
+reading; all connections together: `AnswerMemory`). Received bytes that cannot start yet are kept, at most one receive
+buffer, and then reading stops.
 A malformed frame, an unknown API or a version that is not served closes the connection with one log line.
 Source: Kafka Selector, KafkaChannel, SocketServer.Processor, NetworkReceive.
 """
@@ -26,6 +27,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
+from broker.answer_memory import SMALL_ANSWER_BYTES, HeldAnswers
 from broker.budget import BudgetTicket
 from broker.connection_shared import (
     SMALLEST_FRAME_BYTES,
@@ -63,6 +65,8 @@ MAPPED_FRAME_BYTES = 4 * MiB
 JOINED_WRITE_BYTES = 64 * KiB
 # While the budget is short, connections read no more than this at a time.
 SHORT_RECEIVE_BYTES = 4 * KiB
+# What a request that waits behind another costs at least: its decoded message, its answer, its places in waiting lists.
+OVERLAPPED_REQUEST_BYTES = 4 * KiB
 
 PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
 
@@ -70,7 +74,17 @@ PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
 class _InFlight:
     """A request that has started and whose answer has not left."""
 
-    __slots__ = ("chunks", "connection", "correlation_id", "deferred", "held_bytes", "is_answered", "route", "stamp")
+    __slots__ = (
+        "answer_bytes",
+        "chunks",
+        "connection",
+        "correlation_id",
+        "deferred",
+        "held_bytes",
+        "is_answered",
+        "route",
+        "stamp",
+    )
 
     def __init__(
         self, connection: RequestConnection, route: Route, correlation_id: int, held_bytes: int, stamp: int
@@ -81,6 +95,7 @@ class _InFlight:
         self.held_bytes = held_bytes
         self.stamp = stamp
         self.chunks: list[Buffer] = []
+        self.answer_bytes = 0  # of the chunks
         self.is_answered = False
         self.deferred: Deferred[Outcome] | None = None
 
@@ -100,14 +115,17 @@ class RequestConnection:
         "_close_reason",
         "_connection",
         "_filled",
+        "_finish_reason",
         "_frame",
         "_granted_bytes",
         "_has_talked",
+        "_held",
         "_in_flight",
         "_is_muted",
         "_is_paused",
         "_is_settling",
         "_is_slow",
+        "_leaving_bytes",
         "_listener",
         "_mute_timer",
         "_observer",
@@ -151,7 +169,10 @@ class RequestConnection:
         # Answering.
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._held: HeldAnswers | None = None  # once there was an answer that is not small
+        self._leaving_bytes = 0  # held by answers in `_out`
         self._is_settling = False
+        self._finish_reason: str | None = None
         self._close_reason: str | None = None
 
     # --- the stream's side ---
@@ -211,6 +232,8 @@ class RequestConnection:
 
     def writing_resumed(self) -> None:
         self._is_slow = False
+        if self._held is not None:
+            self._held.trim()
         self._settle_soon()
 
     def disconnected(self, error: Exception | None) -> None:
@@ -230,6 +253,8 @@ class RequestConnection:
         self._granted_bytes = 0
         self._frame, self._tail = None, b""
         self._out.clear()
+        if self._held is not None:
+            self._held.drop()
         if self._mute_timer is not None:
             self._mute_timer.cancel()
         shared.owner.gone(self)
@@ -276,10 +301,39 @@ class RequestConnection:
         self._is_muted = False
         self._settle_soon()
 
-    def close(self, reason: str, *, level: int = logging.WARNING) -> None:
-        """Send what is ready, then close. `reason` becomes the one log line."""
+    def finish(self, reason: str) -> None:
+        """Start nothing any more, hurry what has begun, and close when it is answered."""
         if self._close_reason is not None:
             return
+        if not self._in_flight:
+            self.close(reason, level=logging.DEBUG)
+            return
+        self._finish_reason = reason
+        self._blocked = True
+        self._pause()
+        for request in list(self._in_flight):
+            if request.deferred is not None:
+                request.deferred.hurry()
+
+    def close(self, reason: str, *, level: int = logging.WARNING) -> None:
+        """Send what is ready, then close. `reason` becomes the one log line."""
+        if self._close_reason is None:
+            self._log_close(reason, level)
+            if self._connection is not None:
+                self._flush()
+                self._connection.close()
+
+    def cut_off(self, reason: str) -> None:
+        """Close at once and drop what is ready: its peer does not read. `reason` becomes the one log line."""
+        if self._close_reason is None:
+            self._log_close(reason, logging.WARNING)
+        self._out.clear()
+        for request in self._in_flight:
+            request.chunks.clear()
+        if self._connection is not None:
+            self._connection.abort()
+
+    def _log_close(self, reason: str, level: int) -> None:
         self._close_reason = reason
         client = self.client
         assert client is not None
@@ -291,9 +345,6 @@ class RequestConnection:
             client.listener,
             reason,
         )
-        if self._connection is not None:
-            self._flush()
-            self._connection.close()
 
     def abort(self) -> None:
         """Close without waiting for a peer that does not read."""
@@ -330,6 +381,8 @@ class RequestConnection:
             if self._close_reason is not None:
                 return
             position = stop
+            if self._out_bytes > JOINED_WRITE_BYTES:
+                self._flush()  # which may block: the peer takes its answers slower than it asks
             if self._blocked:
                 break
         if position < end:
@@ -405,6 +458,10 @@ class RequestConnection:
         if self._in_flight and not self._may_start(route):
             self._blocked = True
             return False
+        if self._shared.answers.leaving_bytes:  # it will be gone in a turn or two of the loop
+            self._blocked = True
+            self._settle_soon()
+            return False
         if route is None:
             self._answer_unsupported_version(version, correlation_id)
         elif route.has_records:
@@ -428,6 +485,7 @@ class RequestConnection:
             and route.overlaps
             and in_flight[0].route.overlaps
             and len(in_flight) < self._shared.limits.max_in_flight
+            and self._shared.budget.available_bytes > 0
         )
 
     def _start(self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, held_bytes: int) -> None:
@@ -446,8 +504,8 @@ class RequestConnection:
         context = RequestContext(route.version, correlation_id, client_id, self.client, shared.services)
         outcome = shared.dispatch.handle(route, request, context)
         if type(outcome) is Deferred:
-            if not held_bytes and route.has_records:
-                held_bytes = len(frame)
+            if not held_bytes and (route.has_records or self._in_flight):
+                held_bytes = max(len(frame), OVERLAPPED_REQUEST_BYTES)
                 shared.budget.reserve_anyway(held_bytes)
             in_flight = _InFlight(self, route, correlation_id, held_bytes, stamp)
             self._in_flight.append(in_flight)
@@ -467,8 +525,14 @@ class RequestConnection:
                 observer.answered(route, stamp, None)
         elif isinstance(outcome, CloseConnection):
             self.close(str(outcome))
-        elif self._encode(route, correlation_id, outcome, self._out) and observer is not None:
-            observer.answered(route, stamp, outcome)
+        else:
+            size = self._encode(route, correlation_id, outcome, self._out)
+            self._out_bytes += size
+            if size > SMALL_ANSWER_BYTES:
+                self._leaving_bytes += size
+                self._hold_answer(size)
+            if size and observer is not None:
+                observer.answered(route, stamp, outcome)
 
     def _refuse_frame(self, route: Route, held_bytes: int, reason: str) -> None:
         self._shared.budget.release(held_bytes)
@@ -509,8 +573,15 @@ class RequestConnection:
         if isinstance(outcome, CloseConnection):
             self.close(str(outcome))
             return
-        if outcome is not None and not self._encode(request.route, request.correlation_id, outcome, request.chunks):
-            return
+        if outcome is not None:
+            size = self._encode(request.route, request.correlation_id, outcome, request.chunks)
+            if not size:
+                return
+            request.answer_bytes = size
+            if size > SMALL_ANSWER_BYTES:
+                self._hold_answer(size)
+                if self._close_reason is not None:
+                    return  # it was one answer too many
         if self._observer is not None:
             self._observer.answered(request.route, request.stamp, outcome)
         request.is_answered = True
@@ -518,34 +589,44 @@ class RequestConnection:
         while in_flight and in_flight[0].is_answered:
             first = in_flight.popleft()
             self._out += first.chunks
+            self._out_bytes += first.answer_bytes
+            if first.answer_bytes > SMALL_ANSWER_BYTES:
+                self._leaving_bytes += first.answer_bytes
             self._shared.budget.release(first.held_bytes)
         if self._out or self._blocked:
             self._settle_soon()
 
-    def _encode(self, route: Route, correlation_id: int, response: Response, out: list[Buffer]) -> bool:
-        """Append the response's frame to `out`. False when it cannot be expressed: a bug; the connection closes."""
+    def _hold_answer(self, size: int) -> None:
+        if self._held is None:
+            self._held = HeldAnswers(self._shared.answers, self)
+        self._held.add(size)
+
+    def _encode(self, route: Route, correlation_id: int, response: Response, out: list[Buffer]) -> int:
+        """Append the response's frame to `out`; its size. 0 when it cannot be expressed: a bug; the connection closes."""
         try:
             chunks = route.encode(response, b"")
         except EncodeError as error:
             logger.exception("response cannot be encoded: api=%s version=%d", route.handler.api_name, route.version)
             self.close(f"the answer to {route.handler.api_name} cannot be encoded: {error}")
-            return False
+            return 0
         size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
         out.append(route.head(size + route.head_bytes, correlation_id))
         out += chunks
-        self._out_bytes += size
-        return True
+        return size
 
     def _flush(self) -> None:
         out = self._out
         if not out or self._connection is None:
             return
+        if self._held is not None:
+            self._held.wrote(sum(map(len, out)), self._leaving_bytes)
+            self._leaving_bytes = 0
         if self._out_bytes <= JOINED_WRITE_BYTES:
             self._connection.write([b"".join(out)])
             out.clear()
         else:
-            self._connection.write(out)
             self._out = []
+            self._connection.write(out)
         self._out_bytes = 0
 
     # --- going on ---
@@ -561,6 +642,10 @@ class RequestConnection:
         if self._connection is None or self._close_reason is not None:
             return
         self._flush()
+        if self._finish_reason is not None:
+            if not self._in_flight:
+                self.close(self._finish_reason, level=logging.DEBUG)
+            return
         if self._blocked and not self._is_slow and not self._is_muted and self._budget_ticket is None:
             self._go_on()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.schema import MAX_ELEMENTS
 
 if TYPE_CHECKING:
+    from broker.answer_memory import AnswerMemory
     from broker.budget import MemoryBudget
     from broker.connection import RequestConnection
     from broker.dispatch import Dispatch
@@ -79,6 +80,7 @@ class ConnectionShared:
     dispatch: Dispatch
     services: Services
     budget: MemoryBudget
+    answers: AnswerMemory
     owner: ConnectionOwner
     timer: Timer
     call_soon: Callable[[Callable[[], None]], object]

@@ -32,21 +32,22 @@ class Deferred(Generic[T]):
     """An answer that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
 
     Owner: the handler completes it, the connection waits for it. `abandon` tells the handler that nobody waits any more
-    (the connection is gone), so that it can leave its waiting lists.
+    (the connection is gone), so that it can leave its waiting lists; `hurry`, that it should not wait any longer.
     """
 
-    __slots__ = ("_abandoned", "_callback", "_value")
+    __slots__ = ("_abandoned", "_callback", "_hurried", "_value")
 
     def __init__(self) -> None:
         self._value: Any = _WAITING
         self._callback: Callable[[T], None] | None = None
         self._abandoned: Callable[[], None] | None = None
+        self._hurried: Callable[[], None] | None = None
 
     def complete(self, value: T) -> None:
         if self._value is not _WAITING:
             return
         self._value = value
-        self._abandoned = None
+        self._abandoned = self._hurried = None
         if self._callback is not None:
             self._callback(value)
 
@@ -66,9 +67,17 @@ class Deferred(Generic[T]):
 
     def abandon(self) -> None:
         callback, self._abandoned = self._abandoned, None
-        self._callback = None
+        self._callback = self._hurried = None
         if callback is not None:
             callback()
+
+    def on_hurry(self, callback: Callable[[], None]) -> None:
+        """For waits that only save the client a question: the broker is stopping."""
+        self._hurried = callback
+
+    def hurry(self) -> None:
+        if self._hurried is not None:
+            self._hurried()
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from broker.acceptor import AcceptLimits, Acceptor, parse_per_ip_overrides
 from broker.advertised import AdvertisedAddresses
+from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
 from broker.connection_shared import ConnectionLimits, ConnectionShared
 from broker.control import ControlRequests, CoordinatorElections
@@ -61,6 +62,7 @@ logger = logging.getLogger(__name__)
 READY_TIMEOUT_MS = 30_000
 # So long may requests that have begun take to be answered when the broker stops.
 DRAIN_TIMEOUT_MS = 2_000
+REBALANCE_DRAIN_TIMEOUT_MS = 500
 # queued.max.request.bytes=-1 sets no limit.
 NO_LIMIT_BYTES = 2**63 - 1
 
@@ -197,6 +199,7 @@ class Broker:
             partitions, self.metadata, self._dynamic, groups.on_partitions_deleted
         )
         table = DispatchTable(ALL)
+        answers = AnswerMemory(MemoryBudget(settings.barnabas_fetch_response_memory_bytes), timer)
         services = Services(
             settings=settings,
             broker_id=self.broker_id,
@@ -206,7 +209,7 @@ class Broker:
             tasks=tasks,
             partitions=partitions,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, doors.randomness),
-            fetch_budget=MemoryBudget(settings.barnabas_fetch_response_memory_bytes),
+            answers=answers,
             metadata=self.metadata,
             advertised=AdvertisedAddresses(self.broker_id, self._plans),
             controller=controller,
@@ -225,6 +228,7 @@ class Broker:
             dispatch=Dispatch(table, tasks, metrics),
             services=services,
             budget=self.request_budget,
+            answers=answers,
             owner=self._acceptor,
             timer=timer,
             call_soon=asyncio.get_running_loop().call_soon,
@@ -354,13 +358,26 @@ class Broker:
         await self._store_tasks.close()
 
     async def _drain(self) -> None:
-        """Let requests that have begun be answered, and the answers be taken."""
-        self._acceptor.close_all("the broker is stopping")
+        """Let requests that have begun be answered, and the answers be taken.
+
+        Members that wait for a rebalance would wait longer than anybody wants: they are told to look for the next
+        coordinator once everybody else had time.
+        """
+        self._acceptor.finish_all("the broker is stopping")
+        if await self._emptied_within(REBALANCE_DRAIN_TIMEOUT_MS):
+            return
+        if self._services is not None:
+            self._services.groups.close()
+        if not await self._emptied_within(DRAIN_TIMEOUT_MS - REBALANCE_DRAIN_TIMEOUT_MS):
+            logger.warning("connections cut off: count=%d", len(self._acceptor))
+
+    async def _emptied_within(self, timeout_ms: int) -> bool:
         try:
-            async with asyncio.timeout(DRAIN_TIMEOUT_MS / 1000):
+            async with asyncio.timeout(timeout_ms / 1000):
                 await self._acceptor.emptied()
         except TimeoutError:
-            logger.warning("connections cut off: count=%d", len(self._acceptor))
+            return False
+        return True
 
 
 def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:

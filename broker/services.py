@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.advertised import AdvertisedAddresses
-    from broker.budget import MemoryBudget
+    from broker.answer_memory import AnswerMemory
     from broker.dispatch import ApiVersionRow
     from broker.dynamic_settings import DynamicSettings
     from broker.internal_topics import InternalTopics
@@ -38,7 +38,7 @@ class Services:
     tasks: TaskScope
     partitions: Partitions
     fetch_sessions: FetchSessions
-    fetch_budget: MemoryBudget
+    answers: AnswerMemory
     metadata: MetadataCache
     advertised: AdvertisedAddresses
     controller: Controller

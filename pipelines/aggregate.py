@@ -2,10 +2,15 @@
 
     python -m pipelines.aggregate --source orders --target orders-per-minute --checkpoint /var/lib/aggregate
 
-A source record's value is JSON: {"key": "...", "amount": 12.5, "time": "2026-01-31T10:00:00Z"}; records that are not are
-left out. A target record's key is `key`, its value JSON: {"key", "start", "end", "count", "sum"}. A window is written
-once, when the watermark (the latest time seen less `--late`) has passed its end. Spark's Kafka sink delivers at least
-once: after a crash a window may come twice, with the same content, so consumers keep the last one per key and start.
+A source record's value is a JSON object with a key, an amount and a time (`--key-field` and so on name its fields): the key a
+text, the amount a number, the time ISO 8601 or seconds since the epoch. Without a key or a time a record is left out, without an
+amount it is counted only. So is a record left out whose time is further ahead of its timestamp than `--ahead`: one wrong clock
+would otherwise close every window.
+
+A target record's key is the key, its value JSON with key, start, end, count, and sum, min, max of the amounts. A window is
+written once, when the watermark (the latest time seen, less `--late`) has passed its end; windows still open when the job stops
+are kept in the checkpoint. Records of a closed window are left out, so `--late` also covers how far partitions may be apart.
+Spark's Kafka sink delivers at least once: after a crash a window may come twice, with the same content.
 """
 
 from __future__ import annotations
@@ -13,39 +18,59 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.session import command_line, read_topics, spark_session, trigger, wait_for
+from pipelines.session import command_line, connection, duration, read_topics, run, trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-VALUE_SCHEMA = "key STRING, amount DOUBLE, time TIMESTAMP"
+
+def event_schema(options: argparse.Namespace) -> str:
+    """The JSON object's fields as Spark's DDL."""
+    fields = ((options.key_field, "STRING"), (options.amount_field, "DOUBLE"), (options.time_field, "TIMESTAMP"))
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)
 
 
-def windows(records: DataFrame, window: str, late: str) -> DataFrame:
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
     """One row a key and closed window, with the columns `key` and `value` of the target topic."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - a job's --help works without Spark
 
+    event = f.from_json(f.col("value").cast("string"), event_schema(options))
     events = (
-        records.select(f.from_json(f.col("value").cast("string"), VALUE_SCHEMA).alias("event"))
-        .select("event.*")
+        records.select("timestamp", event.alias("event"))
+        .select(
+            "timestamp",
+            f.col("event").getField(options.key_field).alias("key"),
+            f.col("event").getField(options.amount_field).alias("amount"),
+            f.col("event").getField(options.time_field).alias("time"),
+        )
         .where("key IS NOT NULL AND time IS NOT NULL")
-        .withWatermark("time", late)
+        .where(f.col("time") <= f.col("timestamp") + f.expr(f"INTERVAL {options.ahead}"))
+        .withWatermark("time", options.late)
     )
-    counted = events.groupBy(f.window("time", window), "key").agg(
-        f.count("*").alias("count"), f.coalesce(f.sum("amount"), f.lit(0.0)).alias("sum")
+    counted = events.groupBy(f.window("time", options.window), "key").agg(
+        f.count("*").alias("count"),
+        f.coalesce(f.sum("amount"), f.lit(0.0)).alias("sum"),
+        f.min("amount").alias("min"),
+        f.max("amount").alias("max"),
     )
     value = f.to_json(
-        f.struct("key", f.col("window.start").alias("start"), f.col("window.end").alias("end"), "count", "sum")
+        f.struct(
+            "key", f.col("window.start").alias("start"), f.col("window.end").alias("end"), "count", "sum", "min", "max"
+        )
     )
     return counted.select("key", value.alias("value"))
 
 
 def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
-    rows = windows(read_topics(spark, options, options.source), options.window, options.late)
+    rows = windows(read_topics(spark, options, options.source), options)
     return (
         rows.writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", options.bootstrap_servers)
+        .options(**connection(options))
         .option("topic", options.target)
         .option("checkpointLocation", options.checkpoint)
         .outputMode("append")
@@ -55,17 +80,24 @@ def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
 
 
 def parser() -> argparse.ArgumentParser:
-    arguments = command_line("Aggregate a topic in windows of event time, to another topic.")
-    arguments.add_argument("--source", required=True, help="topic to read")
-    arguments.add_argument("--target", required=True, help="topic to write")
-    arguments.add_argument("--window", default="1 minute", help="length of a window")
-    arguments.add_argument("--late", default="30 seconds", help="how late a record may come and still be counted")
+    arguments = command_line("Count and sum a topic's records in windows of event time, to another topic.")
+    arguments.add_argument("--source", required=True, metavar="TOPIC", help="topic to read")
+    arguments.add_argument("--target", required=True, metavar="TOPIC", help="topic to write")
+    arguments.add_argument("--window", type=duration, default="1 minute", help="length of a window")
+    arguments.add_argument(
+        "--late", type=duration, default="30 seconds", help="how late a record may come and still be counted"
+    )
+    arguments.add_argument(
+        "--ahead", type=duration, default="1 hour", help="how far its time may lie ahead of its timestamp"
+    )
+    arguments.add_argument("--key-field", default="key", metavar="NAME", help="the JSON field to group by")
+    arguments.add_argument("--amount-field", default="amount", metavar="NAME", help="the JSON field to sum")
+    arguments.add_argument("--time-field", default="time", metavar="NAME", help="the JSON field with the event's time")
     return arguments
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = parser().parse_args(arguments)
-    wait_for(start(spark_session("aggregate"), options))
+    run("aggregate", start, parser().parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
-"""Archive topics to Parquet, one folder a topic and day.
+"""Archive topics to Parquet, by topic and day.
 
-    python -m pipelines.archive --topics orders,payments --output /archive --checkpoint /archive/.checkpoint
+    python -m pipelines.archive --topics orders,payments --output /archive --checkpoint /var/lib/archive
 
-Every record is written exactly once, also when the job is killed and started again: the checkpoint holds the offsets of
-each batch, and Spark's file sink commits a batch's files together. Layout: OUTPUT/topic=T/date=YYYY-MM-DD/*.parquet with
-key, value (bytes), headers, partition, offset, timestamp. The date is the record's timestamp in UTC.
+Layout: OUTPUT/topic=T/date=YYYY-MM-DD/batch=B/*.parquet with partition, offset, timestamp, key and value (bytes), headers; the
+date is the record's timestamp in UTC. Any reader of Parquet can read it, also while the job runs.
+
+Every record is there exactly once, also when the job is killed at any moment and started again. The checkpoint holds the offsets
+of each batch before it starts, so a batch that is done again has the same records; it has folders of its own, and replaces what
+its first attempt left there. Spark's plain file sink would keep such leftovers, visible to every reader but Spark. A batch's
+name holds the checkpoint's id: with a new checkpoint on an old archive records come twice, but never replace others.
 """
 
 from __future__ import annotations
@@ -12,26 +16,46 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.session import command_line, read_topics, spark_session, trigger, wait_for
+from pipelines.session import command_line, read_topics, run, trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+FOLDERS = ("topic", "date", "batch")
+COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
 
-def archive_rows(records: DataFrame) -> DataFrame:
-    """The archive's columns, from the connector's."""
-    return records.selectExpr(
-        "topic", "to_date(timestamp) AS date", "partition", "offset", "timestamp", "key", "value", "headers"
+
+def batch_name(query_id: str, batch_id: int) -> str:
+    """Sorts by time within one checkpoint; the same for every attempt at a batch."""
+    return f"{batch_id:010d}-{query_id[:8]}"
+
+
+def write_batch(records: DataFrame, batch_id: int, output: str) -> None:
+    """Put one batch in its folders, in place of what an earlier attempt put there."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - a job's --help works without Spark
+
+    query_id = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "not within a streaming query"
+    rows = records.select(
+        "topic", f.to_date("timestamp").alias("date"), f.lit(batch_name(query_id, batch_id)).alias("batch"), *COLUMNS
+    )
+    (
+        rows.sortWithinPartitions(*FOLDERS, "partition", "offset")
+        .write.mode("overwrite")
+        .option("partitionOverwriteMode", "dynamic")  # replaces only the folders that this batch has rows for
+        .partitionBy(*FOLDERS)
+        .parquet(output)
     )
 
 
 def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
-    rows = archive_rows(read_topics(spark, options, options.topics))
+    def write(records: DataFrame, batch_id: int) -> None:
+        write_batch(records, batch_id, options.output)
+
     return (
-        rows.writeStream.format("parquet")
-        .partitionBy("topic", "date")
-        .option("path", options.output)
+        read_topics(spark, options, options.topics)
+        .writeStream.foreachBatch(write)
         .option("checkpointLocation", options.checkpoint)
         .trigger(**trigger(options))
         .start()
@@ -39,15 +63,14 @@ def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
 
 
 def parser() -> argparse.ArgumentParser:
-    arguments = command_line("Archive topics to Parquet by date.")
-    arguments.add_argument("--topics", required=True, help="comma separated")
-    arguments.add_argument("--output", required=True, help="folder of the archive")
+    arguments = command_line("Archive topics to Parquet by topic and day, each record exactly once.")
+    arguments.add_argument("--topics", required=True, metavar="NAME,...", help="topics to read")
+    arguments.add_argument("--output", required=True, metavar="FOLDER", help="the archive")
     return arguments
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = parser().parse_args(arguments)
-    wait_for(start(spark_session("archive"), options))
+    run("archive", start, parser().parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -61,24 +61,29 @@ class LeaderState:
 
     def on_elected(self) -> list[HighWatermarkAdvanced]:
         """A leader that is its whole ISR commits everything it holds."""
-        return self._advanced()
+        return self._effects()
 
-    def on_append(self, leo: int) -> list[HighWatermarkAdvanced]:
-        """The log now ends at `leo`."""
+    def on_append(self, leo: int) -> int | None:
+        """The log now ends at `leo`. Answers the new high watermark, None when it stays: the only effect there can be."""
         assert leo >= self.leo, f"log end went back from {self.leo} to {leo} within one epoch"
         self.leo = leo
-        return self._advanced()
+        return self._advance()
 
     def on_min_insync_replicas(self, min_insync_replicas: int) -> list[HighWatermarkAdvanced]:
         self.min_insync_replicas = min_insync_replicas
-        return self._advanced()
+        return self._effects()
 
-    def _advanced(self) -> list[HighWatermarkAdvanced]:
+    def _effects(self) -> list[HighWatermarkAdvanced]:
+        high_watermark = self._advance()
+        return [] if high_watermark is None else [HighWatermarkAdvanced(high_watermark)]
+
+    def _advance(self) -> int | None:
         if len(self.isr) < self.min_insync_replicas:
-            return []
-        committed = min(self._replica_leo.values(), default=self.leo)
-        committed = min(committed, self.leo)
+            return None
+        committed = self.leo
+        if self._replica_leo:
+            committed = min(committed, *self._replica_leo.values())
         if committed <= self.high_watermark:
-            return []
+            return None
         self.high_watermark = committed
-        return [HighWatermarkAdvanced(committed)]
+        return committed

@@ -117,7 +117,7 @@ class Partition:
             )
             log.assign_leader_epoch(state.leader_epoch, log.log_end_offset)
             self._carry_out(self.leader.on_elected())
-            self._advance_last_stable_offset()
+            self._commit(log.high_watermark)
         return is_new_term
 
     def become_follower(self, state: LeaderAndIsrPartitionState) -> bool:
@@ -237,27 +237,27 @@ class Partition:
             self.commit_waiters.fail_all(error.code)
             return
         leo = self.log.log_end_offset
-        if len(self._written_waiters):
+        if self._written_waiters.heap:
             self._written_waiters.release(leo)
-        if self.leader is not None:
-            self._carry_out(self.leader.on_append(leo))
+        leader = self.leader
+        if leader is not None:
+            high_watermark = leader.on_append(leo)
+            if high_watermark is not None:
+                self._commit(high_watermark)
 
     def _carry_out(self, effects: list[HighWatermarkAdvanced]) -> None:
         for effect in effects:  # no await in this loop: an event's effects are one step
-            self.log.high_watermark = effect.high_watermark
-            if len(self.commit_waiters):
-                self.commit_waiters.release(effect.high_watermark)
-            if len(self._hw_waiters):
-                self._wake_ups.touch(self._hw_waiters)
-            self._advance_last_stable_offset()
+            self._commit(effect.high_watermark)
 
-    def _advance_last_stable_offset(self) -> None:
-        unstable = self.log.first_unstable_offset
-        high_watermark = self.log.high_watermark
-        stable = high_watermark if unstable is None else min(unstable, high_watermark)
-        if stable != self.last_stable_offset:
-            self.last_stable_offset = stable
-            if len(self._lso_waiters):
+    def _commit(self, high_watermark: int) -> None:
+        stable_offset = self.log.commit(high_watermark)
+        if self.commit_waiters.heap:
+            self.commit_waiters.release(high_watermark)
+        if self._hw_waiters.waiting:
+            self._wake_ups.touch(self._hw_waiters)
+        if stable_offset != self.last_stable_offset:
+            self.last_stable_offset = stable_offset
+            if self._lso_waiters.waiting:
                 self._wake_ups.touch(self._lso_waiters)
 
     def on_config_changed(self) -> None:

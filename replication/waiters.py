@@ -21,39 +21,40 @@ class CommitWaiters:
     `on_result(error)` is called exactly once, unless cancelled: NONE when committed, an error when leadership ends.
     """
 
-    __slots__ = ("_cancelled", "_heap", "_sequence")
+    __slots__ = ("_cancelled", "_sequence", "heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
+        # Owned by this class; whoever appends looks at it to see that nobody waits.
+        self.heap: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
         self._cancelled: set[int] = set()
         self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self._heap) - len(self._cancelled)
+        return len(self.heap) - len(self._cancelled)
 
     def park(self, required_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
         """Wait until the high watermark is at least `required_offset`. Returns a ticket for `cancel`."""
         self._sequence += 1
-        heapq.heappush(self._heap, (required_offset, self._sequence, on_result))
+        heapq.heappush(self.heap, (required_offset, self._sequence, on_result))
         return self._sequence
 
     def cancel(self, ticket: int) -> None:
         """Forget a waiter that is still parked (its request timed out or its client left)."""
         self._cancelled.add(ticket)
-        if len(self._cancelled) * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[1] not in self._cancelled]
-            heapq.heapify(self._heap)
+        if len(self._cancelled) * 2 > len(self.heap):
+            self.heap = [entry for entry in self.heap if entry[1] not in self._cancelled]
+            heapq.heapify(self.heap)
             self._cancelled.clear()
 
     def release(self, high_watermark: int) -> None:
-        heap = self._heap
+        heap = self.heap
         while heap and heap[0][0] <= high_watermark:
             self._complete(heapq.heappop(heap), ErrorCode.NONE)
-            heap = self._heap  # a callback may have cancelled others, which rebuilds the heap
+            heap = self.heap  # a callback may have cancelled others, which rebuilds the heap
 
     def fail_all(self, error: ErrorCode) -> None:
-        while self._heap:
-            self._complete(heapq.heappop(self._heap), error)
+        while self.heap:
+            self._complete(heapq.heappop(self.heap), error)
 
     def _complete(self, entry: tuple[int, int, Callable[[ErrorCode], None]], error: ErrorCode) -> None:
         _, ticket, on_result = entry
@@ -73,21 +74,21 @@ class FetchWaiter(Protocol):
 class FetchWaiters:
     """The fetches parked on one partition, in order of arrival."""
 
-    __slots__ = ("_waiters",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiters: dict[FetchWaiter, None] = {}
+        self.waiting: dict[FetchWaiter, None] = {}
 
     def __len__(self) -> int:
-        return len(self._waiters)
+        return len(self.waiting)
 
     def park(self, waiter: FetchWaiter) -> None:
-        self._waiters[waiter] = None
+        self.waiting[waiter] = None
 
     def leave(self, waiter: FetchWaiter) -> None:
-        self._waiters.pop(waiter, None)
+        self.waiting.pop(waiter, None)
 
     def wake(self) -> None:
-        if self._waiters:
-            for waiter in list(self._waiters):
+        if self.waiting:
+            for waiter in list(self.waiting):
                 waiter.on_progress()

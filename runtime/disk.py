@@ -10,7 +10,10 @@ Rules: a job touches only what it was given; `done` is called on the loop. In si
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from runtime.filesystem import Buffer, File
 
 T = TypeVar("T")
 
@@ -18,6 +21,10 @@ T = TypeVar("T")
 class DiskQueue(Protocol):
     def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         """Run `job` (a `File.write_at`) now or later, in order; then `done` on the loop, at once when it ran inline."""
+
+    def write_now(self, file: File, content: Buffer, position: int) -> bool:
+        """`write` for one buffer where it can be inline and done at once. False, and nothing has happened, when it has
+        to wait its turn. Raises OSError."""
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
         """Run `job` in the thread, in order; its exception is the awaitable's."""

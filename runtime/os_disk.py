@@ -14,9 +14,12 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.disk import DiskQueue, Readers
+
+if TYPE_CHECKING:
+    from runtime.filesystem import Buffer, File
 
 T = TypeVar("T")
 
@@ -25,6 +28,7 @@ SLOW_WRITE_NS = 5_000_000
 # After a slow write the directory's writes stay off the loop for so long; every further slow one extends it.
 SLOW_PERIOD_NS = 1_000_000_000
 READER_THREADS = 4
+_now_ns = time.perf_counter_ns
 
 
 class _Job:
@@ -72,6 +76,17 @@ class OsDiskQueue:
         if ended_ns - started_ns > SLOW_WRITE_NS:
             self._slow_until_ns = ended_ns + SLOW_PERIOD_NS
         done(error)
+
+    def write_now(self, file: File, content: Buffer, position: int) -> bool:
+        assert not self._is_closed, "write on a closed disk queue"
+        started_ns = _now_ns()
+        if self._queued_count or started_ns < self._slow_until_ns:
+            return False
+        file.write_at((content,), position)
+        ended_ns = _now_ns()
+        if ended_ns - started_ns > SLOW_WRITE_NS:
+            self._slow_until_ns = ended_ns + SLOW_PERIOD_NS
+        return True
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
         assert not self._is_closed, "job for a closed disk queue"

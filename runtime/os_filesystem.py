@@ -39,7 +39,11 @@ class OsFile:
         return f"<OsFile {self.path}>"
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
-        if len(buffers) <= MAX_BUFFERS_PER_WRITE:
+        if len(buffers) == 1:
+            written = os.pwrite(self._descriptor, buffers[0], position)
+            if written == len(buffers[0]):
+                return
+        elif len(buffers) <= MAX_BUFFERS_PER_WRITE:
             written = os.pwritev(self._descriptor, buffers, position)
             if written == sum(map(len, buffers)):
                 return

@@ -19,8 +19,9 @@ from runtime.filesystem import Buffer
 from runtime.transport import Address, Connection, ConnectionHandler, Listener
 
 # Above the high mark a peer counts as a slow reader; below the low one it is served again.
-WRITE_HIGH_WATER_BYTES = 1024 * 1024
-WRITE_LOW_WATER_BYTES = 256 * 1024
+# What is below the mark is memory for every connection, on top of the kernel's own buffers of some megabytes.
+WRITE_HIGH_WATER_BYTES = 64 * 1024
+WRITE_LOW_WATER_BYTES = 16 * 1024
 # Tries to find a port that is free on every address of a listener.
 PORT_ATTEMPTS = 32
 # What a machine without IPv6 (or IPv4) answers when that family's address is bound.

@@ -39,13 +39,24 @@ class CorruptIndex(Exception):
 class SparseIndex:
     """What both indexes share. A subclass says how an entry looks and unpacks many of them at C speed."""
 
-    __slots__ = ("_keys", "_last_page", "_page_keys", "_page_values", "_values", "file_entries", "is_spilling", "last")
+    __slots__ = (
+        "_keys",
+        "_last_page",
+        "_page_keys",
+        "_page_values",
+        "_values",
+        "entries_count",
+        "file_entries",
+        "is_spilling",
+        "last",
+    )
 
     suffix: ClassVar[str]
     entry: ClassVar[Struct]
     key_code: ClassVar[Literal["I", "q"]]
 
     def __init__(self) -> None:
+        self.entries_count = 0  # in the file and in memory
         self.file_entries = 0
         # The older page in memory is on its way to the file.
         self.is_spilling = False
@@ -65,7 +76,7 @@ class SparseIndex:
         raise AssertionError("the subclass unpacks")
 
     def __len__(self) -> int:
-        return self.file_entries + len(self._keys)
+        return self.entries_count
 
     # --- loading ---
 
@@ -84,7 +95,7 @@ class SparseIndex:
         if any(map(int.__gt__, values, values[1:])):
             raise CorruptIndex("entries do not rise in their second column")
         paged = count - count % PAGE_ENTRIES if keep_writable else count
-        self.file_entries = paged
+        self.entries_count, self.file_entries = count, paged
         self._page_keys = keys[0:paged:PAGE_ENTRIES]
         self._page_values = values[0:paged:PAGE_ENTRIES]
         self._keys, self._values = keys[paged:], values[paged:]
@@ -112,6 +123,7 @@ class SparseIndex:
         assert self.last is None or key > self.last[0], f"index entry {key} after {self.last}"
         self._keys.append(key)
         self._values.append(value)
+        self.entries_count += 1
         self.last = (key, value)
 
     @property

@@ -22,6 +22,7 @@ from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer, FileSystem
 from storage.checkpoint import CorruptCheckpoint
 from storage.index import OffsetIndex, TimeIndex
+from storage.interrupted_swap import finish_swap, segment_file_offset
 from storage.leader_epochs import LeaderEpochs
 from storage.producer_state import CorruptSnapshot, ProducerStates
 from storage.recovery import SegmentScan, open_segment, scan_segment, walk, write_indexes
@@ -32,7 +33,6 @@ logger = logging.getLogger(__name__)
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX)
-_DIGITS = 20
 
 
 @dataclass(slots=True)
@@ -47,6 +47,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     producers: ProducerStates
     truncated_bytes: int = 0
+    has_epoch_file: bool = False
     lacks_snapshot: bool = False
     """The producers are in no snapshot of this end: a clean stop has to leave one."""
 
@@ -65,12 +66,6 @@ class LoadRequest:
     is_compacted: bool = False
     forgets_without_snapshot: bool = True
     """Kafka's rule for a clean start: without any snapshot the producers are not looked for in the log."""
-
-
-def segment_file_offset(name: str) -> int | None:
-    """The base offset that a segment file's name begins with."""
-    digits = name[:_DIGITS]
-    return int(digits) if len(name) > _DIGITS and digits.isascii() and digits.isdigit() else None
 
 
 def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
@@ -125,11 +120,14 @@ class _Loading:
             segments=self._segments,
             log_start_offset=log_start_offset,
             log_end_offset=end_offset,
-            recovery_point=end_offset if request.is_clean or self._is_new else min(request.recovery_point or 0, end_offset),
+            recovery_point=end_offset
+            if request.is_clean or self._is_new
+            else min(request.recovery_point or 0, end_offset),
             topic_id=self._topic_id(),
             epochs=self._epochs,
             producers=self._producers,
             truncated_bytes=self._truncated_bytes,
+            has_epoch_file=epochs_known,
             lacks_snapshot=len(self._producers) > 0 and not (request.is_clean and end_offset in self._snapshots),
         )
 
@@ -139,16 +137,14 @@ class _Loading:
         return segment_path(self._directory, base_offset, suffix)
 
     def _list_files(self) -> None:
-        names = self._filesystem.list_directory(self._directory)
+        names = finish_swap(self._filesystem, self._directory, self._filesystem.list_directory(self._directory))
         base_offsets: list[int] = []
         others: list[tuple[int, str]] = []
         for name in names:
             offset = segment_file_offset(name)
-            if name.endswith((".deleted", ".cleaned", ".tmp")):
-                self._filesystem.unlink(f"{self._directory}/{name}")
-            elif offset is None:
+            if offset is None:
                 continue
-            elif name.endswith(LOG_SUFFIX):
+            if name.endswith(LOG_SUFFIX):
                 base_offsets.append(offset)
             elif name.endswith(SNAPSHOT_SUFFIX):
                 self._snapshots.append(offset)
@@ -181,6 +177,7 @@ class _Loading:
         self._snapshots = []
         self._epochs.truncate_from_end(0)
         self._create(offset)
+        self._filesystem.sync_directory(self._directory)
 
     def _topic_id(self) -> bytes:
         """The folder's topic id; a new folder, or one of before KIP-516, takes the caller's."""
@@ -271,6 +268,7 @@ class _Loading:
             self._truncated_bytes += segment.end_bytes
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
         del self._segments[at + 1 :]
+        self._filesystem.sync_directory(self._directory)  # or a loss of power could bring them back
 
     # --- producers ---
 

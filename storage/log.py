@@ -37,14 +37,21 @@ from storage.log_writer import Done, LogWriter
 from storage.producer_state import Duplicate, ProducerStates
 from storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment, random_roll_jitter_ms
 from storage.truncation import Cut, cut_log, restart_log
-from storage.validation import AppendOrigin, ValidationLevel, validate
+from storage.validation import (
+    AppendOrigin,
+    PlainBatchRules,
+    ValidatedRecords,
+    ValidationLevel,
+    plain_batch,
+    validate,
+)
 
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes twice as long to make
 class AppendResult:
     """What an append assigned; of a duplicate, what the first append of these records was assigned.
 
@@ -65,12 +72,15 @@ class PartitionLog:
     __slots__ = (
         "_environment",
         "_epochs",
+        "_has_epoch_file",
         "_high_watermark",
         "_is_closed",
         "_is_truncating",
+        "_lacks_snapshot",
         "_name",
         "_producers",
         "_reader",
+        "_rules",
         "_segments",
         "_validation",
         "_writer",
@@ -104,12 +114,14 @@ class PartitionLog:
         self.next_offset = loaded.log_end_offset
         self._environment = environment
         self._validation = ValidationLevel(environment.validation)
+        self._rules = PlainBatchRules(config, self._validation)
         self._name = f"{topic}-{partition}"
         self._epochs = loaded.epochs
         self._producers = loaded.producers
         self._segments = Segments(loaded.segments)
         self._writer = LogWriter(self, self._segments, environment, loaded.log_end_offset, loaded.recovery_point)
-        self._writer.has_written = loaded.lacks_snapshot
+        self._writer.has_written = self._lacks_snapshot = loaded.lacks_snapshot
+        self._has_epoch_file = loaded.has_epoch_file
         self._reader = LogReader(self._segments, environment, config.index_interval_bytes)
         self._is_closed = False
         self._is_truncating = False
@@ -161,8 +173,17 @@ class PartitionLog:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        self._high_watermark = offset
-        self._producers.on_high_watermark(offset)
+        self.commit(offset)
+
+    def commit(self, high_watermark: int) -> int:
+        """Records below `high_watermark` are committed. Answers the last stable offset: where read_committed ends."""
+        self._high_watermark = high_watermark
+        producers = self._producers
+        if not producers.has_transactions:
+            return high_watermark
+        producers.on_high_watermark(high_watermark)
+        unstable_offset = producers.first_unstable_offset
+        return high_watermark if unstable_offset is None else min(unstable_offset, high_watermark)
 
     @property
     def recovery_point(self) -> int:
@@ -209,42 +230,69 @@ class PartitionLog:
         writer = self._writer
         if writer.failure is not None:
             raise writer.failure
-        assert not self._is_closed and not self._is_truncating, f"append to {self}, which is closed or being cut"
-        checked = validate(
-            records,
-            config=self.config,
-            origin=origin,
-            now_ms=now_ms,
-            produce_version=produce_version,
-            level=self._validation,
-            partition=self._name,
-        )
-        headers = checked.headers
-        if not headers:
-            done(None)
-            return AppendResult(-1, -1, checked.log_append_time_ms, self.log_start_offset, 0)
-        if origin is AppendOrigin.CLIENT:
-            for header in headers:
-                if header.producer_id >= 0:
-                    earlier = self._producers.check(header)
-                    if earlier is not None:
-                        return self._answer_duplicate(earlier, done)
-        whole = checked.records
-        if origin is AppendOrigin.REPLICA:
-            base_offset = headers[0].base_offset
-            next_offset = self._check_copied(headers)
+        assert not self._is_truncating, f"append to {self}, which is being cut"
+        if self._is_closed:
+            raise self._closed()
+        is_client = origin is AppendOrigin.CLIENT
+        header = plain_batch(records, self._plain_rules()) if is_client else None
+        if header is not None:
+            whole, log_append_time_ms = records, NO_TIMESTAMP
         else:
-            base_offset = self.next_offset
-            next_offset = _assign(whole, headers, base_offset, leader_epoch)
+            checked = validate(
+                records,
+                config=self.config,
+                origin=origin,
+                now_ms=now_ms,
+                produce_version=produce_version,
+                level=self._validation,
+                partition=self._name,
+            )
+            if not checked.headers:
+                done(None)
+                return AppendResult(-1, -1, checked.log_append_time_ms, self.log_start_offset, 0)
+            if origin is AppendOrigin.REPLICA:
+                return self._append_copied(checked, now_ms, done)
+            header, whole, log_append_time_ms = checked.headers[0], checked.records, checked.log_append_time_ms
+        if is_client and header.producer_id >= 0:
+            earlier = self._producers.check(header)
+            if earlier is not None:
+                return self._answer_duplicate(earlier, done)
+        base_offset = self.next_offset
+        last_offset = base_offset + header.last_offset_delta
+        patch(whole, 0, base_offset, leader_epoch)  # type: ignore[arg-type]  # writable, says validation
+        header.base_offset, header.partition_leader_epoch = base_offset, leader_epoch
+        max_timestamp = header.max_timestamp if header.max_timestamp > NO_TIMESTAMP else NO_TIMESTAMP
+        writer.make_room(base_offset, last_offset, header.size_bytes, max_timestamp, now_ms)
+        if header.producer_id >= 0:
+            self._producers.replay(whole, 0, header)
+        if leader_epoch > self._epochs.latest_epoch:
+            self.assign_leader_epoch(leader_epoch, base_offset)
+        self.next_offset = last_offset + 1
+        writer.place(whole, last_offset + 1, max_timestamp, last_offset, now_ms, done)
+        return AppendResult(
+            base_offset, last_offset, log_append_time_ms, self.log_start_offset, header.last_offset_delta + 1
+        )
+
+    def _plain_rules(self) -> PlainBatchRules:
+        rules = self._rules
+        if rules.config is not self.config:
+            rules = self._rules = PlainBatchRules(self.config, self._validation)
+        return rules
+
+    def _append_copied(self, checked: ValidatedRecords, now_ms: int, done: Done) -> AppendResult:
+        """Any number of batches as the leader has them: they bring offsets and epochs with them."""
+        whole, headers = checked.records, checked.headers
+        next_offset = self._check_copied(headers)
         max_timestamp, offset_of_max_timestamp, count = NO_TIMESTAMP, next_offset - 1, 0
         for header in headers:
             count += header.last_offset_delta + 1
             if header.max_timestamp > max_timestamp:
                 max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
-        writer.make_room(base_offset, next_offset - 1, len(whole), max_timestamp, now_ms)
+        base_offset = headers[0].base_offset
+        self._writer.make_room(base_offset, next_offset - 1, len(whole), max_timestamp, now_ms)
         self._note_batches(whole, headers)
         self.next_offset = next_offset
-        writer.place(whole, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done)
+        self._writer.place(whole, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done)
         return AppendResult(base_offset, next_offset - 1, checked.log_append_time_ms, self.log_start_offset, count)
 
     def _answer_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
@@ -310,7 +358,7 @@ class PartitionLog:
         if writer.failure is not None:
             raise writer.failure
         if self._is_closed:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self._name} is closed.")
+            raise self._closed()
         end_offset = writer.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
             raise KafkaError(
@@ -360,11 +408,13 @@ class PartitionLog:
         return self._epochs.epoch_for(offset)
 
     def _write_epochs(self) -> None:
-        # The first epoch of a new log need not survive a loss of power: without the file it is read from the log.
-        is_durable = len(self._epochs) > 1 or self._epochs.epoch_for(0) != self._epochs.latest_epoch
-        self._writer.write_file(
-            f"{self.directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint(), durable=is_durable
-        )
+        """Keep them in their file. A new log's first epoch need not survive a loss of power (ten thousand partitions that
+        are made at once would wait long for the disk): what is left of one line "epoch 0" is never another entry, and
+        without a sound file epochs are read from the log."""
+        is_first, self._has_epoch_file = not self._has_epoch_file, True
+        is_new_log = is_first and len(self._epochs) == 1 and self._epochs.epoch_for(0) >= 0
+        path = f"{self.directory}/{LEADER_EPOCH_FILE}"
+        self._writer.write_file(path, self._epochs.to_checkpoint(), durable=not is_new_log)
 
     async def adopt_topic_id(self, topic_id: bytes) -> None:
         """A log of before KIP-516 learns its topic's id."""
@@ -398,6 +448,11 @@ class PartitionLog:
 
     async def delete_segments_before(self, offset: int) -> int:
         """Set aside the segments that hold nothing at or above `offset`, never the active one; answers how many."""
+        if self._lacks_snapshot and self._segments.first.base_offset < offset:
+            # The records that go are the only trace of their producers.
+            await self.flush()
+            await self._writer.write_snapshot(self.producer_snapshot(self.log_end_offset))
+            self._lacks_snapshot = False
         keep = self._segments.starting_from(offset)
         gone = self._segments.replace(keep)
         if not gone:
@@ -453,6 +508,7 @@ class PartitionLog:
             opened, loaded = await self._environment.queue.run(job)
             segment.adopt(opened)
             self._epochs, self._producers = loaded.epochs, loaded.producers
+            self._lacks_snapshot = loaded.lacks_snapshot
             self._writer.has_written = True
         except OSError as error:
             self.fail(error)
@@ -544,17 +600,11 @@ class PartitionLog:
         logger.error("log failed: topic=%s partition=%d error=%r", self.topic, self.partition, cause)
         self._environment.on_failed(self.directory, cause)
 
+    def _closed(self) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self._name} is closed.")
+
     def _failed(self) -> KafkaError:
         assert self._writer.failure is not None
         return self._writer.failure
 
 
-def _assign(records: bytearray | memoryview, headers: list[BatchHeader], base_offset: int, leader_epoch: int) -> int:
-    """Give the batches their offsets and epoch, in place; answers where they end."""
-    position = 0
-    for header in headers:
-        patch(records, position, base_offset, leader_epoch)
-        header.base_offset, header.partition_leader_epoch = base_offset, leader_epoch
-        base_offset += header.last_offset_delta + 1
-        position += header.size_bytes
-    return base_offset

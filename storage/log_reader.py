@@ -49,21 +49,18 @@ class TimestampOffset:
 class Segments:
     """A log's segments by base offset; the last one is active. Never empty once loaded."""
 
-    __slots__ = ("_base_offsets", "_segments")
+    __slots__ = ("_base_offsets", "_segments", "active")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
     def __len__(self) -> int:
         return len(self._segments)
-
-    @property
-    def active(self) -> Segment:
-        return self._segments[-1]
 
     @property
     def first(self) -> Segment:
@@ -77,6 +74,7 @@ class Segments:
         assert segment.base_offset > self._base_offsets[-1]
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
+        self.active = segment
 
     def at_or_before(self, offset: int) -> Segment:
         """The last segment whose base offset is at most `offset`; the first one when none is."""
@@ -99,6 +97,7 @@ class Segments:
         gone = [segment for segment in self._segments if segment not in segments]
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
         return gone
 
 

@@ -85,8 +85,8 @@ class LogWriter:
 
     __slots__ = (
         "_awaiting_open",
-        "_environment",
         "_cuts",
+        "_environment",
         "_folder_is_durable",
         "_host",
         "_idle_waiters",
@@ -164,21 +164,44 @@ class LogWriter:
             return
         config = self._host.config
         position = segment.end_bytes
-        segment.note_append(
+        has_new_entry = segment.note_append(
             len(records), next_offset - 1, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
         )
         self.has_written = True
-        self._in_flight.append((segment, segment.end_bytes, next_offset, done))
-        job = partial(self._write, segment, records, position)
         if next_offset - self.recovery_point < config.flush_messages:
-            self._queue.write(job, self._on_written)
+            if self._in_flight or not self._is_written_now(segment, records, position, next_offset, done):
+                self._in_flight.append((segment, segment.end_bytes, next_offset, done))
+                self._queue.write(partial(self._write, segment, records, position), self._on_written)
         else:
-            self._queue.write(job, _unreported)
+            self._in_flight.append((segment, segment.end_bytes, next_offset, done))
+            self._queue.write(partial(self._write, segment, records, position), _unreported)
             self._in_order(partial(self._sync_active, segment), partial(self._on_flushed_write, next_offset))
-        if segment.offset_index.has_full_page:
-            self._spill(segment, segment.offset_index)
-        if segment.time_index.has_full_page:
-            self._spill(segment, segment.time_index)
+        if has_new_entry:
+            if segment.offset_index.has_full_page:
+                self._spill(segment, segment.offset_index)
+            if segment.time_index.has_full_page:
+                self._spill(segment, segment.time_index)
+
+    def _is_written_now(self, segment: Segment, records: Buffer, position: int, next_offset: int, done: Done) -> bool:
+        """Write and report at once, while nothing is on its way: the usual case, without an entry, a job or a wait.
+
+        False when it has to be queued. A failure is reported here as any other.
+        """
+        file = segment.file
+        if file is None or self._write_error is not None:
+            return False
+        try:
+            if not self._queue.write_now(file, records, position):
+                return False
+        except OSError as error:
+            self._in_flight.append((segment, segment.end_bytes, next_offset, done))
+            self.fail(error)
+            return True
+        self._note_written(segment, segment.end_bytes, next_offset)
+        done(None)
+        if self._idle_waiters:
+            self._wake_idle_waiters()
+        return True
 
     def _write(self, segment: Segment, records: Buffer, position: int) -> None:
         """A job."""
@@ -198,14 +221,17 @@ class LogWriter:
         if not self._in_flight:
             return  # the log has failed in between
         segment, end_bytes, next_offset, done = self._in_flight.popleft()
-        self._unflushed_bytes += end_bytes - segment.written_bytes
-        segment.written_bytes = end_bytes
-        self.log_end_offset = next_offset
-        if self._unflushed_bytes >= WRITE_BACK_BYTES and not self._is_writing_back:
-            self._write_back(segment)
+        self._note_written(segment, end_bytes, next_offset)
         done(None)
         if self._idle_waiters:
             self._wake_idle_waiters()
+
+    def _note_written(self, segment: Segment, end_bytes: int, next_offset: int) -> None:
+        self._unflushed_bytes = unflushed_bytes = self._unflushed_bytes + end_bytes - segment.written_bytes
+        segment.written_bytes = end_bytes
+        self.log_end_offset = next_offset
+        if unflushed_bytes >= WRITE_BACK_BYTES and not self._is_writing_back:
+            self._write_back(segment)
 
     def when_written(self, end_offset: int, done: Done) -> None:
         """Call `done` when everything below `end_offset`, which was placed before, is written: at once if it is."""
@@ -325,7 +351,9 @@ class LogWriter:
         cuts = self._cuts
         try:
             await self._environment.readers.run(
-                partial(sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file)
+                partial(
+                    sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file, end_offset
+                )
             )
         except OSError as error:
             self.fail(error)
@@ -419,18 +447,30 @@ class LogWriter:
             tails = [
                 (active.path(index.suffix), *index.unwritten()) for index in (active.offset_index, active.time_index)
             ]
-        snapshot_path = segment_path(active.directory, end_offset, SNAPSHOT_SUFFIX)
 
         def job() -> None:
             for path, content, position in tails:
                 write_index(filesystem, path, content, position)
-            if snapshot is not None:
-                filesystem.write_bytes(snapshot_path, snapshot)
-                sync_file(filesystem, snapshot_path)
 
         self._in_order(job, self._on_job)
+        await self.write_snapshot(snapshot)
         self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
         await self.flush(end_offset)
+
+    async def write_snapshot(self, content: bytes | None) -> None:
+        """Keep the producers' state at the log's end, on the disk when this returns."""
+        if content is None:
+            return
+        filesystem, directory = self._environment.filesystem, self._host.directory
+        path = segment_path(directory, self.log_end_offset, SNAPSHOT_SUFFIX)
+
+        def job() -> None:
+            filesystem.write_bytes(path, content)
+            sync_file(filesystem, path)
+            filesystem.sync_directory(directory)
+
+        self._in_order(job, self._on_job)
+        await self.settle()
 
     def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
         """Replace a small file of the log's folder, in order."""

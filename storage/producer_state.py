@@ -248,6 +248,11 @@ class ProducerStates:
     # --- transactions ---
 
     @property
+    def has_transactions(self) -> bool:
+        """Whether any is open, or ended by a marker that is not replicated yet."""
+        return bool(self._ongoing or self._unreplicated)
+
+    @property
     def first_undecided_offset(self) -> int | None:
         """Where the earliest transaction without a marker begins."""
         return min(self._ongoing, default=None)

@@ -210,27 +210,29 @@ class Segment:
                 return True
         index_bytes = limits.segment_index_bytes
         return (
-            len(self.offset_index) >= index_bytes // 8
-            or len(self.time_index) >= index_bytes // 12 - 1
+            self.offset_index.entries_count >= index_bytes // 8
+            or self.time_index.entries_count >= index_bytes // 12 - 1
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         )
 
     def note_append(
         self, size_bytes: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int, interval_bytes: int
-    ) -> None:
-        """Bytes were placed at `end_bytes`: extend, and index them when the interval is full."""
+    ) -> bool:
+        """Bytes were placed at `end_bytes`: extend, and index them when the interval is full. Whether that was so."""
         position = self.end_bytes
         if position == 0:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = offset_of_max_timestamp
-        if self.bytes_since_index_entry > interval_bytes:
-            self.offset_index.append(last_offset - self.base_offset, position)
-            self.note_max_timestamp()
-            self.bytes_since_index_entry = 0
-        self.bytes_since_index_entry += size_bytes
         self.end_bytes = position + size_bytes
+        if self.bytes_since_index_entry <= interval_bytes:
+            self.bytes_since_index_entry += size_bytes
+            return False
+        self.offset_index.append(last_offset - self.base_offset, position)
+        self.note_max_timestamp()
+        self.bytes_since_index_entry = size_bytes
+        return True
 
     def note_max_timestamp(self) -> None:
         """Put the largest timestamp into the time index, unless it is there."""
@@ -368,12 +370,20 @@ def write_page(filesystem: FileSystem, path: str, content: Buffer, position: int
         file.close()
 
 
-def sync_segment(filesystem: FileSystem, directory: str, base_offset: int, file: File | None) -> None:
-    """A job: fsync a finished segment, its indexes, and the folder that lists them."""
+def sync_segment(
+    filesystem: FileSystem, directory: str, base_offset: int, file: File | None, end_offset: int | None = None
+) -> None:
+    """A job: fsync a segment, its indexes, and the folder that lists them; the snapshot at its `end_offset`, if it ended."""
     if file is not None:
         file.sync()
-    for suffix in ((LOG_SUFFIX,) if file is None else ()) + (OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX):
-        path = segment_path(directory, base_offset, suffix)
+    paths = [
+        segment_path(directory, base_offset, each) for each in (OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX)
+    ]
+    if file is None:
+        paths.insert(0, segment_path(directory, base_offset, LOG_SUFFIX))
+    if end_offset is not None:
+        paths.append(segment_path(directory, end_offset, SNAPSHOT_SUFFIX))
+    for path in paths:
         if filesystem.exists(path):
             sync_file(filesystem, path)
     filesystem.sync_directory(directory)

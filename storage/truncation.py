@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from runtime.filesystem import File, FileSystem
 from storage.index import OffsetIndex, SparseIndex, TimeIndex
-from storage.loading import LoadedLog, LoadRequest, load_log, remove_segment_files, segment_file_offset
+from storage.interrupted_swap import segment_file_offset
+from storage.loading import LoadedLog, LoadRequest, load_log, remove_segment_files
 from storage.recovery import open_segment
 from storage.segment import SNAPSHOT_SUFFIX, OpenedSegment, create_files, segment_path, write_index
 

@@ -129,6 +129,7 @@ class ParkedFetch:
                 read.partition.park_fetch(self, read_committed=self._read_committed)
         self._timer = self._services.timer.schedule(max_wait_ms, self._on_deadline)
         self.deferred.on_abandon(self._leave)
+        self.deferred.on_hurry(self._on_deadline)
 
     def on_progress(self) -> None:
         """A partition moved or went away: answer if that is enough, else wait on."""
@@ -159,8 +160,26 @@ class ParkedFetch:
     # --- answering ---
 
     def answer(self) -> FetchResponse | Deferred[FetchResponse]:
-        """Read the records and build the response; deferred when some of them are cold."""
-        left, at_least_one = self._max_bytes, True
+        """Read the records and build the response; deferred when memory is short, or some of them are cold."""
+        answers = self._services.answers
+        room = answers.room()
+        if room > 0:
+            return self._read(room)
+        later: Deferred[FetchResponse] = Deferred()
+        ticket = answers.wait(lambda: self._read_into(later))
+        for waiting in (later, self.deferred):
+            waiting.on_abandon(lambda: answers.leave_line(ticket))
+        return later
+
+    def _read_into(self, later: Deferred[FetchResponse]) -> None:
+        answer = self._read(self._services.answers.room())
+        if isinstance(answer, FetchResponse):
+            later.complete(answer)
+        else:
+            answer.then(later.complete)
+
+    def _read(self, room: int) -> FetchResponse | Deferred[FetchResponse]:
+        left, at_least_one = min(self._max_bytes, room), True
         for index, read in enumerate(self._reads):
             count = fill(read, left, at_least_one=at_least_one)
             if count < 0:
@@ -172,12 +191,19 @@ class ParkedFetch:
         return self._response()
 
     async def _answer_cold(self, start: int, left: int, at_least_one: bool, later: Deferred[FetchResponse]) -> None:
-        for read in self._reads[start:]:
-            count = fill(read, left, at_least_one=at_least_one)
-            if count < 0:
-                count = await fill_cold(read, left, at_least_one=at_least_one)
-            if count:
-                left, at_least_one = left - count, False
+        """What may be read is reserved meanwhile: reads that wait for the disk together must not take it twice."""
+        budget = self._services.answers.budget
+        reserved = min(left, sum(max(read.item.max_bytes, 0) for read in self._reads))
+        budget.reserve_anyway(reserved)
+        try:
+            for read in self._reads[start:]:
+                count = fill(read, left, at_least_one=at_least_one)
+                if count < 0:
+                    count = await fill_cold(read, left, at_least_one=at_least_one)
+                if count:
+                    left, at_least_one = left - count, False
+        finally:
+            budget.release(reserved)
         later.complete(self._response())
 
     def _response(self) -> FetchResponse:

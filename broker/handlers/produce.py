@@ -37,13 +37,19 @@ ALL_REPLICAS = -1
 NO_ANSWER = 0
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 10
+NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
 
 
 @handles(ProduceRequest)
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
     append = _ProduceAppend(request, context)
     for topic in request.topic_data:
-        rows = [append.partition(topic.name, data) for data in topic.partition_data]
+        rows = []
+        for data in topic.partition_data:
+            try:
+                rows.append(append.append(topic.name, data))
+            except KafkaError as error:
+                rows.append(append.failed(topic.name, data.index, error))
         append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
     if request.acks == NO_ANSWER:
         if append.first_error is not None:
@@ -61,6 +67,7 @@ class _ProduceAppend:
         "_now_ms",
         "_parked",
         "_request",
+        "_services",
         "_timer",
         "deferred",
         "first_error",
@@ -72,40 +79,36 @@ class _ProduceAppend:
         self._request = request
         self._acks = request.acks
         self._context = context
-        self._now_ms = context.services.clock.wall_ms()
+        self._services = services = context.services
+        self._now_ms = services.clock.wall_ms()
         self._parked: dict[int, tuple[Partition, int, PartitionProduceResponse]] = {}
         self._timer: TimerEntry | None = None
-        self.deferred: Deferred[ProduceResponse] = Deferred()
+        self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
         self.topics: list[TopicProduceResponse] = []
         self.waiting_count = 0
 
-    def partition(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-        """Append to one partition; its row of the answer, to be completed later when it has to wait."""
-        try:
-            return self._append(topic, data)
-        except KafkaError as error:
-            return self._failed(topic, data.index, error)
-
-    def _append(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-        services = self._context.services
+    def append(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+        """Append to one partition; its row of the answer, to be completed later when it has to wait. Raises KafkaError."""
+        services = self._services
         acks = self._acks
         if not ALL_REPLICAS <= acks <= 1:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}: must be -1, 0 or 1.")
-        partition = held_partition(services, topic, data.index)
-        if data.records is None:
+        index, records = data.index, data.records
+        partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
+        if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
         result = partition.append(
-            data.records,
+            records,
             origin=AppendOrigin.CLIENT,
             acks=acks,
             now_ms=self._now_ms,
             produce_version=self._context.api_version,
         )
-        services.metrics.produced(topic, len(data.records), 0 if result.duplicate else result.records_count)
+        services.metrics.produced(topic, len(records), 0 if result.duplicate else result.records_count)
         row = PartitionProduceResponse(
-            index=data.index,
-            error_code=ErrorCode.NONE,
+            index=index,
+            error_code=NO_ERROR,
             base_offset=result.base_offset,
             log_append_time_ms=result.log_append_time_ms,
             log_start_offset=result.log_start_offset,
@@ -116,10 +119,11 @@ class _ProduceAppend:
             self._wait(partition, end_offset, row)
         return row
 
-    def _failed(self, topic: str, index: int, error: KafkaError) -> PartitionProduceResponse:
+    def failed(self, topic: str, index: int, error: KafkaError) -> PartitionProduceResponse:
+        """The row of a partition that took nothing."""
         if self.first_error is None:
             self.first_error = error
-        self._context.services.metrics.produce_failed(topic)
+        self._services.metrics.produce_failed(topic)
         row = PartitionProduceResponse(
             index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message
         )
@@ -154,12 +158,15 @@ class _ProduceAppend:
         if self.waiting_count == 0:
             if self._timer is not None:
                 self._timer.cancel()
+            assert self.deferred is not None
             self.deferred.complete(self.response())
 
     def park(self) -> Deferred[ProduceResponse]:
+        """Some partitions wait: the answer comes when the last of them is through."""
+        self.deferred = Deferred()
         if self._acks == ALL_REPLICAS:
             timeout_ms = max(self._request.timeout_ms, 0)
-            self._timer = self._context.services.timer.schedule(timeout_ms, self._expire)
+            self._timer = self._services.timer.schedule(timeout_ms, self._expire)
         self.deferred.on_abandon(self._abandon)
         return self.deferred
 
@@ -191,8 +198,8 @@ class _ProduceAppend:
         return response
 
     def _name_leaders(self, response: ProduceResponse) -> None:
-        context, advertised = self._context, self._context.services.advertised
-        image = context.services.metadata.image
+        context, advertised = self._context, self._services.advertised
+        image = self._services.metadata.image
         leaders: set[int] = set()
         for topic in self.topics:
             for row in topic.partition_responses:

@@ -52,6 +52,7 @@ LENGTH_OVERHEAD_BYTES = 12
 HEADER_BYTES = 61
 HEADER = Struct(">qiibIhiqqqhii")
 assert HEADER.size == HEADER_BYTES
+_unpack_header = HEADER.unpack_from
 MAGIC_V2 = 2
 MAGIC_POSITION = 16
 MIN_LEGACY_LENGTH = 14  # of a v0 message, the smallest that ever was
@@ -62,8 +63,8 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 
 _LENGTH = Struct(">i")
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
+_pack_base_offset = Struct(">q").pack_into
+_pack_leader_epoch = Struct(">i").pack_into
 _LEADER_EPOCH_POSITION = 12
 _CRC = Struct(">I")
 _CRC_POSITION = 17
@@ -99,6 +100,7 @@ class BatchHeader:
         "producer_epoch",
         "producer_id",
         "records_count",
+        "size_bytes",
     )
 
     base_offset: int
@@ -115,6 +117,8 @@ class BatchHeader:
     producer_epoch: int
     base_sequence: int
     records_count: int
+    size_bytes: int
+    """Of the whole batch, header and all."""
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
         """Use `read_header`, which checks. Raises struct.error when fewer than 61 bytes are left."""
@@ -132,11 +136,8 @@ class BatchHeader:
             self.producer_epoch,
             self.base_sequence,
             self.records_count,
-        ) = HEADER.unpack_from(buffer, position)
-
-    @property
-    def size_bytes(self) -> int:
-        return LENGTH_OVERHEAD_BYTES + self.batch_length
+        ) = _unpack_header(buffer, position)
+        self.size_bytes = LENGTH_OVERHEAD_BYTES + self.batch_length
 
     @property
     def last_offset(self) -> int:
@@ -266,8 +267,8 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 
 def patch(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Write what the leader assigns. The CRC stays valid. `header` objects read before do not follow."""
-    _BASE_OFFSET.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
+    _pack_base_offset(buffer, position, base_offset)
+    _pack_leader_epoch(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def patch_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

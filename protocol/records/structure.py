@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer, DecodeError
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, BatchHeader
 from protocol.records.compression import decompress_chunks
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import broken_record, plain_records, records_block, wrap_int64
@@ -43,8 +43,10 @@ _MAX_PREFIX_BYTES = 5 + 1 + 10 + 5  # length, attributes, timestamp delta, offse
 
 def check_structure(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> None:
     """Raises InvalidBatch. `header` is that of the batch at `position`."""
-    block = records_block(buffer, position, header)
     count = header.records_count
+    if count == 1 and _is_plain_record(buffer, position, header):
+        return
+    block = records_block(buffer, position, header)
     if count <= 0:
         _check_empty(header, block, max_decompressed_bytes)
         return
@@ -57,6 +59,26 @@ def check_structure(buffer: Buffer, position: int, header: BatchHeader, max_deco
             raise _too_short(count - missing, count)
         last, left = block[at:], len(block) - at
     _check_last(last, left, count, header.last_offset_delta)
+
+
+def _is_plain_record(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether this is, byte for byte, what most producers send as a batch of one: its record fills it, and both deltas
+    are 0. What is not is looked at in full."""
+    end = position + header.size_bytes
+    if header.attributes & COMPRESSION_MASK or header.last_offset_delta or end > len(buffer):
+        return False
+    at = position + HEADER_BYTES
+    if at + 2 + MIN_RECORD_BYTES > end:
+        return False
+    step = _STEP_OF_FIRST[buffer[at]]
+    behind_length = at + 1
+    if not step:
+        behind_length = at + 2
+        step = _STEP_OF_SECOND[buffer[at + 1]]
+        if not step:
+            return False
+        step += _LOW_BITS[buffer[at]]
+    return at + step == end and not buffer[behind_length + 1] and not buffer[behind_length + 2]
 
 
 def _check_empty(header: BatchHeader, block: memoryview, max_decompressed_bytes: int) -> None:

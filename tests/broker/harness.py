@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.acceptor import AcceptLimits, Acceptor
+from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
 from broker.connection import RequestConnection
 from broker.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
@@ -117,6 +118,7 @@ class Broker:
         handlers: Iterable[Handler[Any]],
         *,
         budget_bytes: int = 1 << 20,
+        answers_bytes: int = 32 << 20,
         limits: ConnectionLimits | None = None,
         accept: AcceptLimits | None = None,
         receive_bytes: int = 64 * 1024,
@@ -128,12 +130,14 @@ class Broker:
         self.timer = Timer(self.clock, self.turns.call_later)
         self.acceptor = Acceptor(self.timer, accept)
         self.budget = MemoryBudget(budget_bytes)
+        self.answers = AnswerMemory(MemoryBudget(answers_bytes), self.timer)
         self.tasks = TaskScope("requests")
         table = DispatchTable(handlers)
         self.shared = ConnectionShared(
             dispatch=Dispatch(table, self.tasks, observer),
             services=cast(Services, SimpleNamespace(api_versions=table.api_versions())),
             budget=self.budget,
+            answers=self.answers,
             owner=self.acceptor,
             timer=self.timer,
             call_soon=self.turns.call_soon,

@@ -135,7 +135,9 @@ class Run:
             self.answers.append(show(answer) if show else {"bytes": answer.hex()})
 
     def note(self, value: Any) -> None:
-        """Keep something that was worked out from answers."""
+        """Keep something that was worked out from answers; error codes turn into their names."""
+        if isinstance(value, dict) and isinstance(value.get("error_code"), int):
+            value = {**value, "error_code": ErrorCode(value["error_code"]).name}
         self.answers.append(value)
 
     def _keep(self, answer: Any, version: int, pick: Callable[[Any], None] | None) -> Any:

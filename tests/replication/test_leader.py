@@ -22,20 +22,20 @@ def test_a_leader_alone_commits_what_it_holds_when_elected() -> None:
 
 def test_a_leader_alone_commits_each_append() -> None:
     state = leader(leo=7, high_watermark=7)
-    assert state.on_append(9) == [HighWatermarkAdvanced(9)]
-    assert state.on_append(9) == []
+    assert state.on_append(9) == 9
+    assert state.on_append(9) is None
 
 
 def test_hw_waits_for_a_replica_of_the_isr_that_has_not_fetched() -> None:
     state = leader(isr=(1, 2), leo=5, high_watermark=5)
-    assert state.on_append(9) == []
+    assert state.on_append(9) is None
     assert state.high_watermark == 5
 
 
 def test_hw_does_not_move_while_the_isr_is_smaller_than_min_insync_replicas() -> None:
     state = leader(min_insync_replicas=2)
     assert state.is_under_min_isr
-    assert state.on_append(3) == []
+    assert state.on_append(3) is None
     assert state.on_min_insync_replicas(1) == [HighWatermarkAdvanced(3)]
 
 

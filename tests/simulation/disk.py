@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from runtime.disk import DiskQueue, Readers
+from runtime.filesystem import Buffer, File
 from tests.simulation.loop import SimLoop
 
 T = TypeVar("T")
@@ -34,6 +35,12 @@ class SimDiskQueue:
             finish(*_outcome(job))
         else:
             self._submit(job, finish)
+
+    def write_now(self, file: File, content: Buffer, position: int) -> bool:
+        if self._jobs or self._disk.is_slow() or not self._disk.is_alive:
+            return False
+        file.write_at((content,), position)
+        return True
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
         future: asyncio.Future[T] = self._disk.loop.create_future()

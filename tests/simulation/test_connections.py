@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from broker.acceptor import Acceptor
+from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
 from broker.connection_shared import ConnectionLimits, ConnectionShared
 from broker.context import Deferred, RequestContext
@@ -70,6 +71,7 @@ class EchoBroker:
             dispatch=Dispatch(DispatchTable([produce, heartbeat]), self.tasks),
             services=cast(Services, SimpleNamespace()),
             budget=self.budget,
+            answers=AnswerMemory(MemoryBudget(1 << 20), timer),
             owner=self.acceptor,
             timer=timer,
             call_soon=loop.call_soon,

@@ -75,6 +75,10 @@ def tear(folder: Path) -> None:
     log_file.write_bytes(log_file.read_bytes() + b"torn")
 
 
+def files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
 def folders(directory: Path) -> list[str]:
     """Those set aside for deletion."""
     return [path.name for path in directory.glob("*-delete")]
@@ -310,5 +314,34 @@ def test_settings_of_a_topic_change_while_it_is_used(tmp_path: Path) -> None:
             one.logs.update_config("t")
             await append(log, "x" * 100)
             assert len(log.segments) == 2
+
+    asyncio.run(run())
+
+
+def test_logs_are_flushed_when_their_time_has_come(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with broker(tmp_path, overrides={"flush.ms": "500"}) as one:
+            log = await one.logs.log_for("t", 0, TOPIC_ID)
+            await append(log, "a")
+            await one.logs.flush_due()
+            assert log.recovery_point == 0
+            one.clock.now_ms += 500
+            await one.logs.flush_due()
+            assert log.recovery_point == 1
+            await one.logs.checkpoint_recovery_points()
+            assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
+
+    asyncio.run(run())
+
+
+def test_a_stop_before_loading_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with broker(tmp_path) as one:
+            await append(await one.logs.log_for("t", 0, TOPIC_ID), "a")
+        before = files(tmp_path)
+        with pytest.raises(DirectoryRefused):
+            async with broker(tmp_path, cluster_id="another"):
+                pass
+        assert files(tmp_path) == before
 
     asyncio.run(run())

@@ -226,6 +226,41 @@ def test_leftovers_of_an_unfinished_deletion_go(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("steps_done", range(4))
+def test_an_interrupted_cleaning_is_finished_or_undone(tmp_path: Path, steps_done: int) -> None:
+    """Two old segments are exchanged for one that holds every second record of them."""
+    written(tmp_path, 33)
+    folder = tmp_path / "t-0"
+    first, second, third = (path.name[:20] for path in log_files(tmp_path)[:3])
+    end = int(third)
+    kept = list(range(0, end, 2))
+    parts = [
+        bytes(batch(f"{at:0100}", base_offset=at, timestamp=NOW_MS + at, partition_leader_epoch=at // 10))
+        for at in kept
+    ]
+    suffix = ".cleaned" if steps_done == 0 else ".swap"
+    for kind, content in ((".log", b"".join(parts)), (".index", b""), (".timeindex", b"")):
+        (folder / f"{first}{kind}{suffix}").write_bytes(content)
+        if steps_done >= 2:
+            (folder / f"{second}{kind}").rename(folder / f"{second}{kind}.deleted")
+        if steps_done >= 3:
+            (folder / f"{first}{kind}").rename(folder / f"{first}{kind}.deleted")
+
+    async def check(log: PartitionLog) -> None:
+        expected = list(range(33)) if steps_done == 0 else [*kept, *range(end, 33)]
+        assert [offset for offset, _ in await all_values(log)] == expected
+        assert {path.suffix for path in folder.iterdir()} <= {
+            ".log",
+            ".index",
+            ".timeindex",
+            ".snapshot",
+            ".metadata",
+            "",
+        }
+
+    reopened(tmp_path, check, is_clean=True, recovery_point=33)
+
+
 def test_a_log_that_ends_before_its_start_begins_again(tmp_path: Path) -> None:
     written(tmp_path, 10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -103,6 +104,14 @@ def states_and_types_that_are_not(run: Run) -> None:
     run.ask(ListGroupsRequest(states_filter=["Nonsense"]), pick=own_groups(run))
     if run.version >= 5:
         run.ask(ListGroupsRequest(types_filter=["nonsense"]), pick=own_groups(run))
+
+
+@case(ListGroupsRequest, "wrong", "0-3")
+def a_body_too_long(run: Run) -> None:
+    tags = b"\0\0" if run.version == 3 else b""
+    head = struct.pack(">hhih", 16, run.version, 7, -1) + tags
+    frame = head + b"\0\0\0\0"
+    run.ask_raw(struct.pack(">i", len(frame)) + frame, timeout_s=2, show=lambda answer: "answered")
 
 
 @case(DeleteGroupsRequest, "normal")

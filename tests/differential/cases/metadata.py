@@ -117,3 +117,14 @@ def some_by_id_and_some_by_name(run: Run) -> None:
     name = run.topic()
     topics = [MetadataRequestTopic(name=None, topic_id=run.last_topic_id), MetadataRequestTopic(name=name)]
     run.ask(MetadataRequest(topics=topics))
+
+
+@case(MetadataRequest, "edge")
+def a_topic_without_a_leader(run: Run) -> None:
+    from tests.differential.cases.topics import creating, new_topic
+
+    name = run.name("gone")
+    created = run.do(creating(new_topic(name, -1, -1, {0: [9]}), timeout_ms=100)).topics[0]
+    run.names.topic_ids[created.topic_id] = "<id of gone>"
+    run.pause(0.1)
+    run.ask(named(name))

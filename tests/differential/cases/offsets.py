@@ -176,6 +176,15 @@ def empty_group(run: Run) -> None:
     run.ask(committing("", run.topic(), 5), timeout_s=3)
 
 
+@case(OffsetCommitRequest, "wrong", "8+")
+def larger_than_a_batch_may_be(run: Run) -> None:
+    """Every record repeats the name of the group."""
+    group = run.group("g" * 32000)
+    answer = run.do(committing(group, run.topic("t", 40), *range(40)), run.version)
+    (code,) = {partition.error_code for partition in answer.topics[0].partitions}
+    run.note({"error_code": code})
+
+
 # -- OffsetFetch
 
 

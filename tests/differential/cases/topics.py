@@ -191,6 +191,11 @@ def created_again(run: Run) -> None:
     run.ask(named(name), 4)
 
 
+@case(DeleteTopicsRequest, "edge")
+def without_waiting__(run: Run) -> None:
+    run.ask(deleting(run, run.topic(), timeout_ms=0))
+
+
 @case(DeleteTopicsRequest, "wrong")
 def missing_twice_and_nameless(run: Run) -> None:
     name = run.topic()

@@ -1,0 +1,105 @@
+"""Both jobs on a broker of their own: `make example-spark`, or `python -m pipelines.example`. Nothing is left behind.
+
+It starts a broker on a free port, writes orders to a topic (with Spark, so that nothing else is needed), archives them,
+aggregates them to a second topic, and shows what came out of each.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from barnabas import BrokerStartError, EmbeddedBroker
+from pipelines import aggregate, archive
+from pipelines.session import Unavailable, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS = 6_000
+SECONDS_BETWEEN = 0.1  # of event time: ten minutes of orders in all
+FIRST_ORDER = "2026-01-31 23:55:00"  # midnight lies in the middle, so the archive gets two days
+SHOPS = ("Antwerp", "Lyon", "Turin")
+
+
+def feed(spark: SparkSession, bootstrap_servers: str) -> None:
+    """Orders, then one record an hour later that lets the watermark close their windows."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    shops = f.array(*(f.lit(shop) for shop in SHOPS))
+    seconds = f.when(f.col("id") == ORDERS, f.lit(3600.0)).otherwise(f.col("id") * SECONDS_BETWEEN)
+    orders = spark.range(ORDERS + 1).select(
+        f.element_at(shops, (f.col("id") % len(SHOPS) + 1).cast("int")).alias("key"),
+        (f.lit(10.0) + f.col("id") % 50).alias("amount"),
+        f.timestamp_seconds(f.unix_timestamp(f.lit(FIRST_ORDER)) + seconds).alias("time"),
+    )
+    (
+        orders.select(
+            "key", f.to_json(f.struct("key", "amount", "time")).alias("value"), f.col("time").alias("timestamp")
+        )
+        .write.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("topic", "orders")
+        .save()
+    )
+
+
+def show_archive(spark: SparkSession, bootstrap_servers: str, folder: str) -> None:
+    arguments = ["--topics", "orders", "--output", f"{folder}/archive", "--checkpoint", f"{folder}/archive-checkpoint"]
+    arguments += ["--bootstrap-servers", bootstrap_servers, "--once", "--max-offsets-per-trigger", "2500"]
+    print(f"\npython -m pipelines.archive {' '.join(arguments)}\n", flush=True)
+    archive.start(spark, archive.parser().parse_args(arguments)).awaitTermination()
+    rows = spark.read.parquet(f"{folder}/archive")
+    rows.groupBy("topic", "date").count().orderBy("topic", "date").show()
+
+
+def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> None:
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    arguments = [
+        "--source",
+        "orders",
+        "--target",
+        "orders-per-minute",
+        "--checkpoint",
+        f"{folder}/aggregate-checkpoint",
+    ]
+    arguments += ["--bootstrap-servers", bootstrap_servers, "--once"]
+    print(f"\npython -m pipelines.aggregate {' '.join(arguments)}\n", flush=True)
+    aggregate.start(spark, aggregate.parser().parse_args(arguments)).awaitTermination()
+    schema = "key STRING, start TIMESTAMP, end TIMESTAMP, count BIGINT, sum DOUBLE, min DOUBLE, max DOUBLE"
+    records = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", "orders-per-minute")
+        .load()
+    )
+    lines = records.select(f.from_json(f.col("value").cast("string"), schema).alias("line")).select("line.*")
+    lines.orderBy("start", "key").show(12)
+
+
+def main() -> None:
+    print("Starting Spark (the first time it fetches Kafka's connector) and a broker ...", flush=True)
+    try:
+        spark = spark_session("example")
+    except Unavailable as missing:
+        sys.exit(f"example: {missing}")
+    try:
+        with (
+            EmbeddedBroker({"orders": 3, "orders-per-minute": 1}) as broker,
+            tempfile.TemporaryDirectory(prefix="barnabas-example-") as folder,
+        ):
+            print(f"The broker listens on {broker.bootstrap_servers}. Writing {ORDERS + 1} orders ...", flush=True)
+            feed(spark, broker.bootstrap_servers)
+            show_archive(spark, broker.bootstrap_servers, folder)
+            show_aggregate(spark, broker.bootstrap_servers, folder)
+    except BrokerStartError as error:
+        sys.exit(f"example: {error}")
+    finally:
+        spark.stop()
+    print("Done; the broker and its data are gone.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Finishing what a crash interrupted: the exchange of cleaned segments for the ones they were made from.
+
+The cleaner writes `.cleaned` files, renames all of one group to `.swap` when they are complete, sets the old segments
+aside, and renames the `.swap` files to their final names. So at a start `.cleaned` files are worthless, and `.swap`
+files hold records that may be nowhere else.
+
+Rules: blocking; comes first of all when a log is loaded. Running it again after a crash in the middle ends the same.
+Invariant: a `.swap` file takes its name only when no old segment of its range is left.
+Source: Kafka LogLoader.removeTempFilesAndCollectSwapFiles, LogLoader.load.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from runtime.filesystem import FileSystem
+from storage.recovery import SegmentScan, walk
+from storage.segment import LOG_SUFFIX
+
+logger = logging.getLogger(__name__)
+
+CLEANED_SUFFIX = ".cleaned"
+DELETED_SUFFIX = ".deleted"
+SWAP_SUFFIX = ".swap"
+_DIGITS = 20
+
+
+def segment_file_offset(name: str) -> int | None:
+    """The base offset that a segment file's name begins with."""
+    digits = name[:_DIGITS]
+    return int(digits) if len(name) > _DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def finish_swap(filesystem: FileSystem, directory: str, names: Sequence[str]) -> list[str]:
+    """Bring the folder, which holds `names`, to the state after or before the exchange; answers what it holds then."""
+    if not any(name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")) for name in names):
+        return list(names)
+    cleaned = [segment_file_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    # A group that is being split is renamed from its end on: what lies behind a `.cleaned` file is not complete.
+    complete_before = min((offset for offset in cleaned if offset is not None), default=None)
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    valid = [name for name in swaps if complete_before is None or (segment_file_offset(name) or 0) < complete_before]
+    ranges = [
+        _offset_range(filesystem, f"{directory}/{name}", segment_file_offset(name) or 0)
+        for name in valid
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
+    ]
+    if ranges:
+        start, end = min(first for first, _ in ranges), max(last for _, last in ranges)
+        for name in names:
+            offset = segment_file_offset(name)
+            is_old = name not in swaps and offset is not None and start <= offset < end
+            if is_old and not name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, ".snapshot")):
+                filesystem.unlink(f"{directory}/{name}")
+        for name in valid:
+            filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+        filesystem.sync_directory(directory)
+        logger.warning("interrupted cleaning finished: directory=%s from=%d to=%d", directory, start, end)
+    for name in filesystem.list_directory(directory):
+        if name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")):
+            filesystem.unlink(f"{directory}/{name}")
+    return filesystem.list_directory(directory)
+
+
+def _offset_range(filesystem: FileSystem, path: str, base_offset: int) -> tuple[int, int]:
+    """[base offset, end) of a segment file; at least its base offset."""
+    file = filesystem.open(path, writable=False)
+    try:
+        scan = SegmentScan(end_position=0, next_offset=base_offset)
+        walk(file, base_offset, scan, file.size(), check_crc=False, visit=lambda header, buffer, at: None)
+    finally:
+        file.close()
+    return base_offset, max(scan.next_offset, base_offset + 1)

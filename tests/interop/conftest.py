@@ -1,0 +1,50 @@
+"""The brokers that real clients tour: ours, and Apache Kafka 3.9.1, which shows that the tour is right.
+
+INTEROP_BROKERS=barnabas leaves the reference out.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.oracle import java
+from tests.oracle.barnabas import Barnabas
+from tests.oracle.kafka import ApacheKafka
+
+with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 calls outdated
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
+
+assert kafka.KafkaConsumer
+BROKERS = os.environ.get("INTEROP_BROKERS", "barnabas,kafka").split(",")
+
+
+def need_java() -> None:
+    """Skip without Java and Maven; on a build server let what follows fail."""
+    reason = java.missing()
+    if reason and not java.required():
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", params=[pytest.param(name, id=name) for name in BROKERS])
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """`host:port` of the broker under test."""
+    if request.param == "barnabas":
+        with Barnabas() as ours:
+            yield ours.bootstrap_servers
+    else:
+        need_java()
+        with ApacheKafka() as reference:
+            yield reference.bootstrap_servers
+
+
+@pytest.fixture
+def fresh() -> Callable[[str], str]:
+    """Names that no other test uses."""
+    mark = uuid.uuid4().hex[:8]
+    return lambda name: f"{name}-{mark}"
