@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Answers up to this size are not counted: a connection has few of them before its peer counts as slow.
 SMALL_ANSWER_BYTES = 4 * 1024
 OVERRUN_FACTOR = 2
-# How often those in line are looked at, and how many such looks the first of them waits at most.
+# How often those in line are looked at, and after how many such looks they do without.
 LINE_PERIOD_MS = 5
 LINE_PERIODS = 20
 
@@ -42,10 +42,11 @@ class Taker(Protocol):
 class LineTicket:
     """A fetch that waits for memory."""
 
-    __slots__ = ("go_on",)
+    __slots__ = ("go_on", "last_period")
 
-    def __init__(self, go_on: Callable[[], None]) -> None:
+    def __init__(self, go_on: Callable[[], None], last_period: int) -> None:
         self.go_on = go_on
+        self.last_period = last_period
 
 
 class AnswerMemory:
@@ -59,7 +60,7 @@ class AnswerMemory:
         self._timer = timer
         self._holders: dict[HeldAnswers, None] = {}
         self._line: dict[LineTicket, None] = {}
-        self._periods = 0  # for which the first in line has waited
+        self._periods = 0
 
     # --- fetches ---
 
@@ -72,9 +73,8 @@ class AnswerMemory:
 
     def wait(self, go_on: Callable[[], None]) -> LineTicket:
         """Call `go_on` when there is room, or when there was none for so long that a fetch must do without."""
-        ticket = LineTicket(go_on)
+        ticket = LineTicket(go_on, self._periods + LINE_PERIODS)
         if not self._line:
-            self._periods = 0
             self._timer.schedule(LINE_PERIOD_MS, self._serve_line)
         self._line[ticket] = None
         return ticket
@@ -87,10 +87,13 @@ class AnswerMemory:
         self._trim()
         self._periods += 1
         line = self._line
-        while line and (self.budget.available_bytes > 1 or self._periods >= LINE_PERIODS):
+        while line:
             ticket = next(iter(line))
+            if self.budget.available_bytes < SMALL_ANSWER_BYTES and (
+                ticket.last_period > self._periods or self.leaving_bytes
+            ):
+                break
             del line[ticket]
-            self._periods = 0
             ticket.go_on()
         if line:
             self._timer.schedule(LINE_PERIOD_MS, self._serve_line)
@@ -145,6 +148,7 @@ class HeldAnswers:
 
     def add(self, size_bytes: int) -> None:
         """An answer was encoded."""
+        assert not self.is_cut_off
         self.size_bytes += size_bytes
         self._memory._held(self, size_bytes)  # noqa: SLF001  two halves of one thing
 

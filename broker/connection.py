@@ -568,8 +568,8 @@ class RequestConnection:
 
     def answered(self, request: _InFlight, outcome: Outcome) -> None:
         """A request in flight has its answer; it leaves when those before it have theirs."""
-        if self._connection is None:
-            return  # its bytes were released with the connection
+        if self._connection is None or self._close_reason is not None:
+            return  # its bytes are released with the connection
         if isinstance(outcome, CloseConnection):
             self.close(str(outcome))
             return

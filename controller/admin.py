@@ -174,7 +174,7 @@ class TopicAdmin:
         await self._await_leaders({plan.name: plan.registration.assignments for plan in created}, timeout_ms)
         for plan in created:
             is_ready = timeout_ms > 0 and _all_led(self._metadata.image, plan.name, plan.registration.assignments)
-            results[plan.name] = plan.created if is_ready else CreatedTopic(TIMED_OUT)
+            results[plan.name] = plan.created if is_ready else CreatedTopic(TIMED_OUT, plan.created.topic_id)
         return results
 
     async def _plan_step(

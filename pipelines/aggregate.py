@@ -2,15 +2,15 @@
 
     python -m pipelines.aggregate --source orders --target orders-per-minute --checkpoint /var/lib/aggregate
 
-A source record's value is a JSON object with a key, an amount and a time (`--key-field` and so on name its fields): the key a
-text, the amount a number, the time ISO 8601 or seconds since the epoch. Without a key or a time a record is left out, without an
-amount it is counted only. So is a record left out whose time is further ahead of its timestamp than `--ahead`: one wrong clock
-would otherwise close every window.
+A source record's value is a JSON object with a key, an amount and a time (`--key-field` and so on name its fields): the
+key a text, the amount a number, the time ISO 8601 or seconds since the epoch. A record without an amount is only counted.
+Left out are records without a key or a time, and those whose time is further ahead of their timestamp than `--ahead`: one
+wrong clock would otherwise close every window.
 
 A target record's key is the key, its value JSON with key, start, end, count, and sum, min, max of the amounts. A window is
-written once, when the watermark (the latest time seen, less `--late`) has passed its end; windows still open when the job stops
-are kept in the checkpoint. Records of a closed window are left out, so `--late` also covers how far partitions may be apart.
-Spark's Kafka sink delivers at least once: after a crash a window may come twice, with the same content.
+written once, when the watermark (the latest time seen, less `--late`) has passed its end; windows still open when the job
+stops are kept in the checkpoint. Records of a closed window are left out, so `--late` also covers how far partitions may
+be apart. Spark's Kafka sink delivers at least once: after a crash a window may come twice, with the same content.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.session import command_line, connection, duration, read_topics, run, trigger
+from pipelines.session import begin, command_line, connection, duration, read_topics, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def event_schema(options: argparse.Namespace) -> str:
@@ -68,15 +68,8 @@ def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
     rows = windows(read_topics(spark, options, options.source), options)
-    return (
-        rows.writeStream.format("kafka")
-        .options(**connection(options))
-        .option("topic", options.target)
-        .option("checkpointLocation", options.checkpoint)
-        .outputMode("append")
-        .trigger(**trigger(options))
-        .start()
-    )
+    sink = rows.writeStream.format("kafka").options(**connection(options)).option("topic", options.target)
+    return begin(sink.outputMode("append"), options)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -2,13 +2,14 @@
 
     python -m pipelines.archive --topics orders,payments --output /archive --checkpoint /var/lib/archive
 
-Layout: OUTPUT/topic=T/date=YYYY-MM-DD/batch=B/*.parquet with partition, offset, timestamp, key and value (bytes), headers; the
-date is the record's timestamp in UTC. Any reader of Parquet can read it, also while the job runs.
+Layout: OUTPUT/topic=T/date=YYYY-MM-DD/batch=B/*.parquet with partition, offset, timestamp, key and value (bytes),
+headers; the date is the record's timestamp in UTC. Any reader of Parquet can read it, also while the job runs.
 
-Every record is there exactly once, also when the job is killed at any moment and started again. The checkpoint holds the offsets
-of each batch before it starts, so a batch that is done again has the same records; it has folders of its own, and replaces what
-its first attempt left there. Spark's plain file sink would keep such leftovers, visible to every reader but Spark. A batch's
-name holds the checkpoint's id: with a new checkpoint on an old archive records come twice, but never replace others.
+Every record is there exactly once, also when the job is killed at any moment and started again. The checkpoint holds
+the offsets of each batch before it starts, so a batch that is done again has the same records; it has folders of its own,
+and replaces what its first attempt left there. (Spark's plain file sink would keep such leftovers, visible to every reader
+but Spark.) A batch's name holds the checkpoint's id: with a new checkpoint on an old archive records come twice, but never
+replace others.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.session import command_line, read_topics, run, trigger
+from pipelines.session import begin, command_line, read_topics, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FOLDERS = ("topic", "date", "batch")
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
@@ -53,13 +54,7 @@ def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
     def write(records: DataFrame, batch_id: int) -> None:
         write_batch(records, batch_id, options.output)
 
-    return (
-        read_topics(spark, options, options.topics)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", options.checkpoint)
-        .trigger(**trigger(options))
-        .start()
-    )
+    return begin(read_topics(spark, options, options.topics).writeStream.foreachBatch(write), options)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,6 +6,7 @@ aggregates them to a second topic, and shows what came out of each.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 ORDERS = 6_000
 SECONDS_BETWEEN = 0.1  # of event time: ten minutes of orders in all
-FIRST_ORDER = "2026-01-31 23:55:00"  # midnight lies in the middle, so the archive gets two days
+FIRST_ORDER = "2026-01-31 10:00:00"
 SHOPS = ("Antwerp", "Lyon", "Turin")
 
 
 def feed(spark: SparkSession, bootstrap_servers: str) -> None:
-    """Orders, then one record an hour later that lets the watermark close their windows."""
+    """Orders, and one of an hour later that lets the watermark close the others' windows."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     shops = f.array(*(f.lit(shop) for shop in SHOPS))
@@ -35,9 +36,7 @@ def feed(spark: SparkSession, bootstrap_servers: str) -> None:
         f.timestamp_seconds(f.unix_timestamp(f.lit(FIRST_ORDER)) + seconds).alias("time"),
     )
     (
-        orders.select(
-            "key", f.to_json(f.struct("key", "amount", "time")).alias("value"), f.col("time").alias("timestamp")
-        )
+        orders.select("key", f.to_json(f.struct("key", "amount", "time")).alias("value"))
         .write.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("topic", "orders")
@@ -57,15 +56,8 @@ def show_archive(spark: SparkSession, bootstrap_servers: str, folder: str) -> No
 def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> None:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    arguments = [
-        "--source",
-        "orders",
-        "--target",
-        "orders-per-minute",
-        "--checkpoint",
-        f"{folder}/aggregate-checkpoint",
-    ]
-    arguments += ["--bootstrap-servers", bootstrap_servers, "--once"]
+    arguments = ["--source", "orders", "--target", "orders-per-minute"]
+    arguments += ["--checkpoint", f"{folder}/aggregate-checkpoint", "--bootstrap-servers", bootstrap_servers, "--once"]
     print(f"\npython -m pipelines.aggregate {' '.join(arguments)}\n", flush=True)
     aggregate.start(spark, aggregate.parser().parse_args(arguments)).awaitTermination()
     schema = "key STRING, start TIMESTAMP, end TIMESTAMP, count BIGINT, sum DOUBLE, min DOUBLE, max DOUBLE"
@@ -81,6 +73,7 @@ def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> 
 
 def main() -> None:
     print("Starting Spark (the first time it fetches Kafka's connector) and a broker ...", flush=True)
+    os.environ.setdefault("SPARK_LOG_LEVEL", "ERROR")
     try:
         spark = spark_session("example")
     except Unavailable as missing:
@@ -89,6 +82,7 @@ def main() -> None:
         with (
             EmbeddedBroker({"orders": 3, "orders-per-minute": 1}) as broker,
             tempfile.TemporaryDirectory(prefix="barnabas-example-") as folder,
+            spark,  # stops before the broker does
         ):
             print(f"The broker listens on {broker.bootstrap_servers}. Writing {ORDERS + 1} orders ...", flush=True)
             feed(spark, broker.bootstrap_servers)
@@ -96,8 +90,6 @@ def main() -> None:
             show_aggregate(spark, broker.bootstrap_servers, folder)
     except BrokerStartError as error:
         sys.exit(f"example: {error}")
-    finally:
-        spark.stop()
     print("Done; the broker and its data are gone.")
 
 

@@ -1,4 +1,4 @@
-"""What the jobs share: the Spark session with Kafka's connector, the common options, reading topics, running until told to stop.
+"""What the jobs share: the Spark session with Kafka's connector, common options, reading topics, running until stopped.
 
 Rules: a job's `--help` and its errors about options work without Spark and Java; what is missing is said in one line.
 Under `spark-submit` the master and the packages are the submitter's; started with plain `python` the job brings its own.
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FIRST_SPARK = 4  # its builds are for Scala 2.13 only, which the connector's name says
 FIRST_JAVA = 17  # what Spark 4 asks for
 DEFAULT_RECORDS_PER_BATCH = 1_000_000
-STOP_CHECK_S = 0.5  # how soon a signal is noticed while a batch runs
+STOP_CHECK_S = 1  # how soon a signal is noticed while a batch runs
 
 
 class Unavailable(RuntimeError):
@@ -207,9 +208,12 @@ def read_topics(spark: SparkSession, options: argparse.Namespace, topics: str) -
     return spark.readStream.format("kafka").options(**source_options(options, topics)).load()
 
 
-def trigger(options: argparse.Namespace) -> dict[str, bool | str]:
-    """The arguments of `DataStreamWriter.trigger` that the command line asks for."""
-    return {"availableNow": True} if options.once else {"processingTime": options.interval}
+def begin(writer: DataStreamWriter, options: argparse.Namespace) -> StreamingQuery:
+    """Start the query, with the checkpoint and the trigger that the command line asks for."""
+    writer = writer.option("checkpointLocation", options.checkpoint)
+    return (
+        writer.trigger(availableNow=True) if options.once else writer.trigger(processingTime=options.interval)
+    ).start()
 
 
 def run(

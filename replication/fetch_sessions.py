@@ -39,6 +39,7 @@ class FetchItem:
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
+        "known_topic",
         "last_fetched_epoch",
         "max_bytes",
         "partition",
@@ -58,6 +59,7 @@ class FetchItem:
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
+        self.known_topic = topic  # of a topic id, once it was found
 
     @property
     def key(self) -> tuple[str | bytes, int]:
@@ -118,15 +120,16 @@ class FetchSessions:
             self._sessions.pop(request.session_id, None)
             items = _items(request, uses_topic_ids)
             is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
-            return ResolvedFetch(items, self._create(items, uses_topic_ids, is_follower, now_ms))
-        session = self._sessions.get(request.session_id)
-        if session is None:
+            session = self._create(items, uses_topic_ids, is_follower, now_ms)
+            return ResolvedFetch(items, session, expected_epoch=INITIAL_EPOCH + 1)
+        found = self._sessions.get(request.session_id)
+        if found is None:
             return ResolvedFetch([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != request.session_epoch:
+        if found.epoch != request.session_epoch:
             return ResolvedFetch([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.uses_topic_ids != uses_topic_ids:
+        if found.uses_topic_ids != uses_topic_ids:
             return ResolvedFetch([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return self._continue(session, request, now_ms)
+        return self._continue(found, request, now_ms)
 
     def include(self, resolved: ResolvedFetch, item: FetchItem, answer: PartitionData, records_bytes: int) -> bool:
         """Whether the client must see `answer`; also notes that it did. Call once an item, in order."""

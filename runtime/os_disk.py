@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A write that took longer than this met a disk: the kernel's dirty limit, or a journal that is being written.
+# An inline write that took longer than this met a disk: the kernel's dirty limit, or a journal that is being written.
+# (Or another process had the core: on a busy machine that is the more frequent reason, so the first period is short.)
 SLOW_WRITE_NS = 5_000_000
-# After a slow write the directory's writes stay off the loop for so long; every further slow one extends it.
-SLOW_PERIOD_NS = 1_000_000_000
+# A write in the thread takes the interpreter's lock again before its time is known, which alone takes up to 5 ms.
+SLOW_THREAD_WRITE_NS = 50_000_000
+# After a slow write the directory's writes stay off the loop for so long, and twice as long each time that the next
+# slow one comes within `SLOW_MEMORY_NS`.
+FIRST_SLOW_PERIOD_NS = 50_000_000
+LONGEST_SLOW_PERIOD_NS = 1_600_000_000
+SLOW_MEMORY_NS = 2_000_000_000
 READER_THREADS = 4
 _now_ns = time.perf_counter_ns
 
@@ -53,6 +59,7 @@ class OsDiskQueue:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._queued_count = 0
         self._slow_until_ns = 0
+        self._slow_period_ns = 0
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -63,7 +70,7 @@ class OsDiskQueue:
 
     def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         assert not self._is_closed, "write on a closed disk queue"
-        started_ns = time.perf_counter_ns()
+        started_ns = _now_ns()
         if self._queued_count or started_ns < self._slow_until_ns:
             self._submit(_Job(job, lambda _, error: _report(done, error), is_write=True))
             return
@@ -72,9 +79,9 @@ class OsDiskQueue:
             job()
         except OSError as raised:
             error = raised
-        ended_ns = time.perf_counter_ns()
+        ended_ns = _now_ns()
         if ended_ns - started_ns > SLOW_WRITE_NS:
-            self._slow_until_ns = ended_ns + SLOW_PERIOD_NS
+            self._stay_off_the_loop(ended_ns)
         done(error)
 
     def write_now(self, file: File, content: Buffer, position: int) -> bool:
@@ -85,7 +92,7 @@ class OsDiskQueue:
         file.write_at((content,), position)
         ended_ns = _now_ns()
         if ended_ns - started_ns > SLOW_WRITE_NS:
-            self._slow_until_ns = ended_ns + SLOW_PERIOD_NS
+            self._stay_off_the_loop(ended_ns)
         return True
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
@@ -116,21 +123,29 @@ class OsDiskQueue:
 
     def _finished(self, job: _Job, result: Any, error: BaseException | None, elapsed_ns: int) -> None:
         self._queued_count -= 1
-        if job.is_write and elapsed_ns > SLOW_WRITE_NS:
-            self._slow_until_ns = time.perf_counter_ns() + SLOW_PERIOD_NS
+        if job.is_write and elapsed_ns > SLOW_THREAD_WRITE_NS:
+            self._stay_off_the_loop(_now_ns())
         job.finish(result, error)
+
+    def _stay_off_the_loop(self, now_ns: int) -> None:
+        """A write was slow."""
+        if now_ns - self._slow_until_ns > SLOW_MEMORY_NS:
+            self._slow_period_ns = FIRST_SLOW_PERIOD_NS
+        else:
+            self._slow_period_ns = min(2 * self._slow_period_ns, LONGEST_SLOW_PERIOD_NS)
+        self._slow_until_ns = now_ns + self._slow_period_ns
 
     def _work(self) -> None:
         """The thread."""
         jobs, post = self._jobs, self._loop.call_soon_threadsafe
         while (job := jobs.get()) is not None:
             result, error = None, None
-            started_ns = time.perf_counter_ns()
+            started_ns = _now_ns()
             try:
                 result = job.run()
             except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
                 error = raised
-            elapsed_ns = time.perf_counter_ns() - started_ns
+            elapsed_ns = _now_ns() - started_ns
             try:
                 post(self._finished, job, result, error, elapsed_ns)
             except RuntimeError:

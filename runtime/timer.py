@@ -39,6 +39,10 @@ class CallLater(Protocol):
     def __call__(self, delay: float, callback: Callable[[], None], /) -> Cancellable: ...
 
 
+def _nothing() -> None:
+    """The callback of an entry that has run or was cancelled."""
+
+
 class TimerEntry:
     """One scheduled callback."""
 
@@ -54,7 +58,12 @@ class TimerEntry:
         return self._bucket is not None
 
     def cancel(self) -> None:
-        """Never run the callback. No effect when it has run or was cancelled."""
+        """Never run the callback. No effect when it has run or was cancelled.
+
+        The callback is forgotten: its owner mostly has this entry, and a cycle would keep both, with a whole request,
+        until the garbage collector comes.
+        """
+        self.callback = _nothing
         bucket = self._bucket
         if bucket is not None:
             self._bucket = None
@@ -175,8 +184,9 @@ class Timer:
             if level == 0:
                 while bucket.entries:
                     entry = next(iter(bucket.entries))
+                    callback = entry.callback
                     entry.cancel()
-                    entry.callback()
+                    callback()
             else:
                 self._deal_out(bucket)
         self._now_tick = max(self._now_tick, until_tick)

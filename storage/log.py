@@ -298,7 +298,7 @@ class PartitionLog:
     def _answer_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
         """A retry of what is here: `done` once that is written."""
         result = AppendResult(
-            earlier.base_offset, earlier.last_offset, NO_TIMESTAMP, self.log_start_offset, 0, duplicate=True
+            earlier.base_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, 0, duplicate=True
         )
         self._writer.when_written(earlier.last_offset + 1, done)
         return result

@@ -67,6 +67,10 @@ class ValidationLevel(Enum):
     FULL = "full"
 
 
+class RequestRejected(InvalidBatch):
+    """Records that a request of its version may not hold: refused before the log is asked anything."""
+
+
 class RecordsRejected(KafkaError):
     """Single records are the reason: (index in the batch, message) of each."""
 
@@ -229,12 +233,12 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
     if end is None:
         if is_old_client:
             return None
-        raise InvalidBatch(
+        raise RequestRejected(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {produce_version} must have at least one record batch per partition",
         )
     if magic_at(records) != MAGIC_V2 and not is_old_client:
-        raise InvalidBatch(
+        raise RequestRejected(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {produce_version} are only allowed to contain "
             "record batches with magic version 2",
@@ -245,12 +249,12 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
         and produce_version is not None
         and FIRST_PRODUCE_OF_V2 <= produce_version < FIRST_PRODUCE_OF_ZSTD
     ):
-        raise InvalidBatch(
+        raise RequestRejected(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {produce_version} are not allowed to use ZStandard compression",
         )
     if _batch_end(records, end) is not None:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "A partition's records must be exactly one record batch.")
+        raise RequestRejected(ErrorCode.INVALID_RECORD, "A partition's records must be exactly one record batch.")
     return header
 
 
@@ -384,7 +388,7 @@ def _check_fields(
     for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, MAX_DECOMPRESSED_BYTES)):
         max_timestamp = max(max_timestamp, timestamp)
         if is_compacted and not has_key:
-            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}."))
+            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}"))
         elif not is_log_append_time and timestamp != NO_TIMESTAMP:
             if not earliest <= timestamp <= latest:
                 code = ErrorCode.INVALID_TIMESTAMP

@@ -33,7 +33,9 @@ from protocol.messages.create_topics import (
 async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
     if not context.services.controller.is_active:
-        return CreateTopicsResponse(topics=[_refused(name, ErrorCode.NOT_CONTROLLER, None) for name in names])
+        return CreateTopicsResponse(
+            topics=[_refused(topic.name, ErrorCode.NOT_CONTROLLER, None) for topic in request.topics]
+        )
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
     for topic in request.topics:
@@ -49,7 +51,7 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
     )
     for name, topic_created in created.items():
         results[name] = _result(name, topic_created, context)
-    return CreateTopicsResponse(topics=[results[name] for name in names])
+    return CreateTopicsResponse(topics=[results[topic.name] for topic in request.topics])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -68,7 +70,9 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicR
 
 def _result(name: str, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
     if created.outcome.code is not ErrorCode.NONE:
-        return _refused(name, created.outcome.code, created.outcome.message)
+        row = _refused(name, created.outcome.code, created.outcome.message)
+        row.topic_id = created.topic_id  # of a topic that was made and is not led in time
+        return row
     return CreatableTopicResult(
         name=name,
         topic_id=created.topic_id,

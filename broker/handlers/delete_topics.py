@@ -37,21 +37,24 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
     if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in wanted):
         return _all_refused(wanted, ErrorCode.INVALID_REQUEST)
     image = context.services.metadata.image
-    rows: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
+    rows: list[DeletableTopicResult] = []
     for topic in wanted:
         name = topic.name if topic.topic_id == ZERO_UUID else image.names_by_id.get(topic.topic_id)
         row = DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=ErrorCode.NONE)
         if topic.topic_id != ZERO_UUID and name is None:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif name is None:
+            row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # neither name nor id: Kafka's word for it
         elif name not in image.topics:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        rows[name, topic.topic_id] = row
-    names = [row.name for row in rows.values() if row.name is not None and row.error_code == ErrorCode.NONE]
+        if row.error_code == ErrorCode.NONE or row not in rows:  # as Kafka: only topics that exist are answered again
+            rows.append(row)
+    names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
     outcomes = await controller.topics.delete(names, request.timeout_ms)
-    for row in rows.values():
+    for row in rows:
         if row.name in outcomes:
             row.error_code = outcomes[row.name].code
-    return DeleteTopicsResponse(responses=list(rows.values()))
+    return DeleteTopicsResponse(responses=rows)
 
 
 def _by_name(name: str) -> DeleteTopicState:

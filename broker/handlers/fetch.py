@@ -28,11 +28,18 @@ from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
 
 if TYPE_CHECKING:
     from broker.services import Services
+    from replication.partition import Partition
     from runtime.timer import TimerEntry
 
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+CONSUMER = -1
+NO_OFFSET = -1
+ZSTD_VERSION = 10
 TOPIC_IDS_VERSION = 13
 LEADER_HINT_VERSION = 16
+# Errors that are found before the partition is looked at.
+UNREAD_ERRORS = frozenset({ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 # Errors after which a client must look for another leader: the answer names it (KIP-951).
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -40,6 +47,8 @@ LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 @handles(FetchRequest, versions="4-17")
 def fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | Deferred[FetchResponse]:
     services = context.services
+    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
+        return _refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
     resolved = services.fetch_sessions.resolve(request, context.api_version, services.clock.monotonic_ms())
     if resolved.error != ErrorCode.NONE:
         return FetchResponse(error_code=resolved.error, session_id=NO_SESSION, responses=[])
@@ -48,6 +57,33 @@ def fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | Def
         return parked.answer()
     parked.park(request.max_wait_ms)
     return parked.deferred
+
+
+def _refused(request: FetchRequest, error: ErrorCode, version: int) -> FetchResponse:
+    """A request that makes no sense: partitions by name answer so too, since versions below 7 have no other error."""
+    topics = request.topics if version < TOPIC_IDS_VERSION else []
+    return FetchResponse(
+        error_code=error,
+        session_id=NO_SESSION,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=row.partition,
+                        error_code=error,
+                        high_watermark=NO_OFFSET,
+                        last_stable_offset=NO_OFFSET,
+                        log_start_offset=NO_OFFSET,
+                        records=None,
+                    )
+                    for row in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
 
 
 class ParkedFetch:
@@ -61,6 +97,7 @@ class ParkedFetch:
         "_partitions",
         "_read_committed",
         "_reads",
+        "_replica_id",
         "_resolved",
         "_services",
         "_timer",
@@ -77,6 +114,7 @@ class ParkedFetch:
         self._min_bytes = request.min_bytes
         self._max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
         self._read_committed = request.isolation_level == READ_COMMITTED
+        self._replica_id = max(request.replica_id, request.replica_state.replica_id)
         self._reads: list[PartitionRead] = []
         self._timer: TimerEntry | None = None
         self.deferred: Deferred[FetchResponse] = Deferred()
@@ -111,13 +149,34 @@ class ParkedFetch:
             partition = partitions.find_by_id(item.topic_id, item.partition)
         if partition is None:
             return PartitionRead(item, None, self._missing(item))
+        item.known_topic = partition.topic
+        error = self._refusal(item, partition)
+        if error is not None:
+            refused = PartitionRead(item, None if error in UNREAD_ERRORS else partition, error)
+            if error in UNREAD_ERRORS:
+                refused.records = None
+            return refused
         return inspect(item, partition, read_committed=read_committed)
+
+    def _refusal(self, item: FetchItem, partition: Partition) -> ErrorCode | None:
+        """Why a partition that is here is not read for this request."""
+        if self._max_bytes < 0 or item.max_bytes < 0:
+            return ErrorCode.INVALID_REQUEST
+        if self._replica_id > CONSUMER and (
+            self._replica_id == self._services.broker_id or self._replica_id not in partition.replicas
+        ):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self._context.api_version < ZSTD_VERSION and partition.log.config.compression_type == "zstd":
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return None
 
     def _missing(self, item: FetchItem) -> ErrorCode:
         """Why this broker does not hold the partition."""
         image = self._services.metadata.image
         topic = image.topics.get(item.topic or image.names_by_id.get(item.topic_id, ""))
         if topic is None:
+            if not item.topic and item.known_topic in image.topics:
+                return ErrorCode.INCONSISTENT_TOPIC_ID  # deleted and made anew under its name
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if item.topic else ErrorCode.UNKNOWN_TOPIC_ID
         if item.partition not in topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -147,6 +206,7 @@ class ParkedFetch:
         if isinstance(answer, FetchResponse):
             self.deferred.complete(answer)
         else:
+            self.deferred.on_abandon(answer.abandon)
             answer.then(self.deferred.complete)
 
     def _leave(self) -> None:
@@ -163,13 +223,15 @@ class ParkedFetch:
         """Read the records and build the response; deferred when memory is short, or some of them are cold."""
         answers = self._services.answers
         room = answers.room()
-        if room > 0:
+        if room > 0 or not self._has_records():
             return self._read(room)
         later: Deferred[FetchResponse] = Deferred()
         ticket = answers.wait(lambda: self._read_into(later))
-        for waiting in (later, self.deferred):
-            waiting.on_abandon(lambda: answers.leave_line(ticket))
+        later.on_abandon(lambda: answers.leave_line(ticket))
         return later
+
+    def _has_records(self) -> bool:
+        return any(read.item.fetch_offset < read.limit_offset for read in self._reads)
 
     def _read_into(self, later: Deferred[FetchResponse]) -> None:
         answer = self._read(self._services.answers.room())
@@ -217,7 +279,10 @@ class ParkedFetch:
         topic_key: str | bytes | None = None
         leaders: set[int] = set()
         version = self._context.api_version
-        for read in self._reads:
+        reads = self._reads
+        if any(read.partition is None for read in reads):  # as Kafka: first what could not be read at all
+            reads = sorted(reads, key=lambda read: read.partition is not None)
+        for read in reads:
             row = _row(read, read_committed=self._read_committed)
             if version >= LEADER_HINT_VERSION and read.error in LEADER_ERRORS:
                 self._name_leader(read, row, leaders)
@@ -259,13 +324,17 @@ class ParkedFetch:
 
 
 def _row(read: PartitionRead, *, read_committed: bool) -> PartitionData:
+    if read.partition is None:
+        has_list = read.error != ErrorCode.INCONSISTENT_TOPIC_ID
+    else:
+        has_list = read_committed and read.error == ErrorCode.NONE
     row = PartitionData(
         partition_index=read.item.partition,
         error_code=read.error,
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
-        aborted_transactions=[] if read_committed and read.error == ErrorCode.NONE else None,
+        aborted_transactions=[] if has_list else None,
         records=read.records,
     )
     if read.diverging_epoch != UNKNOWN_EPOCH:

@@ -35,14 +35,18 @@ LATEST_TIERED = -5
 # The request version from which a special timestamp is known.
 SPECIAL_TIMESTAMPS = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
+LEADER_EPOCH_VERSION = 4
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NONE_FOUND = -1
 
 
 @handles(ListOffsetsRequest)
 async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
+        return _refused(request, ErrorCode.INVALID_REQUEST)
     asked = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
@@ -56,6 +60,21 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
                 rows.append(ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error.code))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
     return ListOffsetsResponse(topics=topics)
+
+
+def _refused(request: ListOffsetsRequest, error: ErrorCode) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error)
+                    for row in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 async def _answer(
@@ -79,7 +98,7 @@ async def _answer(
         error_code=ErrorCode.NONE,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=epoch,
+        leader_epoch=epoch if version >= LEADER_EPOCH_VERSION else -1,
     )
 
 

@@ -34,11 +34,21 @@ async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> 
     groups = context.services.groups
     if context.api_version >= _BATCHED_SINCE:
         return OffsetFetchResponse(
-            groups=[groups.fetch_offsets(group, require_stable=request.require_stable) for group in request.groups]
+            groups=[
+                groups.fetch_offsets(_without_empty_topics(group), require_stable=request.require_stable)
+                for group in request.groups
+            ]
         )
     topics = None if request.topics is None else [_in_group_form(topic) for topic in request.topics]
-    wanted = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    wanted = _without_empty_topics(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
     return _in_single_form(groups.fetch_offsets(wanted, require_stable=request.require_stable))
+
+
+def _without_empty_topics(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
+    """A topic without partitions is not answered, as in Kafka."""
+    if group.topics is not None and not all(topic.partition_indexes for topic in group.topics):
+        group.topics = [topic for topic in group.topics if topic.partition_indexes]
+    return group
 
 
 def _in_group_form(topic: OffsetFetchRequestTopic) -> OffsetFetchRequestTopics:
@@ -87,6 +97,7 @@ async def _fetch_legacy(request: OffsetFetchRequest, context: RequestContext) ->
                 ],
             )
             for topic in request.topics or []
+            if topic.partition_indexes
         ]
     )
 

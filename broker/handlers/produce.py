@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from broker.context import CloseConnection, Deferred, RequestContext
 from broker.dispatch import handles
 from broker.handlers.partition_lookup import held_partition
+from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -26,8 +27,9 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from protocol.records.batch import holds_transaction
 from storage.log import AppendOrigin
-from storage.validation import RecordsRejected
+from storage.validation import RecordsRejected, RequestRejected
 
 if TYPE_CHECKING:
     from replication.partition import Partition
@@ -37,20 +39,40 @@ ALL_REPLICAS = -1
 NO_ANSWER = 0
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 10
+# The client id with which Apache Kafka's own tools may write to internal topics.
+ADMIN_CLIENT = "__admin_client"
+# Refusals that come before the log has said where it starts.
+UNKNOWN_START_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
 
 
 @handles(ProduceRequest)
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
     append = _ProduceAppend(request, context)
+    by_name: dict[str, list[PartitionProduceResponse]] = {}
     for topic in request.topic_data:
-        rows = []
+        rows = by_name.get(topic.name)
+        if rows is None:  # a topic named twice is answered once
+            rows = by_name[topic.name] = []
+            append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:
             try:
                 rows.append(append.append(topic.name, data))
             except KafkaError as error:
                 rows.append(append.failed(topic.name, data.index, error))
-        append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
     if request.acks == NO_ANSWER:
         if append.first_error is not None:
             raise CloseConnection(f"produce with acks=0 failed: {append.first_error}")
@@ -95,9 +117,13 @@ class _ProduceAppend:
         if not ALL_REPLICAS <= acks <= 1:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}: must be -1, 0 or 1.")
         index, records = data.index, data.records
+        if topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to the internal topic {topic}.")
         partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
+        if holds_transaction(records):
+            self._check_transaction()
         result = partition.append(
             records,
             origin=AppendOrigin.CLIENT,
@@ -119,6 +145,18 @@ class _ProduceAppend:
             self._wait(partition, end_offset, row)
         return row
 
+    def _check_transaction(self) -> None:
+        """Whether the batch's transaction is known. Until there is a transaction coordinator, none is."""
+        if self._request.transactional_id is None:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs a transactional id."
+            )
+        raise KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            "Unable to verify the partition has been added to the transaction. "
+            "Underlying error: COORDINATOR_NOT_AVAILABLE",
+        )
+
     def failed(self, topic: str, index: int, error: KafkaError) -> PartitionProduceResponse:
         """The row of a partition that took nothing."""
         if self.first_error is None:
@@ -127,6 +165,9 @@ class _ProduceAppend:
         row = PartitionProduceResponse(
             index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message
         )
+        partition = self._services.partitions.find(topic, index)
+        if partition is not None and error.code not in UNKNOWN_START_ERRORS and not isinstance(error, RequestRejected):
+            row.log_start_offset = partition.log.log_start_offset
         if isinstance(error, RecordsRejected):
             row.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index_in_batch, batch_index_error_message=message)

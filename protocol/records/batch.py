@@ -38,6 +38,7 @@ __all__ = [
     "advance_sequence",
     "crc_is_valid",
     "crc_of",
+    "holds_transaction",
     "iter_headers",
     "magic_at",
     "patch",
@@ -203,6 +204,15 @@ def magic_at(buffer: Buffer, position: int = 0) -> int:
     """The format of the batch or message at `position`, -1 when too few bytes are left to tell."""
     at = position + MAGIC_POSITION
     return buffer[at] if at < len(buffer) else -1
+
+
+def holds_transaction(buffer: Buffer) -> bool:
+    """Whether `buffer` begins with a batch of format v2 that belongs to a transaction; reads two bytes of it."""
+    return (
+        len(buffer) >= HEADER_BYTES
+        and buffer[MAGIC_POSITION] == MAGIC_V2
+        and bool(buffer[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT)
+    )
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

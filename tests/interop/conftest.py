@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,12 +15,13 @@ from tests.oracle import java
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 
-with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 calls outdated
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka
-
-assert kafka.KafkaConsumer
 BROKERS = os.environ.get("INTEROP_BROKERS", "barnabas,kafka").split(",")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The clients' own warnings, and sockets that they forget, are not ours to fix."""
+    for kind in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+        config.addinivalue_line("filterwarnings", f"ignore::{kind}")
 
 
 def need_java() -> None:

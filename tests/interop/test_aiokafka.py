@@ -11,7 +11,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-pytestmark = pytest.mark.filterwarnings("default")  # the client's own warnings are not ours to fix
 Fresh = Callable[[str], str]
 
 

@@ -101,7 +101,8 @@ def test_admin_creates_describes_changes_grows_and_deletes(bootstrap: str, fresh
 
 
 def test_cluster_is_described(bootstrap: str) -> None:
-    cluster = AdminClient({"bootstrap.servers": bootstrap}).describe_cluster().result(10)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    cluster = admin.describe_cluster().result(10)
     assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [bootstrap]
     assert cluster.controller.id == 0
 

@@ -12,7 +12,6 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
-pytestmark = pytest.mark.filterwarnings("default")  # the client's own warnings are not ours to fix
 Fresh = Callable[[str], str]
 
 

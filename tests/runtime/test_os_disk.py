@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from runtime import os_disk
 from runtime.os_disk import OsDisk, OsDiskQueue
+from runtime.os_filesystem import OsFileSystem
 
 
 def run(program: Callable[[OsDisk], object]) -> object:
@@ -70,6 +72,66 @@ def test_after_a_slow_write_the_next_ones_leave_the_loop(monkeypatch: pytest.Mon
         await queue.drain()
         assert threads[0] is threading.main_thread()
         assert threading.main_thread() not in threads[1:]
+
+    run(program)
+
+
+def test_writes_come_back_to_the_loop_and_stay_off_longer_when_the_disk_stays_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns, write_ns = 10_000_000_000, [0]
+
+    def read_clock() -> int:
+        return now_ns
+
+    def write(_thread: list[threading.Thread]) -> None:
+        nonlocal now_ns
+        _thread.append(threading.current_thread())
+        if threading.current_thread() is threading.main_thread():
+            now_ns += write_ns[0]
+
+    async def program(disk: OsDisk) -> None:
+        nonlocal now_ns
+        queue = disk.queue("d")
+
+        async def is_inline(after_ns: int, takes_ns: int) -> bool:
+            nonlocal now_ns
+            now_ns += after_ns
+            write_ns[0] = takes_ns
+            seen: list[threading.Thread] = []
+            queue.write(lambda: write(seen), lambda _: None)
+            await queue.drain()
+            return seen == [threading.main_thread()]
+
+        slow, first = os_disk.SLOW_WRITE_NS + 1, os_disk.FIRST_SLOW_PERIOD_NS
+        assert await is_inline(0, slow)
+        assert not await is_inline(first - 1, 0)
+        assert await is_inline(1, slow)
+        assert not await is_inline(2 * first - 1, 0)
+        assert await is_inline(1, 0)
+        assert await is_inline(os_disk.SLOW_MEMORY_NS, slow)
+        assert not await is_inline(first - 1, 0)
+        assert await is_inline(1, 0)
+
+    monkeypatch.setattr(os_disk, "_now_ns", read_clock)
+    run(program)
+
+
+@pytest.mark.parametrize("content", [b"", b"bytes"])
+def test_a_write_is_made_now_or_not_at_all(tmp_path: Path, content: bytes) -> None:
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        file = OsFileSystem().open(str(tmp_path / "file"), create=True)
+        assert queue.write_now(file, content, 3)
+        gate = threading.Event()
+        job = queue.run(lambda: gate.wait(10))
+        assert not queue.write_now(file, b"no", 0)
+        gate.set()
+        await job
+        file.close()
+        assert (tmp_path / "file").read_bytes() == (bytes(3) + content if content else b"")
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            queue.write_now(file, b"x", 0)
 
     run(program)
 

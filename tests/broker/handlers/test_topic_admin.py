@@ -112,6 +112,7 @@ def test_create_refuses_doubles_and_the_metadata_topic(tmp_path: Path) -> None:
         answer = await ask(create_topics, member, request, 7)
         assert [(row.name, row.error_code, row.error_message) for row in answer.topics] == [
             ("a", ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic."),
+            ("a", ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic."),
             ("__cluster_metadata", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
             ("b", 0, None),
         ]
@@ -158,7 +159,7 @@ def test_only_the_controller_serves() -> None:
 def test_delete_by_name(tmp_path: Path, version: int) -> None:
     async def scenario(member: Member) -> None:
         await make(member, "a", "b")
-        names = ["a", "missing", "a"]
+        names = ["a", "missing", "a", "missing"]
         request = DeleteTopicsRequest(
             topic_names=names if version < 6 else [],
             topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names] if version >= 6 else [],
@@ -168,6 +169,7 @@ def test_delete_by_name(tmp_path: Path, version: int) -> None:
         assert [(row.name, row.error_code) for row in answer.responses] == [
             ("a", 0),
             ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ("a", 0),
         ]
         assert list(member.metadata.image.topics) == ["b"]
 

@@ -1,0 +1,481 @@
+"""Spark Structured Streaming, on its own Kafka connector, against a broker process that another process feeds.
+
+Killed means SIGKILL of Python and the JVM together, in the middle of a batch that the checkpoint has begun and not committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas import EmbeddedBroker
+from pipelines import session
+from protocol.records.batch import iter_headers
+from tests.interop import spark_feed
+from tests.interop.spark_feed import REPOSITORY, feed, timestamp_ms, value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(240)]
+
+PARTITIONS = 3
+RECORDS = 3_000  # of the topic that the reading tests share: 1000 in each partition, in batches of up to 500
+JOB_TIMEOUT_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("broker") / "data"
+
+
+@pytest.fixture(scope="module")
+def servers(data: Path) -> Iterator[str]:
+    try:
+        session.require_spark()
+    except session.Unavailable as missing:
+        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    settings = {"log.dirs": data, "num.partitions": PARTITIONS, "log.segment.bytes": 64 * 1024}
+    with EmbeddedBroker({"read": PARTITIONS}, settings, log_level="INFO") as broker:
+        feed(broker.bootstrap_servers, "read", PARTITIONS, 0, RECORDS)
+        yield broker.bootstrap_servers
+        assert " ERROR " not in broker.log, broker.log
+
+
+@pytest.fixture(scope="module")
+def spark(servers: str) -> Iterator[SparkSession]:
+    spark = session.spark_session("test")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic of the test's own; the broker creates it with PARTITIONS partitions when it is first used."""
+    return str(request.node.name).replace("[", "-").replace("]", "")
+
+
+def reader(spark: SparkSession, servers: str, topic: str, **options: object) -> DataFrameReader:
+    given = {name: json.dumps(option) if isinstance(option, dict) else str(option) for name, option in options.items()}
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
+    return source.option("subscribe", topic).option("includeHeaders", "true").options(**given)
+
+
+def numbers(rows: DataFrame) -> list[int]:
+    """Which records are there, by their values, sorted; what is there twice is listed twice."""
+    return sorted(json.loads(bytes(row["value"]))["n"] for row in rows.select("value").collect())
+
+
+def numbers_of(partition: int, first_offset: int, end_offset: int) -> list[int]:
+    return [offset * PARTITIONS + partition for offset in range(first_offset, end_offset)]
+
+
+# Batch reads
+
+
+def test_a_batch_read_has_every_record_whole(spark: SparkSession, servers: str) -> None:
+    rows = reader(spark, servers, "read").load().orderBy("partition", "offset").collect()
+    assert [(row["partition"], row["offset"]) for row in rows] == [
+        (p, o) for p in range(3) for o in range(RECORDS // 3)
+    ]
+    for row in rows:
+        n = row["offset"] * PARTITIONS + row["partition"]
+        assert row["topic"] == "read"
+        assert bytes(row["key"]).decode() == spark_feed.key(n)
+        assert bytes(row["value"]).decode() == value(n)
+        assert row["timestampType"] == 0
+        assert row["timestamp"].astimezone(UTC) == datetime.fromtimestamp(timestamp_ms(n) / 1000, UTC)
+        assert [(header["key"], bytes(header["value"])) for header in row["headers"]] == [
+            ("n", str(n).encode()),
+            ("empty", b""),
+        ]
+
+
+def test_reads_begin_and_end_inside_batches(spark: SparkSession, servers: str, data: Path) -> None:
+    starts, ends = {"0": 137, "1": 499, "2": 998}, {"0": 731, "1": 501, "2": 999}
+    batches = [
+        header for file in sorted((data / "read-0").glob("*.log")) for _, header in iter_headers(file.read_bytes())
+    ]
+    assert any(header.base_offset < starts["0"] < header.last_offset for header in batches), "137 is inside a batch"
+    rows = reader(spark, servers, "read", startingOffsets={"read": starts}, endingOffsets={"read": ends}).load()
+    expected = [n for p in range(3) for n in numbers_of(p, starts[str(p)], ends[str(p)])]
+    assert numbers(rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("parts", [7, 50])
+def test_a_read_in_more_tasks_than_partitions_has_every_record_once(
+    spark: SparkSession, servers: str, parts: int
+) -> None:
+    rows = reader(spark, servers, "read", minPartitions=parts).load()
+    assert rows.rdd.getNumPartitions() >= parts
+    assert numbers(rows) == list(range(RECORDS))
+
+
+@pytest.mark.parametrize("n", [0, 1, 1500, 1501, 2998, 2999])
+def test_a_read_from_a_time_begins_with_the_first_record_of_that_time(
+    spark: SparkSession, servers: str, n: int
+) -> None:
+    by_timestamp = {"read": {str(partition): timestamp_ms(n) for partition in range(PARTITIONS)}}
+    rows = reader(
+        spark,
+        servers,
+        "read",
+        startingOffsetsByTimestamp=by_timestamp,
+        startingOffsetsByTimestampStrategy="latest",
+    ).load()
+    # Partition p's first record with a timestamp of n or later is record m >= n with m % 3 == p.
+    assert numbers(rows) == list(range(n, RECORDS))
+
+
+def test_a_read_between_two_times(spark: SparkSession, servers: str) -> None:
+    rows = reader(
+        spark, servers, "read", startingTimestamp=timestamp_ms(700) - 1, endingTimestamp=timestamp_ms(1700)
+    ).load()
+    assert numbers(rows) == list(range(700, 1700))
+
+
+def test_a_time_after_the_last_record_is_an_error_that_says_so(spark: SparkSession, servers: str) -> None:
+    from pyspark.errors import PySparkException
+    from py4j.protocol import Py4JJavaError
+
+    rows = reader(spark, servers, "read", startingTimestamp=timestamp_ms(RECORDS)).load()
+    with pytest.raises((PySparkException, Py4JJavaError), match="No offset matched from request"):
+        rows.count()
+
+
+def test_topics_by_pattern_and_offsets_of_an_empty_topic(spark: SparkSession, servers: str, topic: str) -> None:
+    feed(servers, f"{topic}-a", PARTITIONS, 0, 30)
+    feed(servers, f"{topic}-b", PARTITIONS, 30, 30)
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
+    rows = source.option("subscribePattern", f"{topic}-[abc]").load()
+    assert numbers(rows) == list(range(60))
+    assert (
+        reader(spark, servers, f"{topic}-a", startingOffsets={f"{topic}-a": {str(p): 10 for p in range(3)}})
+        .load()
+        .count()
+        == 0
+    )
+
+
+# Streams in this process
+
+
+def stream(spark: SparkSession, servers: str, topic: str, per_batch: int = 1_000_000) -> DataFrame:
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    return source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", per_batch).load()
+
+
+def to_topic(rows: DataFrame, servers: str, topic: str, checkpoint: Path, *, once: bool) -> StreamingQuery:
+    sink = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic)
+    sink = sink.option("checkpointLocation", str(checkpoint))
+    return (sink.trigger(availableNow=True) if once else sink.trigger(processingTime="0 seconds")).start()
+
+
+def test_a_stream_back_to_a_topic_goes_on_where_it_was_stopped(
+    spark: SparkSession, servers: str, topic: str, tmp_path: Path
+) -> None:
+    feed(servers, topic, PARTITIONS, 0, 900)
+    copied = f"{topic}-copied"
+    first = to_topic(stream(spark, servers, topic, 100), servers, copied, tmp_path / "checkpoint", once=False)
+    until(lambda: len(first.recentProgress) >= 3, "three batches", alive=lambda: first.isActive)
+    first.stop()
+    feed(servers, topic, PARTITIONS, 900, 300)
+    second = to_topic(stream(spark, servers, topic), servers, copied, tmp_path / "checkpoint", once=True)
+    assert second.awaitTermination(60)
+    there = numbers(reader(spark, servers, copied).load())
+    assert sorted(set(there)) == list(range(1200)), "nothing is lost"
+    repeated = [n for n, times in Counter(there).items() if times > 1]
+    assert len(repeated) <= 100, "at most the batch that was stopped comes again: Spark's sink delivers at least once"
+    keys = {bytes(row["key"]).decode() for row in reader(spark, servers, copied).load().select("key").collect()}
+    assert keys == set(spark_feed.SHOPS)
+
+
+def test_a_stream_sees_what_comes_while_it_runs_and_new_partitions(
+    spark: SparkSession, servers: str, topic: str, tmp_path: Path
+) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    feed(servers, topic, PARTITIONS, 0, 300)
+    seen: list[int] = []
+    query = (
+        stream(spark, servers, topic)
+        .writeStream.foreachBatch(lambda rows, _: seen.extend(numbers(rows)))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        until(lambda: len(seen) >= 300, "the first records", alive=lambda: query.isActive)
+        admin = AdminClient({"bootstrap.servers": servers})
+        for future in admin.create_partitions([NewPartitions(topic, PARTITIONS + 2)]).values():
+            future.result(10)
+        for first in range(300, 600, 100):
+            feed(servers, topic, PARTITIONS + 2, first, 100)
+        until(lambda: len(seen) >= 600, "the others", alive=lambda: query.isActive)
+    finally:
+        query.stop()
+    assert sorted(seen) == list(range(600))
+
+
+# The jobs as people start them
+
+
+class Job:
+    """A job's command line as a process group of its own."""
+
+    def __init__(self, name: str, log: Path, arguments: Sequence[str]) -> None:
+        self.log = log
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"pipelines.{name}", *arguments],
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd=REPOSITORY,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL to Python and its JVM at one instant."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> int:
+        """Wait for it to end by itself."""
+        return self.process.wait(JOB_TIMEOUT_S)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    """Start a job; what still runs at the end of the test is killed."""
+    jobs: list[Job] = []
+
+    def start(name: str, *arguments: object) -> Job:
+        jobs.append(Job(name, tmp_path / "job.log", [str(argument) for argument in arguments]))
+        return jobs[-1]
+
+    yield start
+    for one in jobs:
+        if one.running:
+            one.kill()
+
+
+def until(reached: Callable[[], Any], what: str, *, alive: Callable[[], bool]) -> None:
+    """Look every few milliseconds, as there is nothing to wait on in another process's files."""
+    deadline = time.monotonic() + JOB_TIMEOUT_S
+    while not reached():
+        assert time.monotonic() < deadline, f"{what}: not within {JOB_TIMEOUT_S} s"
+        assert alive(), f"{what}: ended before"
+        time.sleep(0.002)
+
+
+def killed_in_batch(job: Job, checkpoint: Path, batch: int) -> None:
+    """Kill the job in `batch`: its offsets are in the checkpoint, its commit is not."""
+    until((checkpoint / "offsets" / str(batch)).exists, f"batch {batch}\n{job.log}", alive=lambda: job.running)
+    job.kill()
+    assert not (checkpoint / "commits" / str(batch)).exists(), "the kill came too late to be in the middle"
+
+
+def test_the_archive_has_every_record_once_though_it_was_killed_twice(
+    spark: SparkSession, servers: str, topic: str, tmp_path: Path, job: Callable[..., Job]
+) -> None:
+    output, checkpoint = tmp_path / "archive", tmp_path / "checkpoint"
+    arguments = ["--bootstrap-servers", servers, "--topics", topic, "--output", output, "--checkpoint", checkpoint]
+    bounded = [*arguments, "--max-offsets-per-trigger", "300", "--interval", "1 second"]
+    feed(servers, topic, PARTITIONS, 0, RECORDS)
+
+    killed_in_batch(job("archive", *bounded), checkpoint, 2)
+
+    # Written, but not committed: the batch comes again, and must replace what is there.
+    running = job("archive", *bounded)
+    until(
+        lambda: list(output.glob("topic=*/date=*/batch=0000000004-*/*.parquet")),
+        "batch 4",
+        alive=lambda: running.running,
+    )
+    running.kill()
+
+    feed(servers, topic, PARTITIONS, RECORDS, 200)
+    last = job("archive", *arguments, "--once")
+    assert last.end() == 0, last.log.read_text()
+
+    rows = spark.read.parquet(str(output))
+    assert not (output / "_spark_metadata").exists(), "every reader of Parquet sees what Spark sees"
+    assert rows.columns == ["partition", "offset", "timestamp", "key", "value", "headers", "topic", "date", "batch"]
+    assert numbers(rows) == list(range(RECORDS + 200))
+    for row in rows.where("offset % 100 = 0").collect():
+        n = row["offset"] * PARTITIONS + row["partition"]
+        assert json.loads(bytes(row["value"]))["n"] == n
+        assert row["topic"] == topic
+        assert str(row["date"]) == "2026-01-31"
+        assert bytes(row["headers"][0]["value"]) == str(n).encode()
+
+
+def test_the_aggregate_counts_every_record_once_though_it_was_killed_and_stopped(
+    spark: SparkSession, servers: str, topic: str, tmp_path: Path, job: Callable[..., Job]
+) -> None:
+    target, checkpoint = f"{topic}-target", tmp_path / "checkpoint"
+    arguments = ["--bootstrap-servers", servers, "--source", topic, "--target", target, "--checkpoint", checkpoint]
+    bounded = [*arguments, "--max-offsets-per-trigger", "300", "--interval", "1 second"]
+    feed(servers, topic, PARTITIONS, 0, 1800)
+
+    killed_in_batch(job("aggregate", *bounded), checkpoint, 2)
+
+    stopped = job("aggregate", *bounded)
+    until((checkpoint / "commits" / "3").exists, "batch 3", alive=lambda: stopped.running)
+    stopped.process.send_signal(signal.SIGTERM)
+    assert stopped.end() == 0, stopped.log.read_text()
+
+    feed(servers, topic, PARTITIONS, 1800, 600)
+    feed(servers, topic, PARTITIONS, 3600, 3)  # 20 minutes later: closes the windows of all before
+    last = job("aggregate", *arguments, "--once")
+    assert last.end() == 0, last.log.read_text()
+
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in reader(spark, servers, target).load().collect():
+        window = json.loads(bytes(row["value"]))
+        assert bytes(row["key"]).decode() == window["key"]
+        again = found.setdefault((window["key"], window["start"]), window)
+        assert again == window, "a window that comes again has the same content"
+    assert found == windows_of(range(2400))
+
+
+def windows_of(records: range) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the aggregate must say about these records, in windows of a minute."""
+    amounts: dict[tuple[str, int], list[float]] = {}
+    for n in records:
+        amounts.setdefault((spark_feed.key(n), timestamp_ms(n) // 60_000), []).append(spark_feed.amount(n))
+    return {
+        (key, clock(minute)): {
+            "key": key,
+            "start": clock(minute),
+            "end": clock(minute + 1),
+            "count": len(those),
+            "sum": sum(those),
+            "min": min(those),
+            "max": max(those),
+        }
+        for (key, minute), those in amounts.items()
+    }
+
+
+def clock(minute: int) -> str:
+    return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def test_the_aggregate_leaves_out_what_it_cannot_count_and_what_is_far_ahead(
+    spark: SparkSession, servers: str, topic: str, tmp_path: Path
+) -> None:
+    from pipelines import aggregate
+
+    stamp = datetime.fromtimestamp(timestamp_ms(0) / 1000, UTC)
+
+    def event(**fields: object) -> str:
+        return json.dumps({"shop": "a", "price": 1, "at": stamp.isoformat()} | fields)
+
+    values = [
+        event(),
+        event(price=None),
+        event(price="2"),
+        event(shop=None),
+        event(at=None),
+        event(at="not a time"),
+        event(at="2199-01-01T00:00:00Z"),  # a clock that is wrong: must not close the windows
+        "no JSON",
+        "[1]",
+        event(at=stamp.timestamp() + 1),  # seconds since the epoch
+    ]
+    produce(servers, topic, values, timestamp_ms(0))
+    arguments = [
+        "--source",
+        topic,
+        "--target",
+        f"{topic}-target",
+        "--checkpoint",
+        str(tmp_path / "checkpoint"),
+        "--once",
+    ]
+    arguments += ["--bootstrap-servers", servers]
+    arguments += ["--key-field", "shop", "--amount-field", "price", "--time-field", "at"]
+    options = aggregate.parser().parse_args(arguments)
+    assert aggregate.start(spark, options).awaitTermination(60)
+    produce(servers, topic, [event(price=0.5), event(at="2026-01-31T10:30:00Z")], timestamp_ms(0))
+    assert aggregate.start(spark, options).awaitTermination(60)
+    (row,) = reader(spark, servers, f"{topic}-target").load().collect()
+    window = json.loads(bytes(row["value"]))
+    assert {name: window[name] for name in ("key", "start", "count", "min")} == {
+        "key": "a",
+        "start": "2026-01-31T10:00:00.000Z",
+        "count": 5,
+        "min": 0.5,
+    }
+
+
+def produce(servers: str, topic: str, values: list[str], timestamp: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers})
+    for one in values:
+        producer.produce(topic, value=one, partition=0, timestamp=timestamp)
+    assert producer.flush(30) == 0
+
+
+def test_a_job_that_fails_says_why_and_ends_with_status_1(
+    servers: str, topic: str, tmp_path: Path, job: Callable[..., Job], spark: SparkSession
+) -> None:
+    """Records deleted before they were read are an error, unless the user tolerates it."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    output, checkpoint = tmp_path / "archive", tmp_path / "checkpoint"
+    arguments = [
+        "--bootstrap-servers",
+        servers,
+        "--topics",
+        topic,
+        "--output",
+        output,
+        "--checkpoint",
+        checkpoint,
+        "--once",
+    ]
+    feed(servers, topic, PARTITIONS, 0, 30)
+    from pipelines import archive
+
+    options = archive.parser().parse_args([str(argument) for argument in arguments])
+    assert archive.start(spark, options).awaitTermination(60)
+    feed(servers, topic, PARTITIONS, 30, 30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.delete_records([TopicPartition(topic, 0, 15)]).values():
+        assert future.result(10).low_watermark == 15
+    failed = job("archive", *arguments)
+    assert failed.end() == 1
+    assert "archive: " in failed.log.read_text()
+    assert "failOnDataLoss" in failed.log.read_text()
+    tolerant = archive.parser().parse_args([*map(str, arguments), "--tolerate-loss"])
+    assert archive.start(spark, tolerant).awaitTermination(60)
+    lost = set(numbers_of(0, 10, 15))
+    assert numbers(spark.read.parquet(str(output))) == [n for n in range(60) if n not in lost]
+
+
+def test_nothing_is_left_in_the_repository(spark: SparkSession) -> None:
+    assert spark.range(1).count() == 1
+    assert not [
+        name for name in ("spark-warehouse", "metastore_db", "derby.log", "artifacts") if (REPOSITORY / name).exists()
+    ]

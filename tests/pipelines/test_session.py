@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines import session
+
+OPTIONS = ["--checkpoint", "/c"]
+
+
+def source(*arguments: str) -> dict[str, str]:
+    options = session.command_line("A job.").parse_args([*OPTIONS, *arguments])
+    return session.source_options(options, "a,b")
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        session.command_line("A job.").parse_args([*OPTIONS, *arguments])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_source_fails_rather_than_lose_records_unless_told() -> None:
+    assert source() == {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "subscribe": "a,b",
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": "1000000",
+        "startingOffsets": "earliest",
+    }
+    assert source("--tolerate-loss")["failOnDataLoss"] == "false"
+    assert source("--max-offsets-per-trigger", "7")["maxOffsetsPerTrigger"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("text", "timestamp"),
+    [
+        ("2026-01-31T10:00:00Z", "1769853600000"),
+        ("2026-01-31T10:00:00", "1769853600000"),
+        ("2026-01-31T12:00:00.250+02:00", "1769853600250"),
+        ("2026-01-31", "1769817600000"),
+    ],
+)
+def test_a_source_starts_at_a_time(text: str, timestamp: str) -> None:
+    options = source("--starting-offsets", text)
+    assert options["startingTimestamp"] == timestamp
+    assert options["startingOffsetsByTimestampStrategy"] == "latest"
+    assert "startingOffsets" not in options
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "told"),
+    [
+        ("--starting-offsets", "yesterday", "'yesterday' is not earliest, latest or a time"),
+        ("--starting-offsets", "1969-12-31T00:00:00Z", "before 1970"),
+        ("--max-offsets-per-trigger", "0", "not a whole number above zero"),
+        ("--max-offsets-per-trigger", "1e6", "not a whole number above zero"),
+        ("--interval", "soon", "'soon' is not a duration"),
+        ("--interval", "0 seconds", "'0 seconds' is not a duration"),
+        ("--interval", "1 hour; DROP TABLE x", "is not a duration"),
+        ("--command-config", "/nowhere/client.properties", "/nowhere/client.properties: No such file"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_one_line(
+    option: str, text: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refusal(capsys, option, text)
+
+
+def test_client_settings_come_from_a_file_but_the_brokers_from_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "# ours\n! and theirs\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=a b=c;\nbootstrap.servers=x:1\n"
+    )
+    options = session.command_line("A job.").parse_args(
+        [*OPTIONS, "--command-config", str(path), "--bootstrap-servers", "y:2"]
+    )
+    assert session.connection(options) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": "a b=c;",
+        "kafka.bootstrap.servers": "y:2",
+    }
+
+
+def test_a_line_of_client_settings_without_a_value_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("a=b\nnonsense\n")
+    assert "line 2: not name=value" in refusal(capsys, "--command-config", str(path))
+
+
+def test_the_jobs_own_session_stays_on_this_machine_unless_a_master_is_named() -> None:
+    local = session.own_settings("4.0.0", {})
+    assert local["spark.master"] == "local[2]"
+    assert local["spark.jars.packages"] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+    assert local["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.jars.ivy" not in local
+    remote = session.own_settings("4.0.1", {"SPARK_MASTER": "spark://boss:7077", "SPARK_IVY": "/ivy"})
+    assert remote["spark.master"] == "spark://boss:7077"
+    assert remote["spark.jars.packages"].endswith(":4.0.1")
+    assert remote["spark.jars.ivy"] == "/ivy"
+    assert "spark.driver.bindAddress" not in remote
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_402"', 8),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.", None),
+    ],
+)
+def test_javas_version_is_read_from_its_own_words(told: str, version: int | None) -> None:
+    assert session.parse_java_version(told) == version
+
+
+def fake_java(folder: Path, version: str) -> None:
+    (folder / "bin").mkdir(parents=True)
+    java = folder / "bin" / "java"
+    java.write_text(f"#!{sys.executable}\nimport sys\nsys.stderr.write('openjdk version \"{version}\"')\n")
+    java.chmod(0o755)
+
+
+@pytest.fixture
+def fake_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with nothing but a version, so that these run without Spark too."""
+    package = tmp_path / "site" / "pyspark"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("__version__ = '4.0.0'\n")
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return package / "__init__.py"
+
+
+def test_missing_pyspark_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(session.Unavailable, match=r"pip install 'pyspark==4\.0\.0'"):
+        session.require_spark()
+
+
+def test_an_old_spark_is_refused(fake_pyspark: Path) -> None:
+    fake_pyspark.write_text("__version__ = '3.5.1'\n")
+    with pytest.raises(session.Unavailable, match=r"Spark 4 or later is needed, this is 3\.5\.1"):
+        session.require_spark()
+
+
+def test_missing_and_old_java_are_named_with_their_cure(
+    fake_pyspark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(session.Unavailable, match="Java is missing: install"):
+        session.require_spark()
+    fake_java(tmp_path / "java11", "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java11"))
+    with pytest.raises(session.Unavailable, match="Java 17 or later is needed, this is 11"):
+        session.require_spark()
+    fake_java(tmp_path / "java21", "21.0.1")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", os.path.join(tmp_path, "java21", "bin"))
+    assert session.require_spark() == "4.0.0"
+
+
+def test_a_job_without_spark_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    options = session.command_line("A job.").parse_args(OPTIONS)
+    with pytest.raises(SystemExit) as ended:
+        session.run("a-job", lambda _spark, _options: pytest.fail("started"), options)
+    assert str(ended.value.code).startswith("a-job: PySpark is missing")
