@@ -9,7 +9,7 @@ CASES  ?= 100000
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types bench interop interop-long fuzz sim docs example-spark lock clean
+.PHONY: help setup run test lint types coverage bench interop interop-long fuzz sim docs example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,10 @@ interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark against a
 interop-long: interop ## The long proofs
 	$(PY) -m tests.fuzz.messages --cases $(CASES)
 	$(PY) -m tests.simulation --seeds 2000
+
+coverage: $(DEV)/.stamp ## Tests with a report of what they reach
+	$(DEV)/bin/coverage run -m pytest $(ARGS)
+	$(DEV)/bin/coverage report
 
 bench: $(DEV)/.stamp ## Ours and Apache Kafka, alternately, on this machine (needs Java and Maven)
 	$(PY) -m benchmarks $(ARGS)

@@ -151,6 +151,8 @@ def main() -> None:
         return
     with ours() as mine, kafka() as theirs:
         for load in loads:
+            for broker in (mine, theirs):
+                load.run(broker.target)  # unmeasured: a JVM's code is compiled while it runs
             for pair in range(options.pairs):
                 for broker in (mine, theirs) if pair % 2 == 0 else (theirs, mine):
                     load.measure(broker)

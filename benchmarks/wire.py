@@ -14,6 +14,9 @@ from protocol.records.record import Record, encode_batch
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
+WARM_UP_S = 1.0
+CONNECT_STEP = 25
+ANSWER_BYTES = 512  # more than an answer to one record has
 
 
 def produce_frame(topic: str, partition: int, value_bytes: int, *, acks: int = 1) -> bytes:
@@ -49,45 +52,57 @@ def connect(address: tuple[str, int]) -> socket.socket:
     return stream
 
 
-def pipelined_rate(address: tuple[str, int], frame: bytes, seconds: float, in_flight: int = 256) -> float:
-    """Requests a second over one connection that keeps `in_flight` requests on their way."""
+def pipelined_rate(
+    address: tuple[str, int], frame: bytes, seconds: float, *, in_flight: int = 1024, step: int = 128
+) -> float:
+    """Requests a second over one connection that keeps about `in_flight` requests on their way; a second to warm up."""
     with connect(address) as stream:
-        half = in_flight // 2
-        burst = frame * half
-        stream.sendall(burst * 2)
+        burst = frame * step
+        stream.sendall(frame * in_flight)
         answer_bytes = 4 + struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
-        left = answer_bytes * half - 4
-        answered, started = 0, time.perf_counter()
-        buffer = bytearray(1 << 18)
-        while time.perf_counter() - started < seconds:
+        buffer = bytearray(answer_bytes * step)
+        left = len(buffer) - 4
+        answered, started = 0, time.perf_counter() + WARM_UP_S
+        while (now := time.perf_counter()) - started < seconds:
             while left > 0:
-                left -= stream.recv_into(buffer, min(len(buffer), left))
-            answered += half
+                left -= stream.recv_into(buffer, left)
+            if now >= started:
+                answered += step
             stream.sendall(burst)
-            left = answer_bytes * half
+            left = len(buffer)
         return answered / (time.perf_counter() - started)
 
 
 def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds: float) -> float:
-    """Requests a second when each connection has one request on its way."""
-    streams = {}
+    """Requests a second when each connection has one request on its way; a second to warm up.
+
+    A step of the loop costs this client about as much as the two system calls in it.
+    """
+    streams = [connect(address)]
+    for _ in frames[1:]:
+        streams.append(connect(address))
+        if len(streams) % CONNECT_STEP == 0:  # a listener's backlog is 50 by default, in Apache Kafka as here
+            streams[-1].sendall(frames[len(streams) - 1])
+            streams[-1].recv(ANSWER_BYTES)
+    calls = {}
     poll = select.epoll()
-    for frame in frames:
-        stream = connect(address)
-        streams[stream.fileno()] = (stream, frame)
+    for stream, frame in zip(streams, frames, strict=True):
+        calls[stream.fileno()] = (stream.recv, stream.send, frame)
         poll.register(stream.fileno(), select.EPOLLIN)
-    for stream, frame in streams.values():
         stream.sendall(frame)
-    answered, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
+    answered, started = 0, time.perf_counter() + WARM_UP_S
+    is_warm = False
+    while (now := time.perf_counter()) - started < seconds:
+        if not is_warm and now >= started:
+            is_warm, answered, started = True, 0, now
         for number, _ in poll.poll(1.0):
-            stream, frame = streams[number]
-            if not stream.recv(65536):
+            receive, send, frame = calls[number]
+            if not receive(ANSWER_BYTES):
                 raise ConnectionError("the broker closed a connection")
+            send(frame)
             answered += 1
-            stream.sendall(frame)
     rate = answered / (time.perf_counter() - started)
-    for stream, _ in streams.values():
+    for stream in streams:
         stream.close()
     return rate
 

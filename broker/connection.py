@@ -494,7 +494,7 @@ class RequestConnection:
         try:
             client_id, position = self._header(route, frame, client_id_bytes)
             # What is left over is ignored, as in Kafka: librdkafka 2.16 ends some Metadata requests with spare bytes.
-            request, _ = route.decode(frame, position, shared.limits.max_elements)
+            request, _ = route.decode(frame, position, shared.limits.max_elements // route.element_cost)
         except DecodeError as error:
             self._refuse_frame(route, held_bytes, str(error))
             return
@@ -578,10 +578,8 @@ class RequestConnection:
             if not size:
                 return
             request.answer_bytes = size
-            if size > SMALL_ANSWER_BYTES:
-                self._hold_answer(size)
-                if self._close_reason is not None:
-                    return  # it was one answer too many
+            if size > SMALL_ANSWER_BYTES and not self._hold_answer(size):
+                return  # it was one answer too many
         if self._observer is not None:
             self._observer.answered(request.route, request.stamp, outcome)
         request.is_answered = True
@@ -596,10 +594,12 @@ class RequestConnection:
         if self._out or self._blocked:
             self._settle_soon()
 
-    def _hold_answer(self, size: int) -> None:
+    def _hold_answer(self, size: int) -> bool:
+        """False when this connection was cut off for it."""
         if self._held is None:
             self._held = HeldAnswers(self._shared.answers, self)
         self._held.add(size)
+        return not self._held.is_cut_off
 
     def _encode(self, route: Route, correlation_id: int, response: Response, out: list[Buffer]) -> int:
         """Append the response's frame to `out`; its size. 0 when it cannot be expressed: a bug; the connection closes."""

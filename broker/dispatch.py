@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, c
 
 from broker.context import CloseConnection, Deferred, RequestContext
 from broker.error_responses import error_response
+from protocol.codec.bounds import heaviest_element
 from protocol.errors import ErrorCode, KafkaError
 from protocol.header import request_header_version, response_header_version
 from protocol.schema import Message, Request, Response, Versions
@@ -91,6 +92,7 @@ class Route:
 
     __slots__ = (
         "decode",
+        "element_cost",
         "encode",
         "function",
         "handler",
@@ -112,6 +114,10 @@ class Route:
         self.encode: Callable[[Response, bytes], list[Buffer]] = request_type.response_type.encoder(version)
         self.is_flexible = request_header_version(handler.api_key, version) == 2
         self.has_records = _has_records(request_type)
+        # An element asked for is mostly an element answered, and that is the larger one: it has to fit as well.
+        asked = heaviest_element(request_type, version)
+        answered = 0 if self.has_records else heaviest_element(request_type.response_type, version)
+        self.element_cost = -(-(asked + answered) // asked)
         head = _HEAD_V1 if response_header_version(handler.api_key, version) else _HEAD_V0
         self.head = head.pack
         self.head_bytes = head.size - _CORRELATION_BYTES  # of the head, what the length prefix counts

@@ -3,7 +3,8 @@
     python -m pipelines.aggregate --source orders --target orders-per-minute --checkpoint /var/lib/aggregate
 
 A source record's value is a JSON object with a key, an amount and a time (`--key-field` and so on name its fields): the
-key a text, the amount a number, the time ISO 8601 or seconds since the epoch. A record without an amount is only counted.
+key a text, the amount a number, the time ISO 8601 (UTC when it names no zone) or a number of seconds or milliseconds since the
+epoch. A record without an amount is only counted.
 Left out are records without a key or a time, and those whose time is further ahead of their timestamp than `--ahead`: one
 wrong clock would otherwise close every window.
 
@@ -21,18 +22,43 @@ from typing import TYPE_CHECKING
 from pipelines.session import begin, command_line, connection, duration, read_topics, run
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+FIRST_MILLISECONDS = 100_000_000_000  # as seconds the year 5138, as milliseconds 1973
+END_MILLISECONDS = 100_000_000_000_000
+
+
 def event_schema(options: argparse.Namespace) -> str:
-    """The JSON object's fields as Spark's DDL."""
-    fields = ((options.key_field, "STRING"), (options.amount_field, "DOUBLE"), (options.time_field, "TIMESTAMP"))
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in fields)
+    """The JSON object's fields as Spark's DDL; all texts, as one that does not fit its type would void the record."""
+    fields = (options.key_field, options.amount_field, options.time_field)
+    return ", ".join(f"{quoted(name)} STRING" for name in dict.fromkeys(fields))
 
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def event_amount(text: Column) -> Column:
+    """The number that a JSON field tells, null when it tells none; NaN and infinity would spoil a sum for good."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    number = text.try_cast("double")
+    return f.when(f.abs(number) < float("inf"), number)
+
+
+def event_time(text: Column) -> Column:
+    """The time that a JSON field tells, null when it tells none."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    number = text.try_cast("double")
+    return (
+        f.when(text.rlike(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"), text.try_cast("timestamp"))
+        .when(~text.rlike(r"^[0-9.]+(E[0-9]+)?$") | (number >= END_MILLISECONDS), f.lit(None))
+        .when(number >= FIRST_MILLISECONDS, f.timestamp_millis(number.cast("bigint")))
+        .otherwise(f.timestamp_seconds(number))
+    )
 
 
 def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
@@ -45,8 +71,8 @@ def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
         .select(
             "timestamp",
             f.col("event").getField(options.key_field).alias("key"),
-            f.col("event").getField(options.amount_field).alias("amount"),
-            f.col("event").getField(options.time_field).alias("time"),
+            event_amount(f.col("event").getField(options.amount_field)).alias("amount"),
+            event_time(f.col("event").getField(options.time_field)).alias("time"),
         )
         .where("key IS NOT NULL AND time IS NOT NULL")
         .where(f.col("time") <= f.col("timestamp") + f.expr(f"INTERVAL {options.ahead}"))

@@ -10,6 +10,9 @@ the offsets of each batch before it starts, so a batch that is done again has th
 and replaces what its first attempt left there. (Spark's plain file sink would keep such leftovers, visible to every reader
 but Spark.) A batch's name holds the checkpoint's id: with a new checkpoint on an old archive records come twice, but never
 replace others.
+
+A killed job may leave a hidden folder OUTPUT/.spark-staging-*; it can be deleted when no job writes there. OUTPUT must be on
+a file system with a rename (local, HDFS), not on an object store whose committer cannot replace folders.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.session import begin, command_line, read_topics, run
+from pipelines.session import begin, command_line, folder, read_topics, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +63,7 @@ def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
 def parser() -> argparse.ArgumentParser:
     arguments = command_line("Archive topics to Parquet by topic and day, each record exactly once.")
     arguments.add_argument("--topics", required=True, metavar="NAME,...", help="topics to read")
-    arguments.add_argument("--output", required=True, metavar="FOLDER", help="the archive")
+    arguments.add_argument("--output", type=folder, required=True, metavar="FOLDER", help="the archive")
     return arguments
 
 

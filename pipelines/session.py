@@ -7,12 +7,15 @@ Under `spark-submit` the master and the packages are the submitter's; started wi
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
@@ -85,11 +88,18 @@ def spark_session(app_name: str) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it
-        for name, value in own_settings(version, os.environ).items():
-            builder = builder.config(name, value)
+    builder = builder.config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # INT96 is long deprecated
     try:
-        spark = builder.getOrCreate()
+        if submitted():
+            spark = builder.getOrCreate()
+        else:
+            for name, value in own_settings(version, os.environ).items():
+                builder = builder.config(name, value)
+            # Spark leaves folders (artifacts, spark-warehouse) where its JVM starts.
+            start_folder = tempfile.mkdtemp(prefix="barnabas-spark-")
+            atexit.register(shutil.rmtree, start_folder, ignore_errors=True)
+            with contextlib.chdir(start_folder):
+                spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -98,6 +108,11 @@ def spark_session(app_name: str) -> SparkSession:
         ) from None
     spark.sparkContext.setLogLevel(os.environ.get("SPARK_LOG_LEVEL", "WARN"))
     return spark
+
+
+def submitted() -> bool:
+    """Whether spark-submit started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def own_settings(spark_version: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -123,7 +138,7 @@ def command_line(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--bootstrap-servers", default="localhost:9092", metavar="HOST:PORT,...", help="the brokers")
     parser.add_argument("--command-config", type=client_settings, default={}, metavar="FILE",
                         help="properties file with settings of the Kafka client, such as security.protocol")  # fmt: skip
-    parser.add_argument("--checkpoint", required=True, metavar="FOLDER",
+    parser.add_argument("--checkpoint", type=folder, required=True, metavar="FOLDER",
                         help="remembers how far the job has come; keep it, and give each job its own")  # fmt: skip
     parser.add_argument("--starting-offsets", type=starting_offsets, default="earliest", metavar="WHERE",
                         help="earliest, latest or a time (2026-01-31T10:00:00Z), for the very first start")  # fmt: skip
@@ -142,6 +157,13 @@ def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
     return int(text)
+
+
+def folder(text: str) -> str:
+    """A folder on any file system that Spark knows; a relative one is on this machine, from here."""
+    if submitted() or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
+        return text
+    return os.path.abspath(text)
 
 
 def duration(text: str) -> str:

@@ -38,6 +38,7 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
         return _all_refused(wanted, ErrorCode.INVALID_REQUEST)
     image = context.services.metadata.image
     rows: list[DeletableTopicResult] = []
+    refused: set[tuple[str | None, bytes]] = set()
     for topic in wanted:
         name = topic.name if topic.topic_id == ZERO_UUID else image.names_by_id.get(topic.topic_id)
         row = DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=ErrorCode.NONE)
@@ -47,8 +48,11 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
             row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # neither name nor id: Kafka's word for it
         elif name not in image.topics:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if row.error_code == ErrorCode.NONE or row not in rows:  # as Kafka: only topics that exist are answered again
-            rows.append(row)
+        if row.error_code != ErrorCode.NONE:
+            if (row.name, row.topic_id) in refused:
+                continue  # as Kafka: only topics that exist are answered again
+            refused.add((row.name, row.topic_id))
+        rows.append(row)
     names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
     outcomes = await controller.topics.delete(names, request.timeout_ms)
     for row in rows:

@@ -49,6 +49,20 @@ def weight(cls: type[Message], version: int) -> int:
     return -(-_memory(cls, version) // WEIGHT_BYTES)
 
 
+def heaviest_element(cls: type[Message], version: int) -> int:
+    """The weight of the largest struct in a message's arrays, at any depth; 1 when there is none."""
+    heaviest = 1
+    for field in cls.__fields__:
+        if not field.versions.covers(version):
+            continue
+        if field.kind == "array" and isinstance(field.element, type):
+            element = field.element
+            heaviest = max(heaviest, weight(element, version), heaviest_element(element, version))
+        elif field.kind == "struct":
+            heaviest = max(heaviest, heaviest_element(struct_of(field), version))
+    return heaviest
+
+
 def _memory(cls: type[Message], version: int) -> int:
     size = _MESSAGE_BYTES
     for field in cls.__fields__:

@@ -15,10 +15,21 @@ MARCH = 1_700_000_000_000
 """A fixed record timestamp: November 2023, in milliseconds."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_NAMES = (
-    "base_offset batch_length leader_epoch magic crc attributes last_offset_delta base_timestamp"
-    " max_timestamp producer_id producer_epoch base_sequence count"
-).split()
+_NAMES = [
+    "base_offset",
+    "batch_length",
+    "leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "count",
+]
 
 
 def varint(value: int) -> bytes:
@@ -113,7 +124,9 @@ class Batch:
 
 def batch(*values: bytes | None, **fields: Any) -> bytes:
     """A batch of records with these values, one millisecond apart, keys `k0`, `k1`, ..."""
-    recs = [Rec(value=value, key=b"k%d" % index, timestamp_delta=index) for index, value in enumerate(values or (b"value",))]
+    recs = [
+        Rec(value=value, key=b"k%d" % index, timestamp_delta=index) for index, value in enumerate(values or (b"value",))
+    ]
     return Batch(records=recs, **fields).encode()
 
 

@@ -10,7 +10,8 @@ DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "differences
 def tables() -> dict[str, list[dict[str, str]]]:
     """The rows of each table by the heading above it, as column -> text."""
     found: dict[str, list[dict[str, str]]] = {}
-    heading, columns = "", []
+    heading = ""
+    columns: list[str] = []
     for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             heading, columns = line.lstrip("# "), []

@@ -121,7 +121,9 @@ def _batch(header: dict[str, int] | str, names: Names) -> str:
         return header
     shown: dict[str, Any] = dict(header)
     crc = "valid" if shown["crc_is_valid"] else "wrong"
-    text = "{base_offset}+{last_offset_delta}: {count} records, {batch_length} bytes, epoch {leader_epoch}".format(**shown)
+    text = "{base_offset}+{last_offset_delta}: {count} records, {batch_length} bytes, epoch {leader_epoch}".format(
+        **shown
+    )
     text += f", attributes {shown['attributes']:#x}, crc {crc}, payload {shown['payload_crc']:08x}"
     text += f", time {_moment(shown['base_timestamp'])} to {_moment(shown['max_timestamp'])}"
     if shown["producer_id"] >= 0:

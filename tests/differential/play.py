@@ -61,7 +61,9 @@ def served_versions(api: type[Request]) -> range:
     return range(OLDEST.get(api.api_name, api.min_version), api.max_version + 1)
 
 
-def case(api: type[Request], kind: str, versions: str = "0+") -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
+def case(
+    api: type[Request], kind: str, versions: str = "0+"
+) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Declares a case; the function's name, with spaces for underscores, says what it is about."""
     assert kind in KINDS
     covered = Versions.parse(versions)
@@ -152,8 +154,7 @@ class Run:
         if version is None:
             version = NEWEST.get(request.api_name, request.max_version)
         answer = (wire or self.wire).ask(request, version, 5)
-        if isinstance(answer, NoResponse):
-            raise AssertionError(f"{request.api_name} v{version}: {answer.outcome}")
+        assert not isinstance(answer, NoResponse), f"{request.api_name} v{version}: {answer.outcome}"
         return answer
 
     def topic(self, short: str = "t", partitions: int = 1, **configs: str) -> str:

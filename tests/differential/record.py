@@ -15,7 +15,7 @@ from collections import defaultdict
 
 from tests.differential import recording
 from tests.differential.cases import load_all
-from tests.differential.play import CASES, SETTINGS, Case, play, warm_up
+from tests.differential.play import CASES, SETTINGS, Case, play, ungrouped, warm_up
 from tests.oracle.kafka import ApacheKafka
 
 
@@ -50,7 +50,7 @@ def record(cases: list[Case], host: str, port: int, whose: str) -> int:
         played = {}
         for name, entry in known.items():
             if f"{api_name}-{name}" in CASES:
-                played[name] = recording.ungrouped(entry["answers"])
+                played[name] = ungrouped(entry["answers"])
         for case in wanted:
             try:
                 played[case.name] = play(case, host, port)
@@ -58,7 +58,9 @@ def record(cases: list[Case], host: str, port: int, whose: str) -> int:
                 failures += 1
                 print(f"FAILED {case.id}", file=sys.stderr)
                 traceback.print_exc(limit=-3)
-        recording.save(api_name, played, {case.name: case.kind for case in CASES.values()if case.api.api_name == api_name}, whose)
+        recording.save(
+            api_name, played, {case.name: case.kind for case in CASES.values() if case.api.api_name == api_name}, whose
+        )
         print(f"{api_name}: {len(wanted)} cases, {time.monotonic() - started:.1f} s")
     return failures
 

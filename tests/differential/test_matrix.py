@@ -9,7 +9,7 @@ from tests.differential import recording
 from tests.differential.cases import load_all
 from tests.differential.exceptions import differing_cases, tables, unreached_errors
 from tests.differential.handler_errors import HANDLER_ERRORS
-from tests.differential.play import CASES, KINDS, error_names, served_versions
+from tests.differential.play import CASES, KINDS, error_names, served_versions, ungrouped
 
 load_all()
 
@@ -33,7 +33,8 @@ def test_every_version_has_normal_edge_and_wrong_requests(api_name: str) -> None
         f"v{version} {kind}"
         for version in served_versions(api)
         for kind in KINDS
-        if (version, kind) not in filled and not any(a == api_name and k == kind and _within(version, v) for a, v, k in allowed)
+        if (version, kind) not in filled
+        and not any(a == api_name and k == kind and _within(version, v) for a, v, k in allowed)
     ]
     assert not empty
 
@@ -77,4 +78,4 @@ def test_every_case_is_recorded_in_every_version(api_name: str) -> None:
     cases = {case.name: case for case in CASES.values() if case.api.api_name == api_name}
     assert recorded.keys() == cases.keys()
     for name, case in cases.items():
-        assert tuple(sorted(recording.ungrouped(recorded[name]["answers"]))) == case.versions, name
+        assert tuple(sorted(ungrouped(recorded[name]["answers"]))) == case.versions, name

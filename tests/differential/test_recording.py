@@ -22,7 +22,9 @@ def test_answers_as_apache_kafka(case_id: str, barnabas_broker: Barnabas) -> Non
     case = CASES[case_id]
     whose = "barnabas" if case_id in differing_cases() else "kafka"
     expected = recording.answers_of(case, whose)
-    assert expected, f"nothing is recorded: python -m tests.differential.record {'--ours ' * (whose != 'kafka')}'{case_id}'"
+    assert expected, (
+        f"nothing is recorded: python -m tests.differential.record {'--ours ' * (whose != 'kafka')}'{case_id}'"
+    )
     found = _differences(case, expected, barnabas_broker)
     assert not found, f"{len(found)} differences from {whose}:\n" + "\n".join(found[:40])
 
@@ -38,7 +40,5 @@ def test_a_listed_difference_is_one(case_id: str) -> None:
 def _differences(case: Case, expected: dict[int, list[object]], broker: Barnabas) -> list[str]:
     actual = play(case, "127.0.0.1", broker.port)
     return [
-        f"v{version}{line}"
-        for version in case.versions
-        for line in differences(expected.get(version), actual[version])
+        f"v{version}{line}" for version in case.versions for line in differences(expected.get(version), actual[version])
     ]

@@ -168,7 +168,7 @@ def test_a_group_shares_rebalances_commits_and_goes_on(bootstrap: str, fresh: Fr
         assert len(first.assignment()) == 4
         with consuming(bootstrap, group, **settings) as second:
             second.subscribe([topic])
-            shared = lambda: sorted((len(first.assignment()), len(second.assignment()))) == [2, 2]  # noqa: E731
+            shared = lambda: sorted((len(first.assignment()), len(second.assignment()))) == [2, 2]
             deadline = time.monotonic() + 30
             while not shared() and time.monotonic() < deadline:
                 assert not first.consume(10, 0.1) and not second.consume(10, 0.1)
@@ -226,7 +226,13 @@ def test_seek_by_time(bootstrap: str, fresh: Fresh) -> None:
         if index % 10 == 9:
             assert producer.flush(20) == 0
     with consuming(bootstrap, fresh("g")) as consumer:
-        for wanted, offset in ((start, 0), (start + 500, 1), (start + 42_000, 42), (start + 42_001, 43), (start + 99_000, 99)):
+        for wanted, offset in (
+            (start, 0),
+            (start + 500, 1),
+            (start + 42_000, 42),
+            (start + 42_001, 43),
+            (start + 99_000, 99),
+        ):
             (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, wanted)], 10)
             assert found.offset == offset
             consumer.assign([found])

@@ -31,7 +31,16 @@ def produced(bootstrap: str, topic: str, lines: list[str], *more: str) -> None:
 
 
 def consumed(bootstrap: str, topic: str, count: int, *more: str) -> list[str]:
-    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", str(count), "--timeout-ms", "20000"]
+    arguments = [
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        "--max-messages",
+        str(count),
+        "--timeout-ms",
+        "20000",
+    ]
     output = tools.run("console-consumer", [*arguments, *more])
     return [line for line in output.splitlines() if line and not line.startswith(("Processed a total", "["))]
 
@@ -44,7 +53,9 @@ def test_topics_and_configs(bootstrap: str, fresh: Fresh) -> None:
     tools.run("topics", [*server, "--alter", "--topic", topic, "--partitions", "5"])
     assert "PartitionCount: 5" in tools.run("topics", [*server, "--describe", "--topic", topic])
     entity = [*server, "--entity-type", "topics", "--entity-name", topic]
-    tools.run("configs", [*entity, "--alter", "--add-config", "segment.bytes=1000000", "--delete-config", "retention.ms"])
+    tools.run(
+        "configs", [*entity, "--alter", "--add-config", "segment.bytes=1000000", "--delete-config", "retention.ms"]
+    )
     settings = tools.run("configs", [*entity, "--describe"])
     assert "segment.bytes=1000000" in settings and "retention.ms" not in settings
     assert topic in tools.run("topics", [*server, "--list"])

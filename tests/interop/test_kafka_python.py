@@ -69,7 +69,9 @@ def test_admin_creates_describes_changes_grows_and_deletes(admin: Any, fresh: Fr
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_every_compression_round_trips_by_assignment(bootstrap: str, admin: Any, fresh: Fresh, compression: str | None) -> None:
+def test_every_compression_round_trips_by_assignment(
+    bootstrap: str, admin: Any, fresh: Fresh, compression: str | None
+) -> None:
     topic = created(admin, fresh("t"))
     values = [b"value %d " % index * 10 for index in range(300)]
     assert produce(bootstrap, topic, values, compression_type=compression, linger_ms=20) == list(range(300))

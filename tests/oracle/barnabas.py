@@ -19,7 +19,10 @@ class Barnabas(Server):
     start_timeout_s = 20.0
 
     def __init__(
-        self, settings: Mapping[str, str] | None = None, folder: Path | None = None, environment: dict[str, str] | None = None
+        self,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
         super().__init__(folder, {"PYTHONPATH": str(REPOSITORY), **(environment or {})})
         self.settings = dict(settings or {})

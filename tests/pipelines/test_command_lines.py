@@ -44,11 +44,11 @@ def test_a_batch_of_the_archive_has_one_name_however_often_it_is_tried() -> None
 def test_the_aggregates_fields_are_named_as_wished() -> None:
     arguments = ["--source", "a", "--target", "b", "--checkpoint", "/c"]
     assert aggregate.event_schema(aggregate.parser().parse_args(arguments)) == (
-        "`key` STRING, `amount` DOUBLE, `time` TIMESTAMP"
+        "`key` STRING, `amount` STRING, `time` STRING"
     )
     arguments += ["--key-field", "shop id", "--amount-field", "a`b", "--time-field", "at"]
     assert aggregate.event_schema(aggregate.parser().parse_args(arguments)) == (
-        "`shop id` STRING, `a``b` DOUBLE, `at` TIMESTAMP"
+        "`shop id` STRING, `a``b` STRING, `at` STRING"
     )
 
 

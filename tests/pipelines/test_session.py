@@ -92,6 +92,18 @@ def test_a_line_of_client_settings_without_a_value_is_named(tmp_path: Path, caps
     assert "line 2: not name=value" in refusal(capsys, "--command-config", str(path))
 
 
+def test_folders_are_taken_from_here_unless_they_name_a_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert session.folder("a/b") == str(tmp_path / "a" / "b")
+    assert session.folder("/a/b") == "/a/b"
+    assert session.folder("hdfs://boss/a") == "hdfs://boss/a"
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert session.folder("a/b") == "a/b", "the cluster's own file system"
+
+
 def test_the_jobs_own_session_stays_on_this_machine_unless_a_master_is_named() -> None:
     local = session.own_settings("4.0.0", {})
     assert local["spark.master"] == "local[2]"

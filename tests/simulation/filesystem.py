@@ -5,7 +5,8 @@
 - A power crash keeps what was synced. Of a file's later writes each page is kept or lost at random, its size falls
   anywhere between the synced and the written one; of later creations, renames and removals a random beginning is kept,
   in order. `File.sync` makes content durable, `sync_directory` the names in it.
-Faults: a capacity (a write that exceeds it is cut short and raises ENOSPC), EIO by path, cold and short hot reads.
+Faults: a capacity (a write that exceeds it is cut short and raises ENOSPC), EIO by path, cold and short hot reads, and
+the end of the process in the middle of its n-th call (`strike_after`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from runtime.filesystem import Buffer, File, FileLock, FileStat
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop
+from tests.simulation.process import Killed
 
 PAGE_BYTES = 4096
 UNLIMITED_BYTES = 1 << 40  # what a disk without a set capacity says it has
@@ -108,6 +111,8 @@ class SimStorage:
         self._changes: list[Change] = []
         self._process: SimFileSystem | None = None
         self._failing: dict[str, int] = {}  # path prefix -> errno
+        self._strike: Callable[[], None] | None = None
+        self._calls_to_strike = 0
 
     @property
     def used_bytes(self) -> int:
@@ -127,6 +132,13 @@ class SimStorage:
     def total_bytes(self) -> int:
         return UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
 
+    def contents(self, *, durable: bool) -> list[tuple[str, bytes]]:
+        """Every file, as it is or as a loss of power is sure to leave it."""
+        names = self._durable_names if durable else self.names
+        return [
+            (path, inode.durable if durable else bytes(inode.content)) for path, inode in sorted(names.files.items())
+        ]
+
     def boot(self) -> SimFileSystem:
         """The file system of a new process on this machine; the one before must have crashed or closed."""
         self.crash_process()
@@ -140,6 +152,23 @@ class SimStorage:
     def repair(self) -> None:
         self._failing.clear()
 
+    def strike_after(self, calls: int, strike: Callable[[], None]) -> None:
+        """`strike` ends the process in the middle of its call number `calls` from now; a write is then torn."""
+        self._calls_to_strike, self._strike = calls, strike
+
+    def is_striking(self) -> bool:
+        """Whether this call is the one. To be asked once a call."""
+        if self._strike is None:
+            return False
+        self._calls_to_strike -= 1
+        return self._calls_to_strike <= 0
+
+    def strike(self) -> NoReturn:
+        strike, self._strike = self._strike, None
+        assert strike is not None
+        strike()
+        raise Killed("killed in a call to the file system")
+
     def check(self, path: str) -> None:
         for prefix, error in self._failing.items():
             if path.startswith(prefix):
@@ -149,6 +178,7 @@ class SimStorage:
         if self._process is not None:
             self._process.is_alive = False
             self._process = None
+        self._strike = None
 
     def crash_power(self) -> None:
         self.crash_process()
@@ -214,15 +244,28 @@ class SimFile:
         self._is_open = True
 
     def _check(self) -> None:
+        self._check_open()
+        if self._storage.is_striking():
+            self._storage.strike()
+
+    def _check_open(self) -> None:
         if not self._is_open or not self._system.is_alive:
             raise OSError(errno.EBADF, "file is closed", self.path)
         self._storage.check(self.path)
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
-        self._check()
+        self._check_open()
         if not self._writable:
             raise OSError(errno.EBADF, "not open for writing", self.path)
         data = b"".join(buffers)
+        is_striking = self._storage.is_striking()
+        if is_striking:
+            data = data[: self._storage.loop.random.randint(0, len(data))]
+        self._write(data, position)
+        if is_striking:
+            self._storage.strike()
+
+    def _write(self, data: bytes, position: int) -> None:
         content = self._inode.content
         grows = max(position + len(data) - len(content), 0)
         fits = len(data) - self._storage.excess_bytes(grows)
@@ -293,6 +336,8 @@ class SimFileSystem:
             raise OSError(errno.EBADF, "the process has crashed", path)
         path = posixpath.normpath(posixpath.join("/", path))
         self.storage.check(path)
+        if self.storage.is_striking():
+            self.storage.strike()
         return path
 
     def _inode(self, path: str) -> Inode:

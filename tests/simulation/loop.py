@@ -12,8 +12,12 @@ import asyncio
 import hashlib
 import random
 import selectors
+from asyncio import Handle, TimerHandle
 from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
 from typing import Any, NoReturn, TypeVar
+
+from tests.simulation.process import PROCESS, Killed, Process
 
 T = TypeVar("T")
 
@@ -75,7 +79,38 @@ class SimLoop(asyncio.SelectorEventLoop):
         self.trace = Trace()
         self.failures: list[dict[str, Any]] = []
         super().__init__(_VirtualSelector(self._advance))
-        self.set_exception_handler(lambda _, context: self.failures.append(context))
+        self.set_exception_handler(lambda _, context: self._on_failure(context))
+        self.set_task_factory(_make_task)
+
+    # --- processes ---
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:  # type: ignore[override]
+        context = copy_context() if context is None else context
+        handle = super().call_soon(callback, *args, context=context)
+        return _unless_dead(handle, context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        context = copy_context() if context is None else context
+        handle = super().call_at(when, callback, *args, context=context)
+        return _unless_dead(handle, context)
+
+    def drop_callbacks(self, process: Process) -> None:
+        """Cancel everything that `process` has scheduled."""
+        for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
+            if handle._context is not None and handle._context.get(PROCESS) is process:
+                handle.cancel()
+
+    def outside(self, callback: Callable[[], object]) -> None:
+        """Run `callback` soon, on behalf of no process."""
+        self.call_soon(callback, context=Context())
+
+    def _on_failure(self, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), Killed):
+            self.failures.append(context)
+
+    # --- time ---
 
     def time(self) -> float:
         return self.now_ns / NANOSECONDS
@@ -98,6 +133,24 @@ class SimLoop(asyncio.SelectorEventLoop):
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         raise ThreadsForbidden("run_in_executor in a simulation")
+
+
+H = TypeVar("H", bound=Handle)
+
+
+def _unless_dead(handle: H, context: Context) -> H:
+    process = context.get(PROCESS)
+    if process is not None and not process.is_alive:
+        handle.cancel()
+    return handle
+
+
+def _make_task(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+    task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
+    process = (options.get("context") or copy_context()).get(PROCESS)
+    if process is not None:
+        process.own(task)
+    return task
 
 
 class SimulationFailed(AssertionError):

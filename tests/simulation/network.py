@@ -4,19 +4,24 @@ A stream keeps TCP's promises: bytes arrive in order and whole, or the stream br
 TCP does not promise happens: delay, a reset in the middle of a frame, partitions (both ways or one way: bytes wait, and
 after `RESET_AFTER_S` the stream breaks), a peer that vanishes without a word.
 Rules: the host of a listener is its node's name; `localhost` is the node itself. A crashed node's handlers hear nothing
-any more: its process is gone. Buffers are checked for changes between `write` and leaving.
+any more: its process is gone. What the wires do belongs to no process; handlers are called in theirs, which is the one
+that made the port (`node`). Buffers are checked for changes between `write` and leaving.
 """
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import Handle, TimerHandle
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
+from typing import Any
 
 from runtime.filesystem import Buffer
 from runtime.transport import Address, Connection, ConnectionHandler, Listener
 from tests.simulation.loop import SimLoop
+from tests.simulation.process import PROCESS, Process, entered
 
 # What a receiver that does not read lets its peer send ahead, as a socket buffer does.
 WINDOW_BYTES = 64 * 1024
@@ -41,11 +46,12 @@ class SimConnection:
     """One end of a stream."""
 
     def __init__(
-        self, network: SimNetwork, node: str, local: Address, peer: Address, handler: ConnectionHandler
+        self, network: SimNetwork, owner: SimNode, local: Address, peer: Address, handler: ConnectionHandler
     ) -> None:
         self.local = local
         self.peer = peer
-        self.node = node
+        self.node = owner.name
+        self._process = owner.process
         self.other: SimConnection = self
         self._network = network
         self._loop = network.loop
@@ -75,8 +81,9 @@ class SimConnection:
                 self._unsent_bytes += len(chunk)
         if self._unsent_bytes > HIGH_WATER_BYTES and not self._is_writing_paused and self._handler is not None:
             self._is_writing_paused = True
-            self._handler.writing_paused()
-        self._loop.call_soon(self.push)
+            with entered(self._process):
+                self._handler.writing_paused()
+        self._network.call_soon(self.push)
 
     def unsent_bytes(self) -> int:
         return self._unsent_bytes
@@ -87,12 +94,12 @@ class SimConnection:
     def resume_reading(self) -> None:
         if not self._is_reading:
             self._is_reading = True
-            self._loop.call_soon(self._deliver)
+            self._network.call_soon(self._deliver)
 
     def close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
-            self._loop.call_soon(self.push)
+            self._network.call_soon(self.push)
 
     def abort(self) -> None:
         self._network.note(f"abort {self.local.host}:{self.local.port}")
@@ -119,7 +126,8 @@ class SimConnection:
             self._schedule(link, lambda data=data: self.other.arrive(data))  # type: ignore[misc]
         if self._is_writing_paused and self._unsent_bytes <= LOW_WATER_BYTES and self._handler is not None:
             self._is_writing_paused = False
-            self._handler.writing_resumed()
+            with entered(self._process):
+                self._handler.writing_resumed()
         if self._is_closing and not self._unsent:
             self._schedule(link, lambda: self.other.arrive(None))
             self._end(None, tell_peer=None)
@@ -139,7 +147,7 @@ class SimConnection:
         delay_ms = self._loop.random.uniform(link.min_delay_ms, link.max_delay_ms)
         # Strictly later than the one before: the loop does not keep the order of equal times.
         self._last_arrival_s = max(self._last_arrival_s + ONE_MICROSECOND_S, self._loop.time() + delay_ms / 1000)
-        self._loop.call_at(self._last_arrival_s, arrival)
+        self._network.call_at(self._last_arrival_s, arrival)
 
     def _wait_out_the_cut(self) -> None:
         if not self._unsent and not self._is_closing:
@@ -147,7 +155,7 @@ class SimConnection:
         now_s = self._loop.time()
         if self._cut_since_s is None:
             self._cut_since_s = now_s
-            self._loop.call_later(RESET_AFTER_S, self.push)
+            self._network.call_at(now_s + RESET_AFTER_S, self.push)
         elif now_s - self._cut_since_s >= RESET_AFTER_S:
             self._network.note(f"timeout {self.local.host}:{self.local.port}")
             self._end(TimeoutError("no answer from the peer"), tell_peer=None)
@@ -173,25 +181,27 @@ class SimConnection:
     def _deliver(self) -> None:
         while self._arrived and self._is_reading and self._is_open and self._handler is not None:
             data = self._arrived.popleft()
-            place = self._handler.receive_buffer(len(data))
-            count = min(len(place), len(data))
-            assert count, "receive_buffer must not be empty"
-            place[:count] = data[:count]
-            if count < len(data):
-                self._arrived.appendleft(data[count:])
-            self._network.note(f"receive {self.local.host}:{self.local.port} {count}")
-            self.other.taken(count)
-            self._handler.received(count)
+            with entered(self._process):
+                place = self._handler.receive_buffer(len(data))
+                count = min(len(place), len(data))
+                assert count, "receive_buffer must not be empty"
+                place[:count] = data[:count]
+                if count < len(data):
+                    self._arrived.appendleft(data[count:])
+                self._network.note(f"receive {self.local.host}:{self.local.port} {count}")
+                self.other.taken(count)
+                self._handler.received(count)
         if self._peer_has_closed and not self._arrived:
             self._end(None, tell_peer=None)
 
     def taken(self, count: int) -> None:
         self._ahead_bytes -= count
-        self._loop.call_soon(self.push)
+        self._network.call_soon(self.push)
 
     def open(self) -> None:
         if self._handler is not None:
-            self._handler.connected(self)
+            with entered(self._process):
+                self._handler.connected(self)
 
     def break_off(self, error: Exception | None) -> None:
         """The network ends the stream on this side."""
@@ -215,20 +225,21 @@ class SimConnection:
             self._schedule(self._network.link(self.node, self.other.node), lambda: self.other.break_off(tell_peer))
         handler, self._handler = self._handler, None
         if handler is not None:
-            self._loop.call_soon(handler.disconnected, error)
+            with entered(self._process):
+                self._loop.call_soon(handler.disconnected, error)
 
 
 class SimListener:
     def __init__(
-        self, network: SimNetwork, node: str, address: Address, factory: Callable[[], ConnectionHandler]
+        self, network: SimNetwork, owner: SimNode, address: Address, factory: Callable[[], ConnectionHandler]
     ) -> None:
         self.address = address
         self.factory = factory
+        self.owner = owner
         self._network = network
-        self._node = node
 
     async def close(self) -> None:
-        self._network.stop_listening(self._node, self.address.port, self)
+        self._network.stop_listening(self.owner.name, self.address.port, self)
 
 
 class SimNetwork:
@@ -241,9 +252,17 @@ class SimNetwork:
         self._listeners: dict[tuple[str, int], SimListener] = {}
         self._connections: dict[SimConnection, None] = {}
         self._next_port = FIRST_FREE_PORT
+        self._outside = Context()  # of what happens on the wires
 
     def node(self, name: str) -> SimNode:
-        return SimNode(self, name)
+        """The `Network` port of the current process, which runs on machine `name`."""
+        return SimNode(self, name, PROCESS.get())
+
+    def call_soon(self, callback: Callable[[], object]) -> Handle:
+        return self.loop.call_soon(callback, context=self._outside)
+
+    def call_at(self, when_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
+        return self.loop.call_at(when_s, callback, *args, context=self._outside)
 
     def note(self, what: str) -> None:
         self.loop.note(what)
@@ -266,8 +285,8 @@ class SimNetwork:
         for link in self._links.values():
             link.is_cut = False
         for connection in list(self._connections):
-            self.loop.call_soon(connection.push)
-            self.loop.call_soon(connection.receive)
+            self.call_soon(connection.push)
+            self.call_soon(connection.receive)
 
     def slow(self, source: str, target: str, min_delay_ms: float, max_delay_ms: float) -> None:
         link = self.link(source, target)
@@ -285,7 +304,7 @@ class SimNetwork:
             other = connection.other
             connection.vanish()
             if not silently:
-                self.loop.call_later(0.001, other.break_off, ConnectionResetError("reset by peer"))
+                self.call_at(self.loop.time() + 0.001, other.break_off, ConnectionResetError("reset by peer"))
 
     # --- for the ends ---
 
@@ -300,15 +319,16 @@ class SimNetwork:
         self._next_port += 1
         return self._next_port
 
-    def listen(self, node: str, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> SimListener:
-        port = port or self.free_port()
+    def listen(self, owner: SimNode, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> SimListener:
+        node, port = owner.name, port or self.free_port()
         if (node, port) in self._listeners:
             raise OSError(98, f"address in use: {node}:{port}")
-        listener = SimListener(self, node, Address(host, port), factory)
+        listener = SimListener(self, owner, Address(host, port), factory)
         self._listeners[node, port] = listener
         return listener
 
-    async def connect(self, node: str, host: str, port: int, handler: ConnectionHandler) -> SimConnection:
+    async def connect(self, owner: SimNode, host: str, port: int, handler: ConnectionHandler) -> SimConnection:
+        node = owner.name
         target = node if host in ("localhost", "127.0.0.1", "::1", "") else host
         out, back = self.link(node, target), self.link(target, node)
         await asyncio.sleep(self.loop.random.uniform(out.min_delay_ms, out.max_delay_ms) / 1000)
@@ -319,8 +339,9 @@ class SimNetwork:
         if listener is None:
             raise ConnectionRefusedError(111, f"nobody listens on {target}:{port}")
         local, remote = Address(node, self.free_port()), Address(target, port)
-        ours = SimConnection(self, node, local, remote, handler)
-        theirs = SimConnection(self, target, remote, local, listener.factory())
+        ours = SimConnection(self, owner, local, remote, handler)
+        with entered(listener.owner.process):
+            theirs = SimConnection(self, listener.owner, remote, local, listener.factory())
         ours.other, theirs.other = theirs, ours
         self._connections[ours] = self._connections[theirs] = None
         self.note(f"connect {local.host}:{local.port}->{remote.host}:{remote.port}")
@@ -330,14 +351,15 @@ class SimNetwork:
 
 
 class SimNode:
-    """The `Network` port of one node."""
+    """The `Network` port of one process on one node."""
 
-    def __init__(self, network: SimNetwork, name: str) -> None:
+    def __init__(self, network: SimNetwork, name: str, process: Process | None) -> None:
         self._network = network
         self.name = name
+        self.process = process
 
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
-        return self._network.listen(self.name, host, port, factory)
+        return self._network.listen(self, host, port, factory)
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
-        return await self._network.connect(self.name, host, port, handler)
+        return await self._network.connect(self, host, port, handler)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -91,13 +92,14 @@ class SimulatedSession:
         self._ensemble = ensemble
         self._last_arrival_s = 0.0
         self._last_delivery_s = 0.0
+        self._context = copy_context()  # of the client's process, which hears nothing once it is dead
 
     # The way there and back.
 
     def deliver(self, callback: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         self._last_delivery_s = max(self._last_delivery_s + ORDER_S, loop.time() + self._ensemble.latency_s())
-        loop.call_at(self._last_delivery_s, callback)
+        loop.call_at(self._last_delivery_s, callback, context=self._context)
 
     def _request(self, path: str, decide: Callable[[], T], write: Transaction | None = None) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()

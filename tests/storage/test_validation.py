@@ -5,16 +5,26 @@ from __future__ import annotations
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import InvalidBatch, crc_is_valid, patch, read_header
+from protocol.records.batch import HEADER, InvalidBatch, crc_is_valid, crc_of, patch, read_header
 from protocol.records.compression import Compression, compress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, encode_record, iter_records
 from storage import validation
-from storage.validation import AppendOrigin, RecordsRejected, ValidatedRecords, ValidationLevel, validate
+from storage.validation import (
+    AppendOrigin,
+    PlainBatchRules,
+    RecordsRejected,
+    ValidatedRecords,
+    ValidationLevel,
+    plain_batch,
+    validate,
+)
 from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, many_records, with_field, with_records
 
 NOW_MS = 1_700_000_000_000
@@ -94,6 +104,90 @@ def test_old_produce_takes_nothing_and_v2_batches(version: int) -> None:
     assert produced(b"", version=version).headers == []
     assert produced(BATCH[:-1], version=version).headers == []
     assert len(produced(encode_batch(many_records(1), compression=Compression.ZSTD), version=version).headers) == 1
+
+
+# --- the short way ---
+
+
+@pytest.mark.parametrize("level", [ValidationLevel.HEADER, ValidationLevel.STRUCTURE])
+@pytest.mark.parametrize("codec", [codec for codec in ALL_CODECS if codec is not Compression.ZSTD])
+def test_what_producers_usually_send_is_plain(level: ValidationLevel, codec: Compression) -> None:
+    rules = PlainBatchRules(PLAIN, level)
+    for count in (1, 20):
+        assert plain_batch(bytearray(encode_batch(many_records(count), compression=codec)), rules) is not None
+
+
+@pytest.mark.parametrize(
+    ("topic", "level"),
+    [
+        (APPEND_TIME, ValidationLevel.HEADER),
+        (COMPACTED, ValidationLevel.HEADER),
+        (LIMITED, ValidationLevel.HEADER),
+        (config(compression_type="gzip"), ValidationLevel.STRUCTURE),
+        (config(compression_type="uncompressed"), ValidationLevel.STRUCTURE),
+        (config(max_message_bytes=str(len(BATCH) - 1)), ValidationLevel.STRUCTURE),
+        (config(segment_bytes=str(len(BATCH) - 1)), ValidationLevel.STRUCTURE),
+        (PLAIN, ValidationLevel.FULL),
+    ],
+)
+def test_topics_that_ask_for_more_have_no_plain_batches(topic: LogConfig, level: ValidationLevel) -> None:
+    assert plain_batch(bytearray(BATCH), PlainBatchRules(topic, level)) is None
+
+
+HEADER_FIELDS = 13
+ODD_VALUES = st.one_of(st.sampled_from((-1, 0, 1, 2, 3, 4, 5, 8, 16, 32, 64, 49, 61)), st.integers(-(2**15), 2**15 - 1))
+
+
+@given(
+    count=st.integers(1, 4),
+    codec=st.sampled_from(ALL_CODECS),
+    changes=st.lists(st.tuples(st.integers(0, HEADER_FIELDS - 1), ODD_VALUES), max_size=3),
+    damage=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=2),
+    cut=st.integers(-2, 2),
+    has_right_crc=st.booleans(),
+    level=st.sampled_from((ValidationLevel.HEADER, ValidationLevel.STRUCTURE)),
+)
+def test_the_short_way_takes_and_refuses_as_the_long_one(
+    count: int,
+    codec: Compression,
+    changes: list[tuple[int, int]],
+    damage: list[tuple[int, int]],
+    cut: int,
+    has_right_crc: bool,
+    level: ValidationLevel,
+) -> None:
+    batch = bytearray(encode_batch(many_records(count), compression=codec))
+    for position, byte in damage:
+        batch[position % len(batch)] = byte
+    fields = list(HEADER.unpack_from(batch))
+    for field, value in changes:
+        if field == 3:  # magic: one byte
+            value %= 3
+        fields[field] = value & 0xFFFFFFFF if field == 4 else value
+    HEADER.pack_into(batch, 0, *fields)
+    batch = batch[:cut] if cut < 0 else batch + bytes(cut)
+    if has_right_crc:
+        fields[4] = crc_of(batch, 0, len(batch))
+        HEADER.pack_into(batch, 0, *fields)
+    before = bytes(batch)
+
+    short: object
+    try:
+        short = plain_batch(batch, PlainBatchRules(PLAIN, level))
+    except KafkaError as error:
+        short = error
+    assert bytes(batch) == before
+    if short is None:
+        return
+    if isinstance(short, KafkaError):
+        long = refusal(bytes(batch), level=level)
+        assert (type(short), short.code, short.message) == (type(long), long.code, long.message)
+        return
+    checked = produced(batch, level=level)
+    assert bytes(checked.records) == before
+    assert checked.log_append_time_ms == -1
+    (header,) = checked.headers
+    assert all(getattr(header, name) == getattr(short, name) for name in header.__slots__)
 
 
 # --- refusals by the header ---

@@ -21,7 +21,9 @@ def rows_of_the_compared_apis(run: Run) -> None:
 def asked_twice_on_one_connection(run: Run) -> None:
     for _ in range(2):
         answer = run.do(ApiVersionsRequest(client_software_name="a-b.c", client_software_version="1.0-x"), run.version)
-        run.note({"error_code": answer.error_code, "api_versions_rows": sum(row.api_key == 18 for row in answer.api_keys)})
+        run.note(
+            {"error_code": answer.error_code, "api_versions_rows": sum(row.api_key == 18 for row in answer.api_keys)}
+        )
 
 
 @case(ApiVersionsRequest, "wrong", "3+")
@@ -33,19 +35,25 @@ def client_names_that_are_not_allowed(run: Run) -> None:
 def _v0_answer(frame: bytes) -> object:
     error, rows = struct.unpack_from(">hi", frame, 4)
     found = [struct.unpack_from(">hhh", frame, 10 + 6 * row) for row in range(rows)]
-    return {"error_code": "UNSUPPORTED_VERSION" if error == 35 else str(error), "rows": [list(row) for row in found], "rest": len(frame) - 10 - 6 * rows}
+    return {
+        "error_code": "UNSUPPORTED_VERSION" if error == 35 else str(error),
+        "rows": [list(row) for row in found],
+        "rest": len(frame) - 10 - 6 * rows,
+    }
 
 
 @case(ApiVersionsRequest, "wrong", "0-2")
 def body_too_long(run: Run) -> None:
-    run.ask_raw(struct.pack(">ihhih", 14, 18, run.version, 7, -1) + b"\0\0\0\0", timeout_s=2, show=lambda frame: "answered")
+    run.ask_raw(
+        struct.pack(">ihhih", 14, 18, run.version, 7, -1) + b"\0\0\0\0", timeout_s=2, show=lambda frame: "answered"
+    )
 
 
 @case(ApiVersionsRequest, "wrong")
 def version_from_the_future(run: Run) -> None:
     """The header is taken for a flexible one, and the answer is that of version 0."""
     for version in (5 + run.version, 99, 32767):
-        run.ask_raw(struct.pack(">ihhihb", 11, 18, version, 7, -1, 0) , show=_v0_answer)
+        run.ask_raw(struct.pack(">ihhihb", 11, 18, version, 7, -1, 0), show=_v0_answer)
     run.ask_raw(struct.pack(">ihhihb", 14, 18, 5, 7, -1, 0) + b"\x01\x01\0", show=_v0_answer)
 
 

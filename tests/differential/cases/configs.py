@@ -19,7 +19,9 @@ TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-def describing(kind: int, name: str, keys: list[str] | None, synonyms: bool = False, documentation: bool = False) -> DescribeConfigsRequest:
+def describing(
+    kind: int, name: str, keys: list[str] | None, synonyms: bool = False, documentation: bool = False
+) -> DescribeConfigsRequest:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
     return DescribeConfigsRequest(resources=[resource], include_synonyms=synonyms, include_documentation=documentation)
 
@@ -175,7 +177,13 @@ def a_topic_twice(run: Run) -> None:
 @case(AlterConfigsRequest, "wrong")
 def settings_and_values(run: Run) -> None:
     topic = run.topic()
-    for values in ({"nonsense": "1"}, {"retention_ms": "abc"}, {"segment_bytes": "1"}, {"cleanup_policy": "x"}, {"retention_ms": ""}):
+    for values in (
+        {"nonsense": "1"},
+        {"retention_ms": "abc"},
+        {"segment_bytes": "1"},
+        {"cleanup_policy": "x"},
+        {"retention_ms": ""},
+    ):
         run.ask(altering(TOPIC, topic, False, **values))
 
 
@@ -206,7 +214,9 @@ def of_a_logger(run: Run) -> None:
 # -- IncrementalAlterConfigs
 
 
-def changing(kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+def changing(
+    kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
     configs = [Change(name=key, config_operation=operation, value=value) for key, operation, value in changes]
     resource = ChangedResource(resource_type=kind, resource_name=name, configs=configs)
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
@@ -217,7 +227,9 @@ def set_and_delete(run: Run) -> None:
     topic = run.topic(segment_bytes="1000000")
     run.ask(changing(TOPIC, topic, ("retention.ms", SET, "5000")))
     settings_of(run, topic)
-    run.ask(changing(TOPIC, topic, ("segment.bytes", DELETE, None), ("max.message.bytes", SET, "1000"), validate_only=True))
+    run.ask(
+        changing(TOPIC, topic, ("segment.bytes", DELETE, None), ("max.message.bytes", SET, "1000"), validate_only=True)
+    )
     settings_of(run, topic)
     run.ask(changing(TOPIC, topic, ("segment.bytes", DELETE, None), ("max.message.bytes", SET, "1000")))
     settings_of(run, topic)
@@ -226,7 +238,13 @@ def set_and_delete(run: Run) -> None:
 @case(IncrementalAlterConfigsRequest, "normal")
 def append_and_subtract(run: Run) -> None:
     topic = run.topic()
-    changes = ((APPEND, "compact"), (APPEND, "compact"), (SUBTRACT, "delete"), (SUBTRACT, "delete"), (APPEND, "delete,compact"))
+    changes = (
+        (APPEND, "compact"),
+        (APPEND, "compact"),
+        (SUBTRACT, "delete"),
+        (SUBTRACT, "delete"),
+        (APPEND, "delete,compact"),
+    )
     for operation, value in changes:
         run.ask(changing(TOPIC, topic, ("cleanup.policy", operation, value)))
         settings_of(run, topic)
@@ -285,20 +303,34 @@ def the_same_twice_(run: Run) -> None:
 
 @case(IncrementalAlterConfigsRequest, "wrong")
 def topics_and_types_that_are_not_(run: Run) -> None:
-    for kind, name in ((TOPIC, run.name("missing")), (TOPIC, "bad name"), (TOPIC, ""), (BROKER, "7"), (BROKER, "x"), (0, "x"), (1, "x"), (9, "x")):
+    for kind, name in (
+        (TOPIC, run.name("missing")),
+        (TOPIC, "bad name"),
+        (TOPIC, ""),
+        (BROKER, "7"),
+        (BROKER, "x"),
+        (0, "x"),
+        (1, "x"),
+        (9, "x"),
+    ):
         run.ask(changing(kind, name, ("retention.ms", SET, "1")), timeout_s=2)
 
 
 @case(IncrementalAlterConfigsRequest, "wrong")
 def broker_settings(run: Run) -> None:
     for change in (
-        ("broker.id", SET, "5"), ("num.partitions", SET, "5"), ("message.max.bytes", SET, "abc"), ("message.max.bytes", SET, "-1"),
-        ("log.cleaner.threads", SET, "500"), ("num.io.threads", SET, "0"),
+        ("broker.id", SET, "5"), ("num.partitions", SET, "5"), ("message.max.bytes", SET, "abc"),
+        ("message.max.bytes", SET, "-1"), ("log.cleaner.threads", SET, "500"), ("num.io.threads", SET, "0"),
     ):  # fmt: skip
         run.ask(changing(BROKER, "0", change, validate_only=True))
 
 
 @case(IncrementalAlterConfigsRequest, "wrong")
 def loggers(run: Run) -> None:
-    for change in (("root", SET, "NONSENSE"), ("root", DELETE, None), ("no.such.logger", SET, "INFO"), ("root", APPEND, "INFO")):
+    for change in (
+        ("root", SET, "NONSENSE"),
+        ("root", DELETE, None),
+        ("no.such.logger", SET, "INFO"),
+        ("root", APPEND, "INFO"),
+    ):
         run.ask(changing(BROKER_LOGGER, "0", change, validate_only=True), timeout_s=2)

@@ -9,7 +9,9 @@ from tests.differential.batches import batch
 from tests.differential.play import Run, case
 
 
-def wanted(run: Run, topic: str, *offsets: int, topic_id: bytes | None = None, max_bytes: int = 1 << 20, **fields: Any) -> FetchTopic:
+def wanted(
+    run: Run, topic: str, *offsets: int, topic_id: bytes | None = None, max_bytes: int = 1 << 20, **fields: Any
+) -> FetchTopic:
     """Partition n from the nth offset."""
     partitions = [
         FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **fields)
@@ -26,7 +28,7 @@ def fetching(*topics: FetchTopic, max_wait_ms: int = 0, min_bytes: int = 0, **fi
 
 def filled(run: Run, batches: int = 3, short: str = "t", **configs: str) -> str:
     """A topic with `batches` batches of two records each."""
-    topic = run.topic(short, **configs)
+    topic = run.topic(short, 1, **configs)
     for number in range(batches):
         run.produce(topic, batch(b"a%d" % number, b"b%d" % number))
     return topic
@@ -111,7 +113,15 @@ def waits_for_min_bytes(run: Run) -> None:
 @case(FetchRequest, "edge")
 def small_limits(run: Run) -> None:
     topic = filled(run)
-    for partition_bytes, all_bytes in ((1, 1 << 20), (0, 1 << 20), (200, 1 << 20), (1 << 20, 1), (1 << 20, 0), (1 << 20, 200), (-1, -1)):
+    for partition_bytes, all_bytes in (
+        (1, 1 << 20),
+        (0, 1 << 20),
+        (200, 1 << 20),
+        (1 << 20, 1),
+        (1 << 20, 0),
+        (1 << 20, 200),
+        (-1, -1),
+    ):
         request = fetching(wanted(run, topic, 0, max_bytes=partition_bytes), max_bytes=all_bytes)
         run.ask(request)
 
@@ -245,7 +255,9 @@ def as_a_replica_that_is_not(run: Run) -> None:
 def as_a_replica_that_is_not_with_epoch(run: Run) -> None:
     from protocol.messages.fetch import ReplicaState
 
-    run.ask(fetching(wanted(run, filled(run), 0), replica_state=ReplicaState(replica_id=7, replica_epoch=1)), timeout_s=3)
+    run.ask(
+        fetching(wanted(run, filled(run), 0), replica_state=ReplicaState(replica_id=7, replica_epoch=1)), timeout_s=3
+    )
 
 
 @case(FetchRequest, "wrong", "12+")
@@ -269,7 +281,9 @@ def a_topic_that_stores_zstd(run: Run) -> None:
 @case(FetchRequest, "wrong", "13+")
 def a_session_by_name_goes_on_by_id(run: Run) -> None:
     topic = filled(run)
-    by_name = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])
+    by_name = FetchTopic(
+        topic=topic, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+    )
     first = run.do(fetching(by_name, session_epoch=0), 12)
     run.ask(fetching(wanted(run, topic, 0), session_id=first.session_id, session_epoch=1))
     run.ask(fetching(session_id=first.session_id, session_epoch=2))

@@ -13,7 +13,6 @@ from tests.differential.cases.offsets import committed
 from tests.differential.play import Run, case
 
 
-
 def own_groups(run: Run) -> Callable[[ListGroupsResponse], None]:
     def pick(answer: ListGroupsResponse) -> None:
         answer.groups = [group for group in answer.groups if group.group_id.startswith(run.prefix)]

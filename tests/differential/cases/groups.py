@@ -36,8 +36,12 @@ def protocols(*names: str) -> list[JoinGroupRequestProtocol]:
     return [JoinGroupRequestProtocol(name=name, metadata=subscription(name)) for name in names]
 
 
-def syncing(group: str, generation: int, member_id: str, assignments: dict[str, bytes] | None = None, **fields: Any) -> SyncGroupRequest:
-    given = [SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in (assignments or {}).items()]
+def syncing(
+    group: str, generation: int, member_id: str, assignments: dict[str, bytes] | None = None, **fields: Any
+) -> SyncGroupRequest:
+    given = [
+        SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in (assignments or {}).items()
+    ]
     values: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"}
     return SyncGroupRequest(
         group_id=group, generation_id=generation, member_id=member_id, assignments=given, **{**values, **fields}
@@ -148,8 +152,18 @@ def a_static_member_that_comes_back(run: Run) -> None:
     sync = syncing(group, first.generation_id, first.member_id, {first.member_id: b"all"}, group_instance_id="one")
     run.do(sync)
     again = run.ask(joining(group, group_instance_id="one"))
-    run.ask(HeartbeatRequest(group_id=group, generation_id=again.generation_id, member_id=first.member_id, group_instance_id="one"), 4)
-    run.ask(HeartbeatRequest(group_id=group, generation_id=again.generation_id, member_id=again.member_id, group_instance_id="one"), 4)
+    run.ask(
+        HeartbeatRequest(
+            group_id=group, generation_id=again.generation_id, member_id=first.member_id, group_instance_id="one"
+        ),
+        4,
+    )
+    run.ask(
+        HeartbeatRequest(
+            group_id=group, generation_id=again.generation_id, member_id=again.member_id, group_instance_id="one"
+        ),
+        4,
+    )
     run.ask(syncing(group, again.generation_id, again.member_id, group_instance_id="one"), 5)
 
 

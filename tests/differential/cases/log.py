@@ -16,7 +16,15 @@ from tests.differential.play import Run, case
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
 
-def listing(topic: str, *timestamps: int, partition: int = 0, replica: int = -1, isolation: int = 0, epoch: int = -1, most: int = 10) -> ListOffsetsRequest:
+def listing(
+    topic: str,
+    *timestamps: int,
+    partition: int = 0,
+    replica: int = -1,
+    isolation: int = 0,
+    epoch: int = -1,
+    most: int = 10,
+) -> ListOffsetsRequest:
     """Partition n at the nth timestamp, from `partition` on."""
     partitions = [
         ListOffsetsPartition(
@@ -158,7 +166,9 @@ def isolation_of_five(run: Run) -> None:
 
 
 def deleting(topic: str, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
-    partitions = [DeleteRecordsPartition(partition_index=partition + index, offset=offset) for index, offset in enumerate(offsets)]
+    partitions = [
+        DeleteRecordsPartition(partition_index=partition + index, offset=offset) for index, offset in enumerate(offsets)
+    ]
     return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=5000)
 
 
@@ -201,9 +211,13 @@ def from_an_internal_topic(run: Run) -> None:
     run.ask(deleting("__consumer_offsets", 0))
 
 
-def epochs(topic: str, epoch: int, *, partition: int = 0, current: int = -1, replica: int = -2) -> OffsetForLeaderEpochRequest:
+def epochs(
+    topic: str, epoch: int, *, partition: int = 0, current: int = -1, replica: int = -2
+) -> OffsetForLeaderEpochRequest:
     partitions = [OffsetForLeaderPartition(partition=partition, leader_epoch=epoch, current_leader_epoch=current)]
-    return OffsetForLeaderEpochRequest(replica_id=replica, topics=[OffsetForLeaderTopic(topic=topic, partitions=partitions)])
+    return OffsetForLeaderEpochRequest(
+        replica_id=replica, topics=[OffsetForLeaderTopic(topic=topic, partitions=partitions)]
+    )
 
 
 @case(OffsetForLeaderEpochRequest, "normal")

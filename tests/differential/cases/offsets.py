@@ -27,15 +27,21 @@ from tests.differential.cases.groups import joined, joining, stable, subscriptio
 from tests.differential.play import Run, case
 
 
-
-def committing(group: str, topic: str, *offsets: int, metadata: str | None = "", partition: int = 0, **fields: Any) -> OffsetCommitRequest:
+def committing(
+    group: str, topic: str, *offsets: int, metadata: str | None = "", partition: int = 0, **fields: Any
+) -> OffsetCommitRequest:
     partitions = [
         OffsetCommitRequestPartition(
-            partition_index=partition + index, committed_offset=offset, committed_metadata=metadata, committed_leader_epoch=0
+            partition_index=partition + index,
+            committed_offset=offset,
+            committed_metadata=metadata,
+            committed_leader_epoch=0,
         )
         for index, offset in enumerate(offsets)
     ]
-    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)], **fields)
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)], **fields
+    )
 
 
 def by_member(member: Any, **changes: Any) -> dict[str, Any]:
@@ -44,9 +50,19 @@ def by_member(member: Any, **changes: Any) -> dict[str, Any]:
 
 def fetching(run: Run, group: str, topics: dict[str, list[int]] | None, **fields: Any) -> OffsetFetchRequest:
     if run.version >= 8:
-        wanted = None if topics is None else [OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes)) for name, indexes in topics.items()]
+        wanted = (
+            None
+            if topics is None
+            else [
+                OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes)) for name, indexes in topics.items()
+            ]
+        )
         return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=wanted)], **fields)
-    old = None if topics is None else [OffsetFetchRequestTopic(name=name, partition_indexes=list(indexes)) for name, indexes in topics.items()]
+    old = (
+        None
+        if topics is None
+        else [OffsetFetchRequestTopic(name=name, partition_indexes=list(indexes)) for name, indexes in topics.items()]
+    )
     return OffsetFetchRequest(group_id=group, topics=old, **fields)
 
 
@@ -63,8 +79,16 @@ def without_membership(run: Run) -> None:
     group, topic = run.group(), run.topic("t", 2)
     run.ask(committing(group, topic, 5, 7, metadata="mine"))
     version = 1 if run.version == 0 else 9
-    from_store = OffsetFetchRequest(group_id=group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1])])
-    from_coordinator = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0, 1])])])
+    from_store = OffsetFetchRequest(
+        group_id=group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1])]
+    )
+    from_coordinator = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0, 1])]
+            )
+        ]
+    )
     run.ask(from_store if version == 1 else from_coordinator, 0 if version == 1 else 9)
 
 

@@ -8,9 +8,13 @@ from tests.differential.cases.init_producer_id import new_producer
 from tests.differential.play import Run, case
 
 
-def sending(topic: str, *partitions: tuple[int, bytes | None], acks: int = -1, timeout_ms: int = 5000) -> ProduceRequest:
+def sending(
+    topic: str, *partitions: tuple[int, bytes | None], acks: int = -1, timeout_ms: int = 5000
+) -> ProduceRequest:
     data = [PartitionProduceData(index=index, records=records) for index, records in partitions]
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+    return ProduceRequest(
+        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+    )
 
 
 def zstd_free(run: Run, codecs: tuple[int, ...] = (0, 1, 2, 3, 4)) -> tuple[int, ...]:
@@ -122,7 +126,11 @@ def headers_and_null_values(run: Run) -> None:
 @case(ProduceRequest, "edge")
 def a_name_twice(run: Run) -> None:
     request = sending(run.topic("t", 2), (0, batch(b"a")))
-    request.topic_data.append(TopicProduceData(name=request.topic_data[0].name, partition_data=[PartitionProduceData(index=1, records=batch(b"b"))]))
+    request.topic_data.append(
+        TopicProduceData(
+            name=request.topic_data[0].name, partition_data=[PartitionProduceData(index=1, records=batch(b"b"))]
+        )
+    )
     run.ask(request)
 
 
@@ -175,14 +183,30 @@ def crc(run: Run) -> None:
 def frames_that_lie(run: Run) -> None:
     topic = run.topic()
     whole = batch(b"a", b"b")
-    for data in (whole[:-3], whole[:40], whole[:11], whole + b"\0\0\0", batch(b"a", magic=3), batch(b"a", magic=-1), batch(b"a", length=10)):
+    for data in (
+        whole[:-3],
+        whole[:40],
+        whole[:11],
+        whole + b"\0\0\0",
+        batch(b"a", magic=3),
+        batch(b"a", magic=-1),
+        batch(b"a", length=10),
+    ):
         run.ask(sending(topic, (0, data)), timeout_s=2)
 
 
 @case(ProduceRequest, "wrong", "3+")
 def counts_that_lie(run: Run) -> None:
     topic = run.topic()
-    for fields in ({"count": 1}, {"count": 3}, {"count": 0}, {"count": -1}, {"last_offset_delta": 0}, {"last_offset_delta": 5}, {"last_offset_delta": -1}):
+    for fields in (
+        {"count": 1},
+        {"count": 3},
+        {"count": 0},
+        {"count": -1},
+        {"last_offset_delta": 0},
+        {"last_offset_delta": 5},
+        {"last_offset_delta": -1},
+    ):
         for codec in (0, 1):
             run.ask(sending(topic, (0, batch(b"a", b"b", codec=codec, **fields))), timeout_s=2)
 
@@ -220,7 +244,10 @@ def attributes_that_clients_may_not_set(run: Run) -> None:
 
 @case(ProduceRequest, "wrong", "3+")
 def transactional_batch_without_a_transaction(run: Run) -> None:
-    run.ask(sending(run.topic(), (0, batch(b"a", attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0))), timeout_s=2)
+    run.ask(
+        sending(run.topic(), (0, batch(b"a", attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0))),
+        timeout_s=2,
+    )
 
 
 @case(ProduceRequest, "wrong", "3-6")

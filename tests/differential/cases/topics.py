@@ -49,7 +49,9 @@ def creating(*topics: CreatableTopic, timeout_ms: int = 10000, **fields: Any) ->
 def without_defaults(answer: CreateTopicsResponse) -> None:
     """Only what the topic itself sets: the defaults are DescribeConfigs's matter."""
     for topic in answer.topics:
-        topic.configs = None if topic.configs is None else [config for config in topic.configs if config.config_source == 1]
+        topic.configs = (
+            None if topic.configs is None else [config for config in topic.configs if config.config_source == 1]
+        )
 
 
 def ask_to_create(run: Run, *topics: CreatableTopic, **fields: Any) -> None:
@@ -129,24 +131,26 @@ def counts(run: Run) -> None:
 @case(CreateTopicsRequest, "wrong")
 def assignments(run: Run) -> None:
     name = run.name("t")
+    given: dict[int, list[int]]
     for given in ({0: [0, 0]}, {1: [0]}, {0: [0], 2: [0]}, {0: [-1]}):
-        ask_to_create(run, new_topic(name, -1, -1, given), timeout_ms=300)
+        ask_to_create(run, new_topic(name, -1, -1, given), timeout_ms=100)
     ask_to_create(run, new_topic(name, 1, 1, {0: [0]}))
     ask_to_create(run, new_topic(name, 1, -1, {0: [0]}))
 
 
 @case(CreateTopicsRequest, "wrong")
 def assignment_to_nobody(run: Run) -> None:
-    ask_to_create(run, new_topic(run.name("gone"), -1, -1, {0: [9]}), timeout_ms=300)
-    ask_to_create(run, new_topic(run.name("empty"), -1, -1, {0: []}), timeout_ms=300)
+    ask_to_create(run, new_topic(run.name("gone"), -1, -1, {0: [9]}), timeout_ms=100)
+    ask_to_create(run, new_topic(run.name("empty"), -1, -1, {0: []}), timeout_ms=100)
 
 
 @case(CreateTopicsRequest, "wrong")
 def settings(run: Run) -> None:
     bad: tuple[tuple[str, str | None], ...] = (
-        ("nonsense", "1"), ("retention.ms", "abc"), ("retention.ms", "-2"), ("cleanup.policy", "nothing"), ("segment.bytes", "13"),
-        ("retention.ms", None), ("min.insync.replicas", "0"), ("compression.type", "brotli"), ("min.cleanable.dirty.ratio", "1.5"),
-        ("cleanup.policy", ""), ("unclean.leader.election.enable", "maybe"), ("max.message.bytes", " 5 "), ("", "x"),
+        ("nonsense", "1"), ("retention.ms", "abc"), ("retention.ms", "-2"), ("cleanup.policy", "nothing"),
+        ("segment.bytes", "13"), ("retention.ms", None), ("min.insync.replicas", "0"), ("compression.type", "brotli"),
+        ("min.cleanable.dirty.ratio", "1.5"), ("cleanup.policy", ""), ("unclean.leader.election.enable", "maybe"),
+        ("max.message.bytes", " 5 "), ("", "x"),
     )  # fmt: skip
     for index, (key, value) in enumerate(bad):
         ask_to_create(run, new_topic(run.name(f"t{index}"), configs={key: value}))
@@ -217,7 +221,9 @@ def unknown_id_and_both(run: Run) -> None:
 # -- CreatePartitions
 
 
-def growing(name: str, count: int, assigned: list[list[int]] | None = None, validate_only: bool = False) -> CreatePartitionsRequest:
+def growing(
+    name: str, count: int, assigned: list[list[int]] | None = None, validate_only: bool = False
+) -> CreatePartitionsRequest:
     given = None if assigned is None else [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assigned]
     topic = CreatePartitionsTopic(name=name, count=count, assignments=given)
     return CreatePartitionsRequest(topics=[topic], timeout_ms=10000, validate_only=validate_only)
@@ -267,7 +273,8 @@ def counts_and_names(run: Run) -> None:
 @case(CreatePartitionsRequest, "wrong")
 def assignments_(run: Run) -> None:
     name = run.topic()
-    for given in ([[0], [0]], [[9]], [[0, 0]], [[]], [[0, 1]], [[-1]]):
+    bad: tuple[list[list[int]], ...] = ([[0], [0]], [[9]], [[0, 0]], [[]], [[0, 1]], [[-1]])
+    for given in bad:
         run.ask(growing(name, 2, given))
 
 
@@ -328,4 +335,4 @@ def of_a_partition_whose_replicas_are_gone(run: Run) -> None:
     name = run.name("gone")
     run.do(creating(new_topic(name, -1, -1, {0: [9]}), timeout_ms=100))
     for kind in (0, 1) if run.version else (0,):
-        run.ask(electing(name, 0, kind=kind, timeout_ms=300), timeout_s=1)
+        run.ask(electing(name, 0, kind=kind, timeout_ms=100), timeout_s=1)

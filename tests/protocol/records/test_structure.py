@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
 from protocol.primitives import DecodeError
+from protocol.records import structure
 from protocol.records.batch import BatchHeader, InvalidBatch, read_header
 from protocol.records.compression import Compression, DecompressionTooLarge, compress, decompress
 from protocol.records.record import Record, encode_batch, encode_record
@@ -213,3 +214,25 @@ def test_long_lengths() -> None:
 
 def test_plain_data_is_what_decompress_answers() -> None:
     assert decompress(Compression.NONE, b"abc", 3) == b"abc"
+
+
+# A record's first bytes decide: its length, its attributes, the two deltas.
+@given(
+    size=st.one_of(st.integers(0, 80), st.sampled_from((8180, 8186, 9000))),
+    starts=st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from((0, 1, 2, 10, 12, 0x7F, 0x80, 0x81, 0xFF))), max_size=3
+    ),
+    cut=st.integers(-2, 2),
+)
+def test_one_record_is_judged_as_any_other(size: int, starts: list[tuple[int, int]], cut: int) -> None:
+    block = bytearray(encode_record(Record(0, 0, None, bytes(size)), 0, 0))
+    for position, byte in starts:
+        block[position] = byte
+    block = block[:cut] if cut < 0 else block + bytes(cut)
+    assert takes(bytes(with_records(TEMPLATE, bytes(block), 1))) == plain_walk_takes(bytes(block), 1, 0)
+
+
+def test_the_usual_record_of_a_batch_of_one_is_known_at_a_glance() -> None:
+    for size in (50, 58, 100, 1000, 8000):
+        batch = encode_batch([Record(0, 5, None, bytes(size))])
+        assert structure._is_plain_record(batch, 0, read_header(batch))

@@ -1,0 +1,295 @@
+"""Resident memory under clients that mean harm, or know no better: under 150 MB always, under 60 MB idle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from protocol.codec.bounds import heaviest_element
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from protocol.records.batch import read_header
+from protocol.records.compression import Compression
+from protocol.schema import MAX_ELEMENTS, Request
+from tests.robustness.process import BrokerProcess, MiB
+from tests.robustness.wire import (
+    FETCH_V,
+    PRODUCE_V,
+    Wire,
+    answers_within_ms,
+    batch_of,
+    create_topic,
+    fetch_of,
+    produce_of,
+    topics_of,
+)
+
+IDLE_BYTES = 60 * MiB
+MOST_BYTES = 150 * MiB
+# What a good client waits at most while others misbehave: a decoder's or a handler's longest turn of the loop.
+GOOD_MS = 3_000
+PARTITIONS = 4
+RECORD_BYTES = 1_000_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _many_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@contextlib.contextmanager
+def bounded(broker: BrokerProcess) -> Iterator[None]:
+    """Checks memory, and that others are served, while and after the body runs."""
+    stop, slowest_ms = threading.Event(), [0.0]
+
+    def behave() -> None:
+        while not stop.is_set():
+            slowest_ms[0] = max(slowest_ms[0], answers_within_ms(broker))
+            stop.wait(0.02)
+
+    thread = threading.Thread(target=behave, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+    answers_within_ms(broker)
+    assert broker.peak_rss_bytes() < MOST_BYTES, f"{broker.peak_rss_bytes() / MiB:.0f} MiB"
+    assert slowest_ms[0] < GOOD_MS
+
+
+def fill(broker: BrokerProcess, topic: str, records: int) -> None:
+    create_topic(broker, topic, PARTITIONS)
+    batch = batch_of(os.urandom(RECORD_BYTES))
+    with Wire(broker) as wire:
+        for index in range(records):
+            answer = wire.ask(produce_of(topic, batch, index % PARTITIONS), PRODUCE_V)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def together(count: int, run: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001  raised again below
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_idle(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        answers_within_ms(broker)
+        assert broker.rss_bytes() < IDLE_BYTES
+
+
+def test_length_prefixes_without_a_request(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker, contextlib.ExitStack() as stack, bounded(broker):
+        wires = [stack.enter_context(Wire(broker)) for _ in range(1000)]
+        begun = wires[0].frame(produce_of("t", b""), PRODUCE_V)[4:30]
+        for wire in wires:
+            wire.socket.sendall(struct.pack(">i", 100 * MiB))
+        for wire in wires:
+            wire.socket.sendall(begun)
+
+
+def test_readers_that_never_read(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        fill(broker, "big", 40)
+        with contextlib.ExitStack() as stack, bounded(broker):
+            wires = [stack.enter_context(Wire(broker, receive_buffer_bytes=4096)) for _ in range(200)]
+            for _ in range(5):
+                for wire in wires:
+                    with contextlib.suppress(ConnectionError):  # some are cut off
+                        wire.send(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+            time.sleep(1)
+            with Wire(broker) as good:
+                answer = good.ask(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+                assert answer.responses[0].partitions[0].records
+        assert "answers that nobody takes" in broker.log
+
+
+def test_one_connection_pipelines_fetches_and_never_reads(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        fill(broker, "big", 8)
+        with bounded(broker), Wire(broker, receive_buffer_bytes=4096) as wire:
+            wire.send(fetch_of("big", offset=2, wait_ms=2_000), FETCH_V)  # parked: those behind it wait for it
+            with contextlib.suppress(ConnectionError):
+                for _ in range(400):
+                    wire.send(fetch_of("big"), FETCH_V)
+            time.sleep(2)
+
+
+def test_large_fetches_together(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        fill(broker, "big", 60)
+
+        def fetch() -> None:
+            with Wire(broker) as wire:
+                for _ in range(2):
+                    answer = wire.ask(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+                    assert any(row.records for row in answer.responses[0].partitions)
+
+        with bounded(broker):
+            together(40, fetch)
+
+
+def test_produce_floods(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        create_topic(broker, "t", PARTITIONS)
+        batch = batch_of(os.urandom(RECORD_BYTES))
+
+        def flood() -> None:
+            with Wire(broker) as wire:
+                frame = wire.frame(produce_of("t", batch), PRODUCE_V)
+                for _ in range(10):
+                    wire.socket.sendall(frame)
+                for _ in range(10):
+                    wire.receive_frame()
+
+        with bounded(broker):
+            together(40, flood)
+
+
+def many_names(count: int) -> list[str]:
+    return [f"name-{index}" for index in range(count)]
+
+
+HUGE: dict[str, tuple[Callable[[int], Request], int]] = {
+    "fetch": (
+        lambda count: FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            topics=[
+                FetchTopic(
+                    topic="t",
+                    partitions=[
+                        FetchPartition(partition=1000 + index, fetch_offset=1 << 40, partition_max_bytes=1 << 20)
+                        for index in range(count)
+                    ],
+                )
+            ],
+        ),
+        12,
+    ),
+    "metadata": (
+        lambda count: MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in many_names(count)], allow_auto_topic_creation=False
+        ),
+        9,
+    ),
+    "offset fetch": (
+        lambda count: OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=list(range(count)))]
+        ),
+        7,
+    ),
+    "describe groups": (lambda count: DescribeGroupsRequest(groups=many_names(count)), 5),
+    "delete groups": (lambda count: DeleteGroupsRequest(groups_names=many_names(count)), 2),
+    "delete topics": (lambda count: DeleteTopicsRequest(topic_names=many_names(count), timeout_ms=1000), 5),
+    "describe configs": (
+        lambda count: DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=4, resource_name="1001", configuration_keys=None)
+                for _ in range(count)
+            ],
+            include_synonyms=True,
+            include_documentation=True,
+        ),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_the_largest_request_of_an_api(tmp_path: Path, name: str) -> None:
+    """As many elements as the broker takes, found by halving."""
+    make, version = HUGE[name]
+    sample = type(make(1))
+    asked, answered = heaviest_element(sample, version), heaviest_element(sample.response_type, version)
+    budget = MAX_ELEMENTS // -(-(asked + answered) // asked)
+    count = budget // asked - 10
+    request = make(count)
+    while True:
+        try:
+            sample.decode(request.encode(version), version, max_elements=budget)
+            break
+        except ValueError:
+            count = count * 9 // 10
+            request = make(count)
+    with BrokerProcess(tmp_path) as broker, bounded(broker), Wire(broker) as wire:
+        wire.send(request, version)
+        wire.receive_frame()
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
+def test_decompression_bombs(tmp_path: Path, codec: Compression) -> None:
+    """About a megabyte that stands for a gigabyte of zeros."""
+    bomb = bytearray()
+    if codec is Compression.GZIP:
+        gzip = zlib.compressobj(9, wbits=31)
+        bomb += b"".join(gzip.compress(bytes(MiB)) for _ in range(900)) + gzip.flush()
+    else:
+        zstd = zstandard.ZstdCompressor().compressobj()
+        bomb += b"".join(zstd.compress(bytes(MiB)) for _ in range(4_000)) + zstd.flush()
+    head = bytearray(batch_of(b"x")[:61])
+    struct.pack_into(">i", head, 8, 49 + len(bomb))
+    struct.pack_into(">h", head, 21, codec)
+    batch = head + bomb
+    import crc32c
+
+    struct.pack_into(">I", batch, 17, crc32c.crc32c(bytes(batch[21:])))
+    assert read_header(batch, 0).compression is codec
+    with BrokerProcess(tmp_path) as broker:
+        create_topic(broker, "t")
+        with bounded(broker):
+            for _ in range(3):
+                with Wire(broker) as wire:
+                    row = wire.ask(produce_of("t", bytes(batch)), PRODUCE_V).responses[0].partition_responses[0]
+                    assert row.error_code in (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE), row
+
+
+def test_thousands_of_fetch_sessions_and_connections(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        create_topic(broker, "t", 20)
+        with contextlib.ExitStack() as stack, bounded(broker):
+            for _ in range(1500):
+                wire = stack.enter_context(Wire(broker))
+                request = fetch_of("t", partitions=20, wait_ms=20_000)
+                request.session_epoch = 0
+                wire.send(request, FETCH_V)
+
+
+def test_thousands_of_partitions(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker, bounded(broker):
+        for number in range(10):
+            create_topic(broker, f"wide-{number}", 100)
+        assert len(topics_of(broker)) == 10

@@ -1,0 +1,59 @@
+"""Groups: in one generation there is one leader, one list of members and one assignment, and generations rise.
+
+A generation that was not stored before a crash may be given out again afterwards, so everything is known by the broker's
+life as well. Of two generations only the newer may commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Generation:
+    leader: str
+    protocol: str | None
+    members: list[str] = field(default_factory=list)
+    assignment: dict[str, bytes] = field(default_factory=dict)
+
+
+class GroupChecker:
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._generations: dict[tuple[str, int, int], Generation] = {}  # (group, broker's life, generation)
+        self._synced: dict[tuple[str, int], int] = {}
+
+    def joined(
+        self, group: str, life: int, generation: int, leader: str, protocol: str | None, members: list[str]
+    ) -> None:
+        """`members` is empty for all but the leader."""
+        known = self._generations.setdefault((group, life, generation), Generation(leader, protocol))
+        if (known.leader, known.protocol) != (leader, protocol):
+            self._report(f"{group} generation {generation}: leaders {known.leader} and {leader}")
+        if members:
+            if known.members and known.members != members:
+                self._report(f"{group} generation {generation}: members {known.members}, then {members}")
+            known.members = members
+            if leader not in members:
+                self._report(f"{group} generation {generation}: leader {leader} is not of {members}")
+        if generation < self._synced.get((group, life), -1):
+            self._report(f"{group}: generation {generation} after {self._synced[group, life]}")
+
+    def assigning(self, group: str, life: int, generation: int, assignment: dict[str, bytes]) -> None:
+        self._generations[group, life, generation].assignment = assignment
+
+    def synced(self, group: str, life: int, generation: int, member: str, assignment: bytes) -> None:
+        known = self._generations[group, life, generation]
+        expected = known.assignment.get(member)
+        if expected != assignment:
+            self._report(f"{group} generation {generation}: {member} got {assignment!r}, the leader gave {expected!r}")
+        self._synced[group, life] = max(self._synced.get((group, life), -1), generation)
+
+    def newest(self, group: str, life: int) -> int:
+        """The newest generation that anybody has synced."""
+        return self._synced.get((group, life), -1)
+
+    def committed(self, group: str, life: int, generation: int, newest_when_sent: int) -> None:
+        if generation < newest_when_sent:
+            self._report(f"{group}: generation {generation} committed, though {newest_when_sent} was under way")

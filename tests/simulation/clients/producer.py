@@ -1,0 +1,204 @@
+"""Producers: acks 0, 1 and all, plain ones that never repeat themselves, and idempotent ones that retry until they know.
+
+One connection carries all partitions; each has a lane of its own, in which up to three batches are under way. A lane of
+an idempotent producer sends what was not acknowledged again, in order and with the same sequences, over reconnects and
+restarts. A plain producer gives a batch up; its records may or may not be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from protocol.errors import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from protocol.records.compression import Compression
+from protocol.records.record import Record, encode_batch
+from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
+from tests.simulation.disk_survey import Key
+from tests.simulation.world import World
+
+IN_FLIGHT_MAX = 3
+_PADDINGS = (0, 10, 300, 3_000)
+
+
+@dataclass(slots=True)
+class Batch:
+    values: list[str]
+    content: bytes
+    sent_s: float = 0.0
+    attempts: int = 0
+
+
+class Producer:
+    def __init__(self, world: World, name: str, *, acks: int, is_idempotent: bool) -> None:
+        rng = world.random
+        self.name = name
+        self._world = world
+        self._wire = Wire(world, name)
+        self._acks = acks
+        self._is_idempotent = is_idempotent
+        self._version = rng.choice((3, 5, 7, 8, 9, 10, 11))
+        self._compression = rng.choice((Compression.NONE, Compression.NONE, *Compression))
+        if self._compression is Compression.ZSTD:
+            self._version = max(self._version, 7)
+        self._pause_s = rng.choice((0.1, 0.4, 1.0))
+        keys = world.keys
+        self._keys = rng.sample(keys, rng.randint(1, min(3, len(keys))))
+        self._producer_id, self._producer_epoch = -1, -1
+        self._power_cuts = 0
+        self._generation = 0
+        self._asking = asyncio.Lock()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for key in self._keys:
+                group.create_task(_Lane(self, key).run())
+
+    # --- for the lanes ---
+
+    @property
+    def writer(self) -> str:
+        """Within one of these the broker keeps the order."""
+        return f"{self.name}.{self._generation if self._is_idempotent else self._wire.connections_count}"
+
+    async def producer_id(self) -> tuple[int, int, int]:
+        """(id, epoch, generation), asked for when there is none yet."""
+        async with self._asking:
+            while self._producer_id < 0:
+                try:
+                    answer = await self._wire.call(
+                        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+                        self._world.random.randint(0, 4), InitProducerIdResponse,
+                    )  # fmt: skip
+                except Unavailable:
+                    await self._wire.pause()
+                    continue
+                if answer.error_code != ErrorCode.NONE:
+                    if answer.error_code not in NOT_NOW:
+                        self._world.report(f"{self.name}: InitProducerId answered {answer.error_code}")
+                    await self._wire.pause()
+                    continue
+                pair = (answer.producer_id, answer.producer_epoch)
+                if pair in self._world.producer_ids:
+                    self._world.report(f"producer id {pair} was given out twice")
+                self._world.producer_ids.add(pair)
+                self._producer_id, self._producer_epoch = pair
+                self._power_cuts = self._world.power_cuts
+                self._generation += 1
+            return self._producer_id, self._producer_epoch, self._generation
+
+    def lost_its_place(self, generation: int, key: Key) -> None:
+        """The broker misses records of ours: only a loss of power is a reason."""
+        if generation != self._generation:
+            return
+        if self._world.power_cuts == self._power_cuts:
+            self._world.report(f"{self.name}: {key} answered OUT_OF_ORDER_SEQUENCE_NUMBER without a loss of power")
+        self._world.count("producers that lost their place")
+        self._producer_id = -1
+
+
+class _Lane:
+    """One producer's way to one partition."""
+
+    def __init__(self, producer: Producer, key: Key) -> None:
+        self._producer = producer
+        self._world = producer._world
+        self._key = key
+        self._counter = 0
+        self._generation = -1
+        self._sequence = 0
+        self._pending: list[Batch] = []
+
+    async def run(self) -> None:
+        while not self._world.is_quiet:
+            await asyncio.sleep(self._world.random.expovariate(1 / self._producer._pause_s))
+            await self._produce()
+        await self._produce()  # when nothing is wrong any more it must work
+
+    async def _produce(self) -> None:
+        producer_id, producer_epoch = -1, -1
+        if self._producer._is_idempotent:
+            producer_id, producer_epoch, generation = await self._producer.producer_id()
+            if generation != self._generation:
+                self._generation, self._sequence = generation, 0
+        rng = self._world.random
+        self._pending = [
+            self._batch(producer_id, producer_epoch)
+            for _ in range(rng.randint(1, IN_FLIGHT_MAX) if self._producer._is_idempotent else 1)
+        ]
+        while self._pending:
+            codes = await asyncio.gather(*(self._send(batch) for batch in self._pending))
+            self._settle(codes)
+            if self._pending:
+                await self._producer._wire.pause()
+
+    def _batch(self, producer_id: int, producer_epoch: int) -> Batch:
+        rng = self._world.random
+        writer, values = self._producer.writer, []
+        for _ in range(rng.randint(1, 6)):
+            values.append(f"{writer}#{self._counter} " + "x" * rng.choice(_PADDINGS))
+            self._counter += 1
+        now_ms = self._world.machine.clock.wall_ms()
+        content = encode_batch(
+            [Record(0, now_ms - rng.randint(0, 50), None, value.encode()) for value in values],
+            compression=self._producer._compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=self._sequence if producer_id >= 0 else -1,
+        )
+        self._sequence += len(values)
+        self._world.logs.sending(self._key, values)
+        return Batch(values, content)
+
+    def _settle(self, codes: list[ErrorCode | None]) -> None:
+        """`codes`: what each pending batch was answered, None for not at all."""
+        producer, rest = self._producer, []
+        for batch, code in zip(self._pending, codes, strict=True):
+            if code is ErrorCode.NONE:
+                continue
+            if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and producer._is_idempotent:
+                if not rest:
+                    producer.lost_its_place(self._generation, self._key)
+                    self._pending = []
+                    return
+            elif code is not None and code not in NOT_NOW:
+                self._world.report(f"{producer.name}: produce to {self._key} was answered {code!r}")
+            rest.append(batch)
+        self._pending = rest if producer._is_idempotent else []
+
+    async def _send(self, batch: Batch) -> ErrorCode | None:
+        producer, world, (topic, partition) = self._producer, self._world, self._key
+        acks = -1 if producer._is_idempotent else producer._acks
+        batch.attempts += 1
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=10_000,
+            topic_data=[
+                TopicProduceData(
+                    name=topic, partition_data=[PartitionProduceData(index=partition, records=batch.content)]
+                )
+            ],
+        )
+        try:
+            if acks == 0:
+                await producer._wire.call_unanswered(request, producer._version)
+                return ErrorCode.NONE
+            answer = await producer._wire.call(request, producer._version, ProduceResponse)
+        except Unavailable:
+            return None
+        [of_topic] = answer.responses
+        [row] = of_topic.partition_responses
+        code = ErrorCode(row.error_code)
+        if (of_topic.name, row.index) != self._key:
+            world.report(f"{producer.name}: produce to {self._key} was answered for {of_topic.name} {row.index}")
+        if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            return ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            world.logs.acknowledged(self._key, row.base_offset, batch.values, acks)
+            world.acknowledged_s[self._key].append((row.base_offset + len(batch.values), world.loop.time()))
+            world.count("batches acknowledged")
+            if batch.attempts > 1:
+                world.count("retries acknowledged")
+        return code

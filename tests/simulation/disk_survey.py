@@ -1,0 +1,74 @@
+"""What the files of a machine say, read without the broker's code: where each partition's log ends.
+
+The walk knows batch format v2 and nothing else: whole batches with a right checksum and rising, unbroken offsets.
+`durable` reads what a loss of power is sure to leave, else what stands in the page cache.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from tests.simulation.filesystem import SimStorage
+
+Key = tuple[str, int]
+
+_FOLDER = re.compile(r"(?P<directory>.*)/(?P<topic>[^/]+)-(?P<partition>\d+)/(?P<base>\d{20})\.log")
+_HEAD = struct.Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
+_BATCH_OVERHEAD_BYTES = 12
+_CRC_FROM = 21
+_SMALLEST_BATCH_BYTES = 61
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBatch:
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    content: bytes
+
+
+def partition_logs(storage: SimStorage, *, durable: bool) -> dict[Key, list[FoundBatch]]:
+    """The sound beginning of each partition's log."""
+    files: dict[Key, list[tuple[int, bytes]]] = {}
+    for path, content in storage.contents(durable=durable):
+        match = _FOLDER.fullmatch(path)
+        if match is not None:
+            key = (match["topic"], int(match["partition"]))
+            files.setdefault(key, []).append((int(match["base"]), content))
+    return {key: list(_sound_beginning(sorted(segments))) for key, segments in sorted(files.items())}
+
+
+def _sound_beginning(segments: list[tuple[int, bytes]]) -> Iterator[FoundBatch]:
+    next_offset = segments[0][0]
+    for base_offset, content in segments:
+        if base_offset != next_offset:
+            return
+        position = 0
+        for batch in sound_batches(content):
+            if batch.base_offset != next_offset:
+                return
+            next_offset = batch.next_offset
+            position += len(batch.content)
+            yield batch
+        if position < len(content):
+            return
+
+
+def sound_batches(content: bytes) -> Iterator[FoundBatch]:
+    """Whole batches from the beginning on, up to the first that is not sound."""
+    position = 0
+    while len(content) - position >= _SMALLEST_BATCH_BYTES:
+        base_offset, length, epoch, magic, crc, _, delta = _HEAD.unpack_from(content, position)
+        end = position + _BATCH_OVERHEAD_BYTES + length
+        if magic != 2 or end > len(content) or end - position < _SMALLEST_BATCH_BYTES:
+            return
+        batch = content[position:end]
+        if crc32c(batch[_CRC_FROM:]) != crc:
+            return
+        yield FoundBatch(base_offset, base_offset + delta + 1, epoch, batch)
+        position = end

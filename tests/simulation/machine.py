@@ -1,0 +1,225 @@
+"""One machine and the broker on it: starts it, stops it, crashes it, and tells what its disk held and what it found.
+
+The broker is the real one, composed as `broker.process` does it; only the doors are others. Each start is a process of
+its own (`tests.simulation.process`): a crash takes away its tasks, timers, connections and queued disk jobs at once. The
+store's ensemble and the disk outlive it. A broker that says it cannot go on is stopped, as its process would be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from broker.server import Broker, Doors
+from config.broker import BrokerSettings
+from controller.store import Store
+from runtime.clock import Clock
+from runtime.disk import DiskQueue
+from runtime.tasks import TaskScope
+from tests.simulation.clock import SimClock
+from tests.simulation.disk import SimDisk
+from tests.simulation.disk_survey import FoundBatch, Key, partition_logs
+from tests.simulation.filesystem import SimStorage
+from tests.simulation.loop import SimLoop
+from tests.simulation.network import SimNetwork
+from tests.simulation.process import Process
+from tests.simulation.store import SimulatedEnsemble, SimulatedStore
+
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
+
+
+class End(Enum):
+    """How a broker's process ended."""
+
+    STOPPED = "stopped"
+    FAILED = "could not go on"
+    PROCESS_CRASH = "process crash"
+    POWER_CRASH = "power crash"
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """A partition's log as the broker has it in memory."""
+
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    recovery_point: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Ended:
+    """What stood on the disk when the broker ended, and what it believed."""
+
+    how: End
+    reason: str = ""
+    written: dict[Key, list[FoundBatch]] = field(default_factory=dict)
+    durable: dict[Key, list[FoundBatch]] = field(default_factory=dict)
+    logs: dict[Key, LogState] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Started:
+    """What the broker found. `after` is None at the first start."""
+
+    after: Ended | None
+    logs: dict[Key, LogState]
+
+
+class Machine:
+    """See the module. `on_ended` and `on_started` are called at the moment itself, between two events of the loop."""
+
+    def __init__(self, loop: SimLoop, network: SimNetwork, name: str, settings: Mapping[str, str]) -> None:
+        self.loop = loop
+        self.name = name
+        self.clock = SimClock(loop)
+        self.storage = SimStorage(loop, self.clock)
+        self.ensemble = SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
+        self.tune: Callable[[SimDisk], None] = lambda disk: None
+        self.on_ended: Callable[[Ended], None] = lambda ended: None
+        self.on_started: Callable[[Started], None] = lambda started: None
+        self.disk: SimDisk | None = None
+        self.broker: Broker | None = None
+        self.is_serving = False
+        self.starts_count = 0
+        self._network = network
+        self._settings = BrokerSettings.from_sources({}, {}, settings)
+        self._process: Process | None = None
+        self._store: SimulatedStore | None = None
+        self._stop = asyncio.Event()
+        self._over: asyncio.Future[Ended] | None = None
+        self._last_end: Ended | None = None
+        self._reason = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    # --- start ---
+
+    def start(self) -> asyncio.Future[bool]:
+        """Boot a broker; whether it came to serve (it may have been crashed, or have given up)."""
+        assert self._process is None, "one broker at a time"
+        loop = self.loop
+        self.starts_count += 1
+        loop.note(f"start {self.name}")
+        process = self._process = Process(loop, f"{self.name}.{self.starts_count}")
+        self._stop, self._reason = asyncio.Event(), ""
+        served: asyncio.Future[bool] = loop.create_future()
+        self._over = loop.create_future()
+        self._over.add_done_callback(lambda _: served.done() or served.set_result(False))
+        with process.entered():
+            self.disk = SimDisk(loop)
+            self.tune(self.disk)
+            doors = Doors(
+                self.clock, loop.random, self.storage.boot(), self.disk, self._network.node(self.name), self._open_store
+            )
+            self.broker = Broker(self._settings, doors, on_fatal=self._on_fatal)
+        process.spawn(self._live(self.broker, served), "main")
+        return served
+
+    async def _open_store(self, _path: str, _queue: DiskQueue, _clock: Clock, _tasks: TaskScope) -> Store:
+        """As the embedded store does: the session of the life before is over."""
+        if self._store is not None and not self._store.session().is_over:
+            self.ensemble.expire(self._store.session().session_id)
+        self._store = self.ensemble.connect()
+        return self._store
+
+    async def _live(self, broker: Broker, served: asyncio.Future[bool]) -> None:
+        """The process: see `broker.process.BrokerProcess`."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await broker.start()
+        except Exception as error:  # noqa: BLE001  the checkers decide whether it had a reason to
+            self._reason = self._reason or f"start failed: {error!r}"
+        else:
+            self._tell_started(broker)
+            served.set_result(True)
+            await self._stop.wait()
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await broker.stop()
+        assert self.disk is not None
+        self.loop.call_soon(self._exit)
+
+    def _tell_started(self, broker: Broker) -> None:
+        self.is_serving = True
+        after, self._last_end = self._last_end, None
+        self.loop.note(f"serving {self.name}")
+        self.on_started(Started(after, self._log_states(broker)))
+
+    def _log_states(self, broker: Broker) -> dict[Key, LogState]:
+        states = {}
+        for key, log in sorted(broker.logs.logs.items()):
+            partition = None if broker._services is None else broker._services.partitions.find(*key)
+            states[key] = LogState(
+                log.log_start_offset, log.log_end_offset, log.high_watermark, log.recovery_point,
+                -1 if partition is None else partition.leader_epoch,
+            )  # fmt: skip
+        return states
+
+    # --- the end ---
+
+    def _on_fatal(self, reason: str) -> None:
+        self.loop.note(f"fatal {self.name}: {reason}")
+        self._reason = self._reason or reason
+        self._stop.set()
+
+    async def stop(self) -> Ended:
+        """Stop the broker in order."""
+        assert self._over is not None
+        self.loop.note(f"stop {self.name}")
+        self._stop.set()
+        return await asyncio.shield(self._over)
+
+    async def ended(self) -> Ended:
+        """Wait for the process to end."""
+        assert self._over is not None
+        return await asyncio.shield(self._over)
+
+    def _exit(self) -> None:
+        process = self._process
+        assert process is not None
+        left = process.unfinished()
+        how = End.FAILED if self._reason else End.STOPPED
+        reason = self._reason
+        if how is End.STOPPED and left:
+            how, reason = End.FAILED, f"tasks left after the stop: {left}"
+        if how is End.STOPPED and self.broker is not None and self.broker.logs.offline_directories:
+            how, reason = End.FAILED, f"offline: {self.broker.logs.offline_directories}"
+        self._end(how, reason)
+
+    def crash(self, *, power: bool = False) -> None:
+        """Now. May be called from within the process (`Killed` has to unwind it then)."""
+        if self._process is not None:
+            self._end(End.POWER_CRASH if power else End.PROCESS_CRASH, "")
+
+    def crash_in_call(self, calls: int, *, power: bool = False) -> None:
+        """In the middle of the process's call number `calls` to its file system."""
+        self.storage.strike_after(calls, lambda: self.crash(power=power))
+
+    def _end(self, how: End, reason: str) -> None:
+        process, over = self._process, self._over
+        assert process is not None and over is not None and self.disk is not None and self.broker is not None
+        self.loop.note(f"end {self.name}: {how.value}")
+        ended = Ended(
+            how, reason,
+            partition_logs(self.storage, durable=False), partition_logs(self.storage, durable=True),
+            self._log_states(self.broker),
+        )  # fmt: skip
+        process.kill()
+        self.disk.crash()
+        self._network.crash(self.name, silently=how is End.POWER_CRASH and self.loop.random.random() < 0.5)
+        if how is End.POWER_CRASH:
+            self.storage.crash_power()
+        else:
+            self.storage.crash_process()
+        self._process = None
+        self.is_serving = False
+        self._last_end = ended
+        self.loop.outside(process.bury)
+        self.loop.outside(lambda: over.done() or over.set_result(ended))
+        self.on_ended(ended)

@@ -1,0 +1,85 @@
+"""What belongs to one simulated process, so that a crash can take it away in one instant.
+
+Every callback and task carries a context (PEP 567), and whatever it starts inherits it. `Process.entered` puts the
+process into the current context; from there on its tasks, timers and callbacks bear its mark. A killed process runs
+nothing any more: what is scheduled is cancelled, what would be scheduled is dropped, and no `finally` of it has effects.
+
+Rules: whoever calls into another process (the network, the disk) enters that process first; None is the outside world:
+clients, faults, checkers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulation.loop import SimLoop
+
+PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+
+_PRUNE_AT = 512
+
+
+class Killed(BaseException):
+    """Unwinds the code of a process that was killed in the middle of a system call."""
+
+
+class Process:
+    """Life cycle: made running, then `kill` (a crash) or `leave` (an exit), both once."""
+
+    def __init__(self, loop: SimLoop, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+        self._loop = loop
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._prune_at = _PRUNE_AT
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        with entered(self):
+            yield
+
+    def own(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.append(task)
+        if len(self._tasks) >= self._prune_at:
+            self._tasks = [one for one in self._tasks if not one.done()]
+            self._prune_at = max(_PRUNE_AT, 2 * len(self._tasks))
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        with self.entered():
+            return self._loop.create_task(coroutine, name=f"{self.name}: {name}")
+
+    def unfinished(self) -> list[str]:
+        """Names of its tasks that still run."""
+        return sorted(task.get_name() for task in self._tasks if not task.done())
+
+    def kill(self) -> None:
+        """Nothing of it runs again. May be called from within."""
+        if self.is_alive:
+            self.is_alive = False
+            self._loop.drop_callbacks(self)
+
+    def bury(self) -> None:
+        """Close what its tasks left behind; without effects, for the process is dead. Not called from within."""
+        assert not self.is_alive
+        tasks, self._tasks = self._tasks, []
+        with self.entered():
+            for task in tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    asyncio.tasks._unregister_task(task)
+                    with contextlib.suppress(BaseException):
+                        task.get_coro().close()  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def entered(process: Process | None) -> Iterator[None]:
+    token = PROCESS.set(process)
+    try:
+        yield
+    finally:
+        PROCESS.reset(token)
