@@ -8,6 +8,7 @@ import struct
 import time
 
 from protocol.header import decode_response, encode_request
+from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
@@ -82,8 +83,7 @@ def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds
     for _ in frames[1:]:
         streams.append(connect(address))
         if len(streams) % CONNECT_STEP == 0:  # a listener's backlog is 50 by default, in Apache Kafka as here
-            streams[-1].sendall(frames[len(streams) - 1])
-            streams[-1].recv(ANSWER_BYTES)
+            _wait_until_served(streams[-1])
     calls = {}
     poll = select.epoll()
     for stream, frame in zip(streams, frames, strict=True):
@@ -105,6 +105,13 @@ def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds
     for stream in streams:
         stream.close()
     return rate
+
+
+def _wait_until_served(stream: socket.socket) -> None:
+    """Return when the broker has accepted this connection, and with it all that were made before."""
+    stream.sendall(b"".join(encode_request(ApiVersionsRequest(), 0, 1, "bench")))
+    size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
+    stream.recv(size, socket.MSG_WAITALL)
 
 
 def produce_answer(address: tuple[str, int], topic: str) -> int:
