@@ -5,6 +5,7 @@ DEV    := .venv
 PY     := $(DEV)/bin/python
 PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime storage
 SEEDS  ?= 200
+INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" -m "not slow" --timeout 600
 CASES  ?= 100000
 ARGS   ?=
 
@@ -39,7 +40,7 @@ run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (
 	@exec $(RUN)/bin/python -m barnabas.cli start --override log.dirs=./data $(ARGS)
 
 test: lint types ## Run the checks and the tests
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -m "not oracle" $(ARGS)
 
 lint: $(DEV)/.stamp ## Style and layers
 	$(DEV)/bin/ruff check .
@@ -49,8 +50,8 @@ lint: $(DEV)/.stamp ## Style and layers
 types: $(DEV)/.stamp ## mypy, strict
 	$(DEV)/bin/mypy
 
-interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark against a broker (needs Java and Maven)
-	$(PY) -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600 $(ARGS)
+interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the recorded answers asked again (needs Java and Maven)
+	$(PY) -m pytest tests/interop tests/differential tests/oracle $(INTEROP) $(ARGS)
 
 interop-long: interop ## The long proofs
 	$(PY) -m tests.fuzz.messages --cases $(CASES)

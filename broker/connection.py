@@ -458,9 +458,9 @@ class RequestConnection:
         if self._in_flight and not self._may_start(route):
             self._blocked = True
             return False
-        if self._shared.answers.leaving_bytes:  # it will be gone in a turn or two of the loop
+        if self._shared.answers.leaving_bytes:  # they will be gone in a turn or two of the loop
             self._blocked = True
-            self._settle_soon()
+            self._shared.timer.schedule(1, self._settle_soon)
             return False
         if route is None:
             self._answer_unsupported_version(version, correlation_id)

@@ -9,6 +9,7 @@ Source: Kafka Kafka.main, KafkaServerStartable.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -46,6 +47,9 @@ logger = logging.getLogger(__name__)
 EXIT_FAILED = 1
 # A loop that stands still for so long will not come back: better a restart than a broker that looks alive.
 HANG_MS = 60_000
+# Kafka's 50 is little for one loop that also serves: a herd that comes back after a restart would lose its first packets
+# and try again a second later. What an operator sets counts as it is.
+DEFAULT_BACKLOG = 1024
 _START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenError, KafkaError, OSError)
 
 
@@ -76,7 +80,7 @@ class BrokerProcess:
         disk = OsDisk()
         network = OsNetwork(
             SocketOptions(
-                backlog=self._settings.socket_listen_backlog_size,
+                backlog=self._backlog(),
                 send_buffer_bytes=self._settings.socket_send_buffer_bytes,
                 receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
             )
@@ -92,6 +96,11 @@ class BrokerProcess:
             watchdog.close()
             await disk.close()
 
+    def _backlog(self) -> int:
+        if "socket.listen.backlog.size" in self._settings.given:
+            return self._settings.socket_listen_backlog_size
+        return DEFAULT_BACKLOG
+
     async def _run(self, broker: Broker, http: HttpServer | None, network: OsNetwork) -> int:
         try:
             if http is not None:
@@ -106,6 +115,7 @@ class BrokerProcess:
                 await asyncio.wait((starting,))
             else:
                 starting.result()
+                gc.freeze()  # what a start makes lives as long as the process: docs/decisions/001-garbage-collector.md
                 self._tell_ready(broker, http)
             await stopped
         except _START_REFUSALS as error:

@@ -178,6 +178,10 @@ class Broker:
             return self.settings.effective_broker_id
         if remembered is not None:
             return remembered
+        if self.settings.zookeeper_connect is None:
+            known = await store.exists(znodes.BROKER_SEQUENCE)
+            if known is not None and known.version > 0:  # meta.properties was lost: nobody else has this store
+                return self.settings.reserved_broker_max_id + known.version
         stat = await store.set(znodes.BROKER_SEQUENCE, b"")
         return self.settings.reserved_broker_max_id + stat.version
 
@@ -195,9 +199,7 @@ class Broker:
         partitions = Partitions(self.broker_id, self.logs, asyncio.get_running_loop().call_soon, elections)
         groups = self._group_coordinator(partitions, metrics)
         elections.groups = groups
-        self._control = ControlRequests(
-            partitions, self.metadata, self._dynamic, groups.on_partitions_deleted
-        )
+        self._control = ControlRequests(partitions, self.metadata, self._dynamic, groups.on_partitions_deleted)
         table = DispatchTable(ALL)
         answers = AnswerMemory(MemoryBudget(settings.barnabas_fetch_response_memory_bytes), timer)
         services = Services(

@@ -197,7 +197,7 @@ class Partition:
                 f"{self.topic}-{self.partition} has {len(leader.isr)} in-sync replicas, "
                 f"min.insync.replicas asks for {leader.min_insync_replicas}.",
             )
-        return self.log.append(
+        result = self.log.append(
             records,
             leader_epoch=leader.leader_epoch,
             origin=origin,
@@ -205,6 +205,9 @@ class Partition:
             done=self._on_written,
             produce_version=produce_version,
         )
+        if self.leader is None:  # the write failed at once and took the directory offline
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic}-{self.partition} has failed.")
+        return result
 
     def is_written(self, end_offset: int) -> bool:
         return self.log.log_end_offset >= end_offset

@@ -3,7 +3,7 @@
 Rules: one thread per log directory, made when it is first needed; a small pool for cold reads. A thread runs only the
 job it was given, and everything it reports goes to the event loop through `call_soon_threadsafe`.
 Invariants: jobs of one queue run in the order they were given, inline ones included: a write runs inline only while
-nothing is queued. `done` and every awaitable complete on the loop.
+nothing else is under way. `done` and every awaitable complete on the loop.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -33,6 +34,9 @@ SLOW_THREAD_WRITE_NS = 50_000_000
 FIRST_SLOW_PERIOD_NS = 50_000_000
 LONGEST_SLOW_PERIOD_NS = 1_600_000_000
 SLOW_MEMORY_NS = 2_000_000_000
+# Writes that go to the thread together, and how long the loop works off others in one turn.
+BATCH_WRITES = 64
+INLINE_TURN_NS = 5_000_000
 READER_THREADS = 4
 _now_ns = time.perf_counter_ns
 
@@ -50,14 +54,22 @@ class _Job:
         self.is_write = is_write
 
 
+# Job, result, error, ns in the thread.
+_Outcome = tuple[_Job, Any, BaseException | None, int]
+
+
 class OsDiskQueue:
     """One FIFO and its thread. Made by `OsDisk.queue`, closed by it or by the owner of the directory."""
 
     def __init__(self, directory: str, loop: asyncio.AbstractEventLoop) -> None:
         self._directory = directory
         self._loop = loop
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._queued_count = 0
+        self._pending: deque[_Job] = deque()
+        # Something was begun whose outcome is not reported yet, so that everything new has to wait its turn.
+        self._is_under_way = False
+        self._batches: SimpleQueue[list[_Job] | None] = SimpleQueue()  # at most one, for the thread
+        self._outcomes: deque[_Outcome] = deque()
+        self._in_thread_count = 0
         self._slow_until_ns = 0
         self._slow_period_ns = 0
         self._thread: threading.Thread | None = None
@@ -65,13 +77,13 @@ class OsDiskQueue:
 
     @property
     def queued_count(self) -> int:
-        """Jobs given to the thread whose outcome the loop has not seen yet."""
-        return self._queued_count
+        """Jobs whose outcome the loop has not seen yet."""
+        return len(self._pending) + self._in_thread_count
 
     def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         assert not self._is_closed, "write on a closed disk queue"
         started_ns = _now_ns()
-        if self._queued_count or started_ns < self._slow_until_ns:
+        if self._is_under_way or started_ns < self._slow_until_ns:
             self._submit(_Job(job, lambda _, error: _report(done, error), is_write=True))
             return
         error: OSError | None = None
@@ -79,20 +91,16 @@ class OsDiskQueue:
             job()
         except OSError as raised:
             error = raised
-        ended_ns = _now_ns()
-        if ended_ns - started_ns > SLOW_WRITE_NS:
-            self._stay_off_the_loop(ended_ns)
+        self._note_time(started_ns)
         done(error)
 
     def write_now(self, file: File, content: Buffer, position: int) -> bool:
         assert not self._is_closed, "write on a closed disk queue"
         started_ns = _now_ns()
-        if self._queued_count or started_ns < self._slow_until_ns:
+        if self._is_under_way or started_ns < self._slow_until_ns:
             return False
         file.write_at((content,), position)
-        ended_ns = _now_ns()
-        if ended_ns - started_ns > SLOW_WRITE_NS:
-            self._stay_off_the_loop(ended_ns)
+        self._note_time(started_ns)
         return True
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
@@ -102,7 +110,7 @@ class OsDiskQueue:
         return future
 
     async def drain(self) -> None:
-        if self._queued_count:
+        if self._is_under_way:
             await self.run(_nothing)
 
     async def close(self) -> None:
@@ -111,21 +119,82 @@ class OsDiskQueue:
         await self.drain()
         self._is_closed = True
         if self._thread is not None:
-            self._jobs.put(None)
+            self._batches.put(None)
             self._thread.join()  # it has nothing left to do but to return
 
     def _submit(self, job: _Job) -> None:
-        self._queued_count += 1
+        self._pending.append(job)
+        if not self._is_under_way:
+            self._is_under_way = True
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin what comes next: in the thread, or, of writes that only waited for a job to end, here.
+
+        Were the thread to work the queue off alone, a busy loop would fill it as fast, and no write would ever be
+        inline again.
+        """
+        pending = self._pending
+        turn_ends_ns = _now_ns() + INLINE_TURN_NS
+        try:
+            while pending:
+                started_ns = _now_ns()
+                if not pending[0].is_write or started_ns < self._slow_until_ns:
+                    self._hand_over()
+                    return
+                if started_ns > turn_ends_ns:
+                    self._loop.call_soon(self._go_on)
+                    return
+                job = pending.popleft()
+                error: BaseException | None = None
+                try:
+                    job.run()
+                except BaseException as raised:  # noqa: BLE001 - goes to the job's owner
+                    error = raised
+                self._note_time(started_ns)
+                job.finish(None, error)
+        except BaseException:  # what waits for its turn is not lost with it
+            self._loop.call_soon(self._go_on)
+            raise
+        self._is_under_way = False
+
+    def _hand_over(self) -> None:
+        """Give the thread its next batch: one job, or writes that follow each other."""
+        pending = self._pending
+        batch = [pending.popleft()]
+        if batch[0].is_write:
+            while pending and pending[0].is_write and len(batch) < BATCH_WRITES:
+                batch.append(pending.popleft())
+        self._in_thread_count = len(batch)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
             self._thread.start()
-        self._jobs.put(job)
+        self._batches.put(batch)
 
-    def _finished(self, job: _Job, result: Any, error: BaseException | None, elapsed_ns: int) -> None:
-        self._queued_count -= 1
-        if job.is_write and elapsed_ns > SLOW_THREAD_WRITE_NS:
-            self._stay_off_the_loop(_now_ns())
-        job.finish(result, error)
+    def _finished(self, outcomes: list[_Outcome]) -> None:
+        """The thread is through with its batch."""
+        self._outcomes.extend(outcomes)
+        self._report_outcomes()
+
+    def _report_outcomes(self) -> None:
+        outcomes = self._outcomes
+        try:
+            while outcomes:
+                job, result, error, elapsed_ns = outcomes.popleft()
+                self._in_thread_count -= 1
+                if job.is_write and elapsed_ns > SLOW_THREAD_WRITE_NS:
+                    self._stay_off_the_loop(_now_ns())
+                job.finish(result, error)
+        except BaseException:  # those behind it come a turn of the loop later
+            self._loop.call_soon(self._report_outcomes)
+            raise
+        self._go_on()
+
+    def _note_time(self, started_ns: int) -> None:
+        """An inline write has ended."""
+        ended_ns = _now_ns()
+        if ended_ns - started_ns > SLOW_WRITE_NS:
+            self._stay_off_the_loop(ended_ns)
 
     def _stay_off_the_loop(self, now_ns: int) -> None:
         """A write was slow."""
@@ -137,19 +206,22 @@ class OsDiskQueue:
 
     def _work(self) -> None:
         """The thread."""
-        jobs, post = self._jobs, self._loop.call_soon_threadsafe
-        while (job := jobs.get()) is not None:
-            result, error = None, None
-            started_ns = _now_ns()
+        batches, post = self._batches, self._loop.call_soon_threadsafe
+        while (batch := batches.get()) is not None:
+            outcomes: list[_Outcome] = []
+            for job in batch:
+                result, error = None, None
+                started_ns = _now_ns()
+                try:
+                    result = job.run()
+                except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
+                    error = raised
+                outcomes.append((job, result, error, _now_ns() - started_ns))
             try:
-                result = job.run()
-            except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
-                error = raised
-            elapsed_ns = _now_ns() - started_ns
-            try:
-                post(self._finished, job, result, error, elapsed_ns)
+                post(self._finished, outcomes)
             except RuntimeError:
                 return  # the loop is closed: the process ends and nobody waits
+            del batch, outcomes  # what they hold is not to live until the next one
 
 
 class OsReaders:

@@ -349,7 +349,7 @@ class PartitionLog:
         if fetch_offset >= limit_offset:
             return EMPTY
         return await self._reader.read_cold(
-            fetch_offset, limit_offset, max_bytes, at_least_one=at_least_one, log_end_offset=self._writer.log_end_offset
+            fetch_offset, limit_offset, max_bytes, at_least_one=at_least_one, log_end_offset=lambda: self.log_end_offset
         )
 
     def _check_range(self, fetch_offset: int, limit_offset: int) -> int:

@@ -187,11 +187,20 @@ class LogManager:
     async def load(self) -> None:
         """Open every log, with recovery where the last stop was not clean. Raises DirectoryRefused."""
         loads = [
-            self._tasks.spawn(self._load_directory(directory), name=f"load {directory.path}")
+            self._tasks.spawn(self._load_or_refuse(directory), name=f"load {directory.path}")
             for directory in list(self._directories.values())
         ]
-        for load in loads:
-            await load
+        refusals = [await load for load in loads]
+        for refusal in filter(None, refusals):
+            raise refusal
+
+    async def _load_or_refuse(self, directory: _Directory) -> DirectoryRefused | None:
+        """A refusal is an answer, not a task's failure."""
+        try:
+            await self._load_directory(directory)
+        except DirectoryRefused as refusal:
+            return refusal
+        return None
 
     async def _load_directory(self, directory: _Directory) -> None:
         started_ms = self._clock.monotonic_ms()

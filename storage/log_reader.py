@@ -141,10 +141,17 @@ class LogReader:
             return None
 
     async def read_cold(
-        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, log_end_offset: int
+        self,
+        start_offset: int,
+        limit_offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        log_end_offset: Callable[[], int],
     ) -> Buffer:
+        """`log_end_offset` is asked at each attempt: the log may have grown while the disk was waited for."""
         return await self._waiting(
-            lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
+            lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
         )
 
     def _read(

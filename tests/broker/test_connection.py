@@ -598,3 +598,97 @@ def test_connections_share_one_receive_buffer_without_mixing_their_bytes(log: Lo
         for peer, frame in zip(peers, frames, strict=True):
             peer.send_bytes(frame[position : position + 700])
     assert sorted(bytes(records) for records in log.records) == [b"%d" % i * 3_000 for i in range(3)]
+
+
+def test_finishing_answers_what_has_begun_and_starts_nothing_more(log: Log) -> None:
+    broker = Broker(log.handlers)
+    idle, busy = broker.connect(), broker.connect()
+    for wait_ms in (5_000, 5_000):
+        busy.send(produce_of(b"x", timeout_ms=wait_ms), V)
+    busy.send(heartbeat_of("behind"), HEARTBEAT_V)  # waits for the produces, and now for ever
+    broker.acceptor.finish_all("stopping")
+    assert idle.stream.is_closed
+    assert not busy.stream.is_closed
+    log.finish(1)
+    busy.go_on()
+    assert not busy.stream.is_closed
+    log.finish(0)
+    busy.go_on()
+    assert [base_offset(answer) for answer in busy.answers()] == [0, 1]
+    assert busy.stream.is_closed
+    assert "heartbeat behind" not in log.started
+
+
+def test_finishing_hurries_waits() -> None:
+    @handles(ProduceRequest)
+    def produce(request: ProduceRequest, context: RequestContext) -> Deferred[ProduceResponse]:
+        deferred: Deferred[ProduceResponse] = Deferred()
+        deferred.on_hurry(lambda: deferred.complete(produced(7)))
+        return deferred
+
+    broker = Broker([produce])
+    peer = broker.connect()
+    peer.send(produce_of(b"x"), V)
+    assert peer.answers() == []
+    broker.acceptor.finish_all("stopping")
+    peer.go_on()
+    assert [base_offset(answer) for answer in peer.answers()] == [7]
+    assert peer.stream.is_closed
+
+
+def large_answers(size: int) -> Handler[Any]:
+    @handles(ProduceRequest)
+    def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse:
+        answer = produced(0)
+        answer.responses[0].partition_responses[0].error_message = "x" * size
+        return answer
+
+    return produce
+
+
+def test_answers_are_held_until_they_are_sent() -> None:
+    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
+    peer = broker.connect()
+    peer.stream.unsent = 10_100
+    peer.send(produce_of(b"x"), V)
+    held = broker.answers.budget.used_bytes
+    assert held > 10_000
+    assert broker.answers.room() < 2_500
+    peer.stream.unsent = 0
+    assert broker.answers.room() == 7_500
+    assert broker.answers.budget.used_bytes == 0
+
+
+def test_small_answers_are_not_counted(log: Log) -> None:
+    broker = Broker(log.handlers)
+    peer = broker.connect()
+    peer.send(produce_of(b"x"), V)
+    assert broker.answers.budget.used_bytes == 0
+
+
+def test_who_pipelines_and_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
+    peer, other = broker.connect(), broker.connect()
+    peer.stream.unsent = 1 << 30
+    for _ in range(4):
+        peer.send(produce_of(b"x"), V)
+    assert peer.stream.is_aborted
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    other.send(produce_of(b"x"), V)
+    assert other.answers() == [], "nothing starts while it is not gone"
+    peer.disconnect()
+    broker.turns.advance(5)
+    assert len(other.answers()) == 1
+
+
+def test_a_request_behind_another_costs_memory(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=20_000)
+    peer = broker.connect()
+    for _ in range(10):
+        peer.send(produce_of(b"x", timeout_ms=1), V)
+    assert len(log.started) < 8
+    for number in range(10):
+        log.finish(number)
+        peer.go_on()
+    assert [base_offset(answer) for answer in peer.answers()] == list(range(10))
+    assert broker.budget.used_bytes == 0

@@ -1,7 +1,8 @@
 """A server in a child process: started, watched while it becomes ready, and always gone at the end.
 
-The child leads a process group of its own, so that whatever it starts ends with it. Its output goes to a file, which
-survives when the server failed; a folder that was lent stays with its owner.
+The child leads a process group of its own, so that whatever it starts ends with it. A watch holds the other end of a
+pipe and kills that group when this process ends without stopping it, however it ends. The child's output goes to a file,
+which survives when the server failed; a folder that was lent stays with its owner.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Server:
         self.log = self.folder / f"{self.name}.log"
         self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> list[str]:
         """Choose ports, write configuration files; answers the command line."""
@@ -57,9 +59,11 @@ class Server:
                     start_new_session=True,
                     env={**os.environ, **(self.environment or {})},
                 )
+            self._watch = watch_over(self.process.pid)
             if wait_until(lambda: self.is_ready() or self.process.poll() is not None, self.start_timeout_s):  # type: ignore[union-attr]
                 if self.process.poll() is None:
                     return
+                self._end_watch()
                 if attempt + 1 < attempts and "already in use" in self.log_tail().lower():
                     continue
             tail = self.log_tail()
@@ -85,12 +89,20 @@ class Server:
             self.process.wait(self.stop_timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
+        self._end_watch()
         return self.process.returncode
 
     def kill(self) -> None:
         if self.process is not None:
             self.signal(signal.SIGKILL)
             self.process.wait()
+        self._end_watch()
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.kill()
+            self._watch.communicate()
+            self._watch = None
 
     def remove(self) -> None:
         if not self._borrowed:
@@ -112,6 +124,12 @@ class Server:
             self.remove()
         else:
             print(f"{self.name}: the log is kept in {self.log}", file=sys.stderr)
+
+
+def watch_over(process_group: int) -> subprocess.Popen[bytes]:
+    """A child that kills the group once this process has closed the pipe to it, which its end does at the latest."""
+    script = 'cat > /dev/null; kill -9 -"$0" 2> /dev/null'
+    return subprocess.Popen(["sh", "-c", script, str(process_group)], stdin=subprocess.PIPE, start_new_session=True)
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -113,8 +113,9 @@ class BrokerProcess:
     def refuses_to_start(self, timeout_s: float = START_TIMEOUT_S) -> tuple[int, str]:
         """The exit code of a start that must fail, and what was said."""
         began_at = len(self.log) if self.log_path.exists() else 0
-        os.close(self.launch())
+        ready = self.launch()
         code = self.wait(timeout_s)
+        os.close(ready)
         return code, self.log[began_at:]
 
     # --- the end of it ---

@@ -7,7 +7,6 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

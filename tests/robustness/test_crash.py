@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -79,9 +80,7 @@ class Load:
         number = 0
         while not self._stop.is_set():
             for _ in range(50):
-                producer.produce(
-                    TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._on_delivery
-                )
+                producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._on_delivery)
                 number += 1
             producer.poll(0.005)
         assert producer.flush(60) == 0
@@ -139,10 +138,8 @@ class Load:
                 lambda name: admin.delete_topics([name], operation_timeout=2, request_timeout=2),
             ):
                 for future in change(f"passing-{number}").values():
-                    try:
+                    with contextlib.suppress(KafkaException, TimeoutError):  # the broker was away
                         future.result(5)
-                    except (KafkaException, TimeoutError):
-                        pass  # the broker was away
             self._stop.wait(0.02)
 
     def wait_for_acknowledgements(self, count: int) -> None:

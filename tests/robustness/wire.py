@@ -150,9 +150,7 @@ def answers_within_ms(broker: BrokerProcess) -> float:
     """How long a client that behaves waits for a connection and an answer."""
     began = time.monotonic()
     with Wire(broker) as wire:
-        answer = wire.ask(
-            ApiVersionsRequest(client_software_name="good", client_software_version="1"), API_VERSIONS_V
-        )
+        answer = wire.ask(ApiVersionsRequest(client_software_name="good", client_software_version="1"), API_VERSIONS_V)
         assert isinstance(answer, ApiVersionsResponse)
         assert answer.error_code == 0
     return (time.monotonic() - began) * 1000

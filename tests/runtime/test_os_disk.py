@@ -63,6 +63,7 @@ def test_writes_queue_behind_a_job_in_order_and_report_on_the_loop() -> None:
 
 def test_after_a_slow_write_the_next_ones_leave_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os_disk, "SLOW_WRITE_NS", -1)  # every write is slow
+    monkeypatch.setattr(os_disk, "FIRST_SLOW_PERIOD_NS", 10**12)
 
     async def program(disk: OsDisk) -> None:
         queue = disk.queue("d")
@@ -152,6 +153,60 @@ def test_errors_go_to_whom_they_belong(behind_a_job: bool) -> None:
                 await job
         await queue.drain()
         assert [error and error.errno for error in errors] == [5, None]
+
+    run(program)
+
+
+def test_writes_that_waited_for_a_job_come_back_to_the_loop_in_order() -> None:
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        gate = threading.Event()
+        ran: list[tuple[int, bool]] = []
+
+        def note(number: int) -> None:
+            ran.append((number, threading.current_thread() is threading.main_thread()))
+
+        def done(number: int) -> None:
+            if number == 1:  # given while others wait: behind them
+                queue.write(lambda: note(3), lambda _: None)
+
+        job = queue.run(lambda: gate.wait(10))
+        for number in (0, 1, 2):
+            queue.write(lambda number=number: note(number), lambda _, number=number: done(number))  # type: ignore[misc]
+        gate.set()
+        await job
+        await queue.drain()
+        assert ran == [(0, True), (1, True), (2, True), (3, True)]
+
+    run(program)
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_bug_in_a_report_loses_none_of_the_others(monkeypatch: pytest.MonkeyPatch, is_slow: bool) -> None:
+    if is_slow:
+        monkeypatch.setattr(os_disk, "FIRST_SLOW_PERIOD_NS", 10**12)
+
+    async def program(disk: OsDisk) -> None:
+        queue = disk.queue("d")
+        assert isinstance(queue, OsDiskQueue)
+        gate, done, logged = threading.Event(), [], []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context["exception"]))
+
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        job = queue.run(lambda: gate.wait(10))
+        queue.write(fail, lambda _: None)
+        for number in (1, 2):
+            queue.write(lambda: None, lambda _, number=number: done.append(number))  # type: ignore[misc]
+        if is_slow:
+            queue._stay_off_the_loop(os_disk._now_ns())
+        gate.set()
+        await job
+        await queue.drain()
+        assert done == [1, 2]
+        assert [type(error) for error in logged] == [ZeroDivisionError]
+        assert queue.queued_count == 0
 
     run(program)
 

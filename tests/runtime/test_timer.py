@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -203,3 +205,29 @@ def test_on_a_real_loop_it_is_never_early() -> None:
     late = asyncio.run(main())
     assert len(late) == 4
     assert min(late) >= 0
+
+
+class _Owner:
+    def __init__(self, timer: Timer) -> None:
+        self.entry = timer.schedule(50, self.on_time)
+
+    def on_time(self) -> None:
+        """The entry refers to its owner, and the owner to its entry."""
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_an_entry_that_is_over_keeps_nothing_alive(is_cancelled: bool) -> None:
+    loop = FakeLoop()
+    timer = Timer(loop, loop.call_later)
+    owner = _Owner(timer)
+    is_alive = weakref.ref(owner)
+    gc.disable()  # reference counts alone must do
+    try:
+        if is_cancelled:
+            owner.entry.cancel()
+        else:
+            loop.advance(60)
+        del owner
+        assert is_alive() is None
+    finally:
+        gc.enable()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crc32c import crc32c
@@ -30,6 +30,10 @@ class FoundBatch:
     next_offset: int
     leader_epoch: int
     content: bytes
+
+
+def end_of(batches: Sequence[FoundBatch]) -> int:
+    return batches[-1].next_offset if batches else 0
 
 
 def partition_logs(storage: SimStorage, *, durable: bool) -> dict[Key, list[FoundBatch]]:

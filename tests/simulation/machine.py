@@ -20,7 +20,7 @@ from runtime.disk import DiskQueue
 from runtime.tasks import TaskScope
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
-from tests.simulation.disk_survey import FoundBatch, Key, partition_logs
+from tests.simulation.disk_survey import FoundBatch, Key, end_of, partition_logs
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import SimNetwork
@@ -64,10 +64,22 @@ class Ended:
 
 @dataclass(slots=True)
 class Started:
-    """What the broker found. `after` is None at the first start."""
+    """What the broker found. `after` is how its lives since it served last have ended; nothing at the first start."""
 
-    after: Ended | None
+    after: list[Ended]
     logs: dict[Key, LogState]
+
+    @property
+    def lost_power(self) -> bool:
+        return any(ended.how is End.POWER_CRASH for ended in self.after)
+
+    def floor(self, key: Key) -> int:
+        """Where the log of `key` must reach at least, going by what its files held."""
+        floor, has_lost_power = 0, False
+        for ended in reversed(self.after):
+            has_lost_power |= ended.how is End.POWER_CRASH
+            floor = max(floor, end_of((ended.durable if has_lost_power else ended.written).get(key, ())))
+        return floor
 
 
 class Machine:
@@ -92,7 +104,7 @@ class Machine:
         self._store: SimulatedStore | None = None
         self._stop = asyncio.Event()
         self._over: asyncio.Future[Ended] | None = None
-        self._last_end: Ended | None = None
+        self._ends: list[Ended] = []
         self._reason = ""
 
     @property
@@ -147,7 +159,7 @@ class Machine:
 
     def _tell_started(self, broker: Broker) -> None:
         self.is_serving = True
-        after, self._last_end = self._last_end, None
+        after, self._ends = self._ends, []
         self.loop.note(f"serving {self.name}")
         self.on_started(Started(after, self._log_states(broker)))
 
@@ -219,7 +231,7 @@ class Machine:
             self.storage.crash_process()
         self._process = None
         self.is_serving = False
-        self._last_end = ended
+        self._ends.append(ended)
         self.loop.outside(process.bury)
         self.loop.outside(lambda: over.done() or over.set_result(ended))
         self.on_ended(ended)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from tests.differential.cases.groups import joined, joining, leaving, stable
+from tests.differential.cases.groups import joined, joining, leaving, stable, wait_for_members
 from tests.differential.cases.offsets import committed
 from tests.differential.play import Run, case
 
@@ -58,7 +58,7 @@ def while_preparing(run: Run) -> None:
     other = run.connect()
     second_id = run.do(joining(group), wire=other).member_id
     other.send(joining(group, second_id), 9)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     run.ask(DescribeGroupsRequest(groups=[group]))
     other.close()
 

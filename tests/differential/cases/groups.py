@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -77,6 +78,15 @@ def stable(run: Run, group: str, **fields: Any) -> Any:
     return member
 
 
+def wait_for_members(run: Run, group: str, count: int) -> None:
+    """Until the coordinator has taken in what was sent on other connections."""
+    for _ in range(200):
+        if len(run.do(DescribeGroupsRequest(groups=[group])).groups[0].members) >= count:
+            return
+        run.pause(0.02)
+    raise AssertionError(f"{group} never had {count} members")
+
+
 def ask_to_join(run: Run, group: str, **fields: Any) -> Any:
     """Both steps of version 4 and up, the single one below."""
     answer = run.ask(joining(group, **fields))
@@ -139,7 +149,7 @@ def two_members_and_the_protocol_both_know(run: Run) -> None:
     if run.version >= 4:
         second_id = run.ask(joining(group, protocols=protocols("sticky")), wire=other).member_id
     run.send(joining(group, second_id, protocols=protocols("sticky")), other)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     run.ask(joining(group, first.member_id, protocols=protocols("range", "sticky")))
     run.receive(joining(group), other)
     other.close()
@@ -257,13 +267,11 @@ def a_fenced_instance(run: Run) -> None:
 def more_members_than_allowed(run: Run) -> None:
     group = run.group()
     wires = [run.connect() for _ in range(5)]
-    first = joined(run, group)
-    for wire in wires[:3]:
+    joined(run, group)  # does not join again, and so does not count while a rebalance is prepared
+    for wire in wires[:4]:
         member = run.do(joining(group), 4, wire=wire).member_id
         wire.send(joining(group, member), 4)
-        run.pause(0.05)
-    wires[3].send(joining(group, first.member_id, rebalance_timeout_ms=0), 4)
-    run.pause(0.1)
+    wait_for_members(run, group, 5)
     run.ask(joining(group), wire=wires[4])
     for wire in wires:
         wire.close()
@@ -296,7 +304,7 @@ def the_follower_waits_for_the_leader(run: Run) -> None:
     other = run.connect()
     second_id = run.do(joining(group), wire=other).member_id
     other.send(joining(group, second_id), 9)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     leader = run.do(joining(group, first.member_id))
     follower = other.receive(JoinGroupRequest.response_type, 9)
     run.send(syncing(group, follower.generation_id, follower.member_id), other)
@@ -341,7 +349,7 @@ def while_a_rebalance_is_prepared(run: Run) -> None:
     other = run.connect()
     second_id = run.do(joining(group), wire=other).member_id
     other.send(joining(group, second_id), 9)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     run.ask(syncing(group, member.generation_id, member.member_id))
     other.close()
 
@@ -383,7 +391,7 @@ def while_another_joins(run: Run) -> None:
     second_id = run.do(joining(group), wire=other).member_id
     run.ask(beat(group, member.generation_id, member.member_id))
     other.send(joining(group, second_id), 9)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     run.ask(beat(group, member.generation_id, member.member_id))
     other.close()
 
@@ -450,7 +458,7 @@ def two_static_members_at_once(run: Run) -> None:
     joined(run, group, group_instance_id="one")
     other = run.connect()
     other.send(joining(group, group_instance_id="two"), 9)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     run.ask(leaving(run, group, instances=("one", "two")))
     other.close()
 

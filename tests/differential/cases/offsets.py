@@ -23,7 +23,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.primitives import ZERO_UUID
-from tests.differential.cases.groups import joined, joining, stable, subscription
+from tests.differential.cases.groups import joined, joining, stable, subscription, wait_for_members
 from tests.differential.play import Run, case
 
 
@@ -156,7 +156,7 @@ def while_a_rebalance_is_prepared(run: Run) -> None:
     other = run.connect()
     second_id = run.do(joining(group), wire=other).member_id
     other.send(joining(group, second_id), 9)
-    run.pause(0.1)
+    wait_for_members(run, group, 2)
     run.ask(committing(group, topic, 5, **by_member(member)))
     other.close()
 

@@ -22,6 +22,7 @@ class GroupChecker:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._generations: dict[tuple[str, int, int], Generation] = {}  # (group, broker's life, generation)
+        self._given: dict[tuple[str, int, str], set[bytes]] = {}  # (group, generation, member) -> of any life
         self._synced: dict[tuple[str, int], int] = {}
 
     def joined(
@@ -42,11 +43,14 @@ class GroupChecker:
 
     def assigning(self, group: str, life: int, generation: int, assignment: dict[str, bytes]) -> None:
         self._generations[group, life, generation].assignment = assignment
+        for member, content in assignment.items():
+            self._given.setdefault((group, generation, member), set()).add(content)
 
     def synced(self, group: str, life: int, generation: int, member: str, assignment: bytes) -> None:
         known = self._generations[group, life, generation]
         expected = known.assignment.get(member)
-        if expected != assignment:
+        is_of_earlier_life = not known.assignment and assignment in self._given.get((group, generation, member), ())
+        if expected != assignment and not is_of_earlier_life:
             self._report(f"{group} generation {generation}: {member} got {assignment!r}, the leader gave {expected!r}")
         self._synced[group, life] = max(self._synced.get((group, life), -1), generation)
 

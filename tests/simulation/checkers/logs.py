@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.simulation.disk_survey import FoundBatch, Key
+from tests.simulation.disk_survey import FoundBatch, Key, end_of
 from tests.simulation.machine import End, Ended, LogState, Started
 
 Report = Callable[[str], None]
@@ -25,6 +25,7 @@ class PartitionModel:
     committed_end: int = 0  # behind what was acknowledged to acks=all, and behind every high watermark seen
     deleted_to: int = 0  # acknowledged
     deleting_to: int = 0  # asked for
+    unknown_deletions: int = 0  # of all that was committed, not answered
     records_end: int = 0  # behind the last known record
     cuts_count: int = 0
     leader_epoch: int = -1
@@ -32,6 +33,11 @@ class PartitionModel:
     @property
     def known_end(self) -> int:
         return max(self.records_end, self.committed_end, self.deleted_to)
+
+    @property
+    def deletable_to(self) -> int:
+        """Everything behind it must be there."""
+        return self.known_end if self.unknown_deletions else self.deleting_to
 
     def cut(self, end_offset: int) -> None:
         self.cuts_count += 1
@@ -131,22 +137,34 @@ class LogChecker:
 
     def out_of_range(self, key: Key, view: View, position: int) -> None:
         model = self.partitions[key]
-        is_deleted = position < max(model.deleting_to, view.deleted_to)
+        is_deleted = position < model.deletable_to
         if model.cuts_count == view.cuts_count and position <= view.known_end and not is_deleted:
             self._report(f"{key}: {position} is out of range, but the log reaches {view.known_end}")
 
     def deleting(self, key: Key, offset: int) -> None:
-        self.partitions[key].deleting_to = max(self.partitions[key].deleting_to, offset)
+        """Records below `offset` are asked to be deleted; -1 says all that are committed by then."""
+        model = self.partitions[key]
+        if offset < 0:
+            model.unknown_deletions += 1
+        model.deleting_to = max(model.deleting_to, offset)
 
-    def deleted(self, key: Key, low_watermark: int) -> None:
-        self.partitions[key].deleted_to = max(self.partitions[key].deleted_to, low_watermark)
+    def deleted(self, key: Key, asked_offset: int, low_watermark: int) -> None:
+        model = self.partitions[key]
+        model.deleted_to = max(model.deleted_to, low_watermark)
+        model.deleting_to = max(model.deleting_to, low_watermark)
+        self.not_deleted(key, asked_offset)
+
+    def not_deleted(self, key: Key, asked_offset: int) -> None:
+        """The request has been answered."""
+        if asked_offset < 0:
+            self.partitions[key].unknown_deletions -= 1
 
     def starts_at(self, key: Key, view: View, log_start_offset: int) -> None:
         model = self.partitions[key]
         if log_start_offset < view.deleted_to and model.deleted_to >= view.deleted_to:
             self._report(f"{key} starts at {log_start_offset}, but {view.deleted_to} was acknowledged")
-        if log_start_offset > model.deleting_to:
-            self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deleting_to}")
+        if log_start_offset > model.deletable_to:
+            self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deletable_to}")
 
     # --- the broker's lives ---
 
@@ -163,27 +181,22 @@ class LogChecker:
                 self._report(f"{key} was acknowledged to {model.acked_end}, flushed to {durable}")
 
     def on_started(self, started: Started) -> None:
-        after = started.after
-        if after is None:
+        if not started.after:
             return
+        was_stopped = [ended.how for ended in started.after] == [End.STOPPED]
         for key, model in self.partitions.items():
             found = started.logs.get(key)
             self._check_epoch(key, model, found)
             end_offset = 0 if found is None else found.log_end_offset
-            if after.how is End.POWER_CRASH:
-                self._check_floor(key, end_offset, end_of(after.durable.get(key, ())), "the disk held")
+            self._check_floor(key, end_offset, started.floor(key), "the files held")
+            if started.lost_power:
                 model.cut(end_offset)
-                model.deleted_to = 0
-                continue
-            self._check_floor(key, end_offset, end_of(after.written.get(key, ())), "the files held")
-            self._check_floor(key, end_offset, model.known_end, "readers and producers know of")
-            if after.how is End.STOPPED:
-                if found is not None and found.log_start_offset < model.deleted_to:
-                    self._report(f"{key} starts at {found.log_start_offset} after a clean stop, not {model.deleted_to}")
             else:
-                model.deleted_to = 0  # checkpointed from time to time
-                if found is not None:
-                    model.deleted_to = min(found.log_start_offset, model.deleting_to)
+                self._check_floor(key, end_offset, model.known_end, "readers and producers know of")
+            if not was_stopped:
+                model.deleted_to = 0  # it is checkpointed from time to time
+            elif found is not None and found.log_start_offset < model.deleted_to:
+                self._report(f"{key} starts at {found.log_start_offset} after a clean stop, not {model.deleted_to}")
 
     def _check_floor(self, key: Key, end_offset: int, floor: int, who: str) -> None:
         if end_offset < floor:
@@ -229,6 +242,3 @@ class LogChecker:
                 self._report(f"{key}: leader epoch {batch.leader_epoch} at {batch.base_offset}, behind {epoch}")
             epoch = batch.leader_epoch
 
-
-def end_of(batches: Sequence[FoundBatch]) -> int:
-    return batches[-1].next_offset if batches else 0

@@ -19,6 +19,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from tests.simulation.checkers.commits import text_of
+from tests.simulation.clients.coordinator import find_coordinator
 from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
 from tests.simulation.world import World
 
@@ -37,6 +38,7 @@ class Committer:
         self._pause_s = rng.choice((0.2, 0.7))
 
     async def run(self) -> None:
+        await find_coordinator(self._wire, self._key[0])
         while not self._world.is_quiet:
             await asyncio.sleep(self._world.random.expovariate(1 / self._pause_s))
             if self._world.random.random() < 0.6:
@@ -96,6 +98,11 @@ class Committer:
         if codes:
             for code in codes - NOT_NOW:
                 world.report(f"{self.name}: OffsetFetch was answered {ErrorCode(code)!r}")
+            return False
+        if not topics and version == 1:
+            return False  # it has no place for an error
+        if not topics:
+            world.report(f"{self.name}: OffsetFetch v{version} answered no topic: {answer}")
             return False
         row = topics[0].partitions[0]
         world.count("commits fetched")

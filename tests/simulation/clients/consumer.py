@@ -41,9 +41,10 @@ class Consumer:
         self._version = rng.choice((7, 10, 11, 12, 13, 15, 17) if self._uses_session else (4, 5, 6, 11, 12, 13, 16, 17))
         self._isolation_level = rng.randint(0, 1)
         self._max_wait_ms = rng.choice((0, 300, 2_000, 5_000))
-        self._min_bytes = rng.choice((0, 1, 1, 1, 500, 5_000))
         self._max_bytes = rng.choice((200, 5_000, 1 << 20))
         self._partition_max_bytes = rng.choice((1, 500, 4_000, 1 << 20))
+        # More than one answer can hold would never be there: each would take the whole wait.
+        self._min_bytes = min(rng.choice((0, 1, 1, 1, 500, 5_000)), self._max_bytes, self._partition_max_bytes)
         self.keys = keys if keys is not None else rng.sample(world.keys, rng.randint(1, min(4, len(world.keys))))
         self.positions: dict[Key, int] = dict.fromkeys(self.keys, -1)
         self._start_at = {key: rng.choice((EARLIEST, EARLIEST, LATEST)) for key in self.keys}
@@ -53,7 +54,7 @@ class Consumer:
 
     async def run(self) -> None:
         while True:
-            if self._world.is_quiet and await self._has_caught_up():
+            if self._world.producers_are_done and not self.backlog():
                 return
             try:
                 if -1 in self.positions.values():
@@ -64,10 +65,10 @@ class Consumer:
                 self._session_id, self._session_epoch = 0, 0
                 await self._wire.pause()
 
-    async def _has_caught_up(self) -> bool:
-        return self._world.producers_are_done and all(
-            position >= self._world.logs.partitions[key].known_end for key, position in self.positions.items()
-        )
+    def backlog(self) -> dict[Key, tuple[int, int]]:
+        """(position, where the log is known to reach) of the partitions that are not read to their end."""
+        ends = {key: self._world.logs.partitions[key].known_end for key in self.keys}
+        return {key: (self.positions[key], ends[key]) for key in self.keys if self.positions[key] < ends[key]}
 
     # --- positions ---
 
@@ -111,6 +112,36 @@ class Consumer:
             self._world.report(f"{self.name}: {what} was answered {ErrorCode(code)!r}")
 
     # --- fetching ---
+
+    async def read_all(self, key: Key, start: int, end: int) -> list[tuple[int, str]]:
+        """The records in [start, end), once nobody writes any more. Raises Unavailable."""
+        records: list[tuple[int, str]] = []
+        position = start
+        while position < end:
+            answer = await self._wire.call(
+                FetchRequest(
+                    max_wait_ms=100,
+                    min_bytes=1,
+                    topics=[
+                        FetchTopic(
+                            topic=key[0],
+                            partitions=[
+                                FetchPartition(partition=key[1], fetch_offset=position, partition_max_bytes=100_000)
+                            ],
+                        )
+                    ],
+                ),
+                12,
+                FetchResponse,
+            )
+            row = answer.responses[0].partitions[0]
+            new = [each for each in self._decode(key, bytes(row.records or b"")) if each[0] >= position]
+            if not new:
+                self._world.report(f"reading {key} at {position} of {end} gave nothing, error {row.error_code}")
+                break
+            records += new
+            position = new[-1][0] + 1
+        return records
 
     async def _poll(self) -> None:
         world = self._world

@@ -11,6 +11,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse,
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.simulation.clients.committer import commit_request
+from tests.simulation.clients.coordinator import find_coordinator
 from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
 from tests.simulation.world import World
 
@@ -37,6 +38,7 @@ class Member:
 
     async def run(self) -> None:
         """Ends when all is over and the group has let us commit once more."""
+        await find_coordinator(self._wire, GROUP)
         while True:
             try:
                 if await self._join() and await self._sync() and await self._stay():

@@ -20,7 +20,8 @@ from tests.simulation.disk_survey import Key
 from tests.simulation.world import World
 
 IN_FLIGHT_MAX = 3
-_PADDINGS = (0, 10, 300, 3_000)
+_PADDINGS = (0, 10, 300, 2_500)
+_BATCH_PADDING_BYTES = 3_200  # the smallest segment must hold a batch
 
 
 @dataclass(slots=True)
@@ -136,9 +137,11 @@ class _Lane:
 
     def _batch(self, producer_id: int, producer_epoch: int) -> Batch:
         rng = self._world.random
-        writer, values = self._producer.writer, []
+        writer, values, room = self._producer.writer, [], _BATCH_PADDING_BYTES
         for _ in range(rng.randint(1, 6)):
-            values.append(f"{writer}#{self._counter} " + "x" * rng.choice(_PADDINGS))
+            padding = min(rng.choice(_PADDINGS), room)
+            room -= padding
+            values.append(f"{writer}#{self._counter} " + "x" * padding)
             self._counter += 1
         now_ms = self._world.machine.clock.wall_ms()
         content = encode_batch(

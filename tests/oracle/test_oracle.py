@@ -1,0 +1,79 @@
+"""The starters of the reference: ready when they say so, and gone without a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.oracle import java, tools
+from tests.oracle.barnabas import REPOSITORY, Barnabas
+from tests.oracle.kafka import ApacheKafka
+from tests.oracle.process import Server, StartError, wait_until
+from tests.oracle.readiness import listed_brokers
+
+
+class Broken(Server):
+    name = "broken"
+
+    def prepare(self) -> list[str]:
+        return ["sh", "-c", "echo the reason; exit 3"]
+
+    def is_ready(self) -> bool:
+        return False
+
+
+def test_a_server_that_ends_tells_why_and_keeps_its_log() -> None:
+    server = Broken()
+    with pytest.raises(StartError, match="the reason"), server:
+        pass
+    assert "the reason" in server.log_tail()
+    server.remove()
+
+
+def test_our_broker_starts_and_leaves_nothing() -> None:
+    with Barnabas() as broker:
+        assert listed_brokers("127.0.0.1", broker.port) == 1
+        assert broker.process is not None
+        process_id = broker.process.pid
+    assert not broker.folder.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_id, 0)
+    assert broker.process.returncode == 0
+
+
+def test_a_broker_ends_with_the_process_that_started_it() -> None:
+    code = """
+import sys, time
+from tests.oracle.barnabas import REPOSITORY, Barnabas
+broker = Barnabas()
+broker.start()
+print(broker.port, broker.folder, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        port, folder = owner.stdout.readline().split()
+        owner.kill()
+    try:
+        assert wait_until(lambda: listed_brokers("127.0.0.1", int(port)) == 0, 10)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.oracle
+def test_apache_kafka_starts_serves_its_tools_and_leaves_nothing() -> None:
+    reason = java.missing()
+    if reason and not java.required():
+        pytest.skip(reason)
+    with ApacheKafka() as kafka:
+        server = ["--bootstrap-server", kafka.bootstrap_servers]
+        tools.run("topics", [*server, "--create", "--topic", "t", "--partitions", "2"])
+        assert "PartitionCount: 2" in tools.run("topics", [*server, "--describe", "--topic", "t"])
+        with pytest.raises(tools.ToolError, match="already exists"):
+            tools.run("topics", [*server, "--create", "--topic", "t"])
+    assert not kafka.folder.exists() and not kafka.own_zookeeper.folder.exists()
+    assert listed_brokers("127.0.0.1", kafka.port) == 0

@@ -1,0 +1,145 @@
+"""One history: a broker, its clients and its faults from one seed, then peace, then the reckoning.
+
+    make topics -> clients and faults, 30 to 60 s -> quiet: everybody must get through -> read all -> stop -> read the files
+
+A history ends with the first broken promise. All time is virtual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+
+from tests.simulation.clients.admin import Admin
+from tests.simulation.clients.committer import Committer
+from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
+from tests.simulation.clients.member import Member
+from tests.simulation.clients.producer import Producer
+from tests.simulation.clients.wire import Unavailable
+from tests.simulation.disk_survey import Key, partition_logs
+from tests.simulation.faults import Faults
+from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.machine import End
+from tests.simulation.world import Violation, World, broker_log
+
+QUIET_S = 40.0  # everybody must have got through by then
+PEACE_S = 6.0  # between the last fault and the end of the clients' work
+
+
+@dataclass(slots=True)
+class Outcome:
+    seed: int
+    violation: str | None
+    digest: str
+    virtual_s: float
+    coverage: Counter[str]
+    lines: list[str]
+
+
+def run(seed: int) -> Outcome:
+    """The history of `seed`."""
+    world: World | None = None
+
+    async def program(loop: SimLoop) -> None:
+        nonlocal world
+        world = World(loop)
+        with broker_log(world):
+            await _watched(world)
+
+    violation = None
+    try:
+        simulate(seed, program)
+    except Violation as error:
+        violation = str(error)
+    except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this seed
+        violation = repr(error) if world is None or not world.broken.done() else world.broken.result()
+    assert world is not None
+    loop = world.loop
+    return Outcome(seed, violation, loop.trace.digest(), loop.time(), world.coverage, loop.trace.lines)
+
+
+async def _watched(world: World) -> None:
+    """Raises Violation."""
+    story = asyncio.ensure_future(_story(world))
+    await asyncio.wait((story, world.broken), return_when=asyncio.FIRST_COMPLETED)
+    if world.broken.done():
+        story.cancel()
+        await asyncio.wait((story,))
+        raise Violation(world.broken.result())
+    story.result()
+
+
+async def _story(world: World) -> None:
+    rng, loop = world.random, world.loop
+    admin = Admin(world, "admin")
+    consumers = [Consumer(world, f"consumer{n}") for n in range(rng.randint(2, 3))]
+    consumers.append(Consumer(world, "consumer-one", keys=[rng.choice(world.keys)]))
+    producers = [
+        Producer(world, f"producer{n}", acks=rng.choice((-1, 1, 1, 0)), is_idempotent=n % 2 == 0) for n in range(4)
+    ]
+    committers = [Committer(world, f"committer{n}") for n in range(2)]
+    members = [Member(world, f"member{n}", instance_id="static" if n == 2 else None) for n in range(rng.randint(1, 3))]
+    clients = [*consumers, *producers, *committers, *members]
+    faults = Faults(world, [client.name for client in clients])
+    await faults.start()
+    await admin.make_topics()
+    running = [loop.create_task(each.run(), name=each.name) for each in (*producers, *committers, *members, admin)]
+    reading = [loop.create_task(consumer.run(), name=consumer.name) for consumer in consumers]
+    for task in (*running, *reading):
+        task.add_done_callback(_raise_in(world))
+    await faults.run(rng.randint(5, 9), rng.uniform(20, 40))
+    await asyncio.sleep(PEACE_S)
+    world.is_quiet = True
+    loop.note("quiet")
+    await _all_through(world, running)
+    world.producers_are_done = True
+    await _all_through(world, reading, consumers)
+    await _reckon(world)
+    world.coverage["virtual seconds"] += round(loop.time())
+
+
+def _raise_in(world: World):  # type: ignore[no-untyped-def]
+    def done(task: asyncio.Future[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            world.report("a client failed: " + "".join(traceback.format_exception(error)))
+
+    return done
+
+
+async def _all_through(
+    world: World, tasks: list[asyncio.Task[None]], consumers: list[Consumer] | None = None
+) -> None:
+    _, late = await asyncio.wait(tasks, timeout=QUIET_S)
+    if late:
+        names = sorted(task.get_name() for task in late)
+        behind = [consumer.backlog() for consumer in consumers or () if consumer.backlog()]
+        world.report(f"{', '.join(names)} cannot finish, {QUIET_S} s after the last fault {behind or ''}")
+        await asyncio.Event().wait()
+
+
+async def _reckon(world: World) -> None:
+    """Read everything, stop, and look at the files."""
+    reader = Consumer(world, "reader", keys=[])
+    ends: dict[Key, tuple[int, int]] = {}
+    for key in world.keys:
+        try:
+            start, end = await reader.list_offset(key, EARLIEST), await reader.list_offset(key, LATEST)
+        except Unavailable:
+            world.report(f"{key} cannot be asked for its ends")
+            return
+        if start is None or end is None:
+            world.report(f"{key} does not tell its ends")
+            return
+        ends[key] = (start, end)
+        world.logs.at_rest(key, start, await reader.read_all(key, start, end), end)
+    ended = await world.machine.stop()
+    if ended.how is not End.STOPPED:
+        world.report(f"the broker did not stop: {ended.reason}")
+    for key, batches in partition_logs(world.machine.storage, durable=True).items():
+        if key in ends:
+            world.logs.batches_at_rest(key, batches)
+            if not batches or batches[-1].next_offset != ends[key][1]:
+                world.count("empty logs at the end")
