@@ -106,13 +106,17 @@ def test_thousands_of_pipelined_requests(broker: BrokerProcess) -> None:
     assert answers_within_ms(broker) < GOOD_MS
 
 
+def send_for_ever(wire: Wire, frame: bytes) -> None:
+    while True:
+        wire.socket.sendall(frame)
+
+
 def test_a_client_that_asks_and_never_reads(broker: BrokerProcess) -> None:
     with Wire(broker, receive_buffer_bytes=4096) as wire:
         wire.socket.settimeout(1)
         frame = wire.frame(api_versions(), API_VERSIONS_V) * 100
         with pytest.raises(TimeoutError):  # the broker stops reading
-            while True:
-                wire.socket.sendall(frame)
+            send_for_ever(wire, frame)
         assert answers_within_ms(broker) < GOOD_MS
 
 

@@ -190,7 +190,7 @@ def kill_and_restart(folder: Path, kills: int) -> None:
 
 
 def test_kill_under_load(tmp_path: Path) -> None:
-    kill_and_restart(tmp_path, kills=5)
+    kill_and_restart(tmp_path, kills=3)
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_sigterm_under_load(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         create_topic(broker, TOPIC, PARTITIONS)
         with Load(broker) as load:
-            for stops in range(1, 4):
+            for stops in range(1, 3):
                 load.wait_for_acknowledgements(1)
                 time.sleep(SECONDS_OF_LOAD)
                 began = time.monotonic()

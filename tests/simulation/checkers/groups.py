@@ -46,13 +46,25 @@ class GroupChecker:
         for member, content in assignment.items():
             self._given.setdefault((group, generation, member), set()).add(content)
 
-    def synced(self, group: str, life: int, generation: int, member: str, assignment: bytes) -> None:
+    def synced(
+        self, group: str, life: int, generation: int, member: str, instance: str | None, assignment: bytes
+    ) -> None:
+        """A static member (`instance`) that comes back under a new id gets what the old one had."""
         known = self._generations[group, life, generation]
         expected = known.assignment.get(member)
-        is_of_earlier_life = not known.assignment and assignment in self._given.get((group, generation, member), ())
-        if expected != assignment and not is_of_earlier_life:
+        if expected != assignment and assignment not in self._inherited(group, generation, member, instance):
             self._report(f"{group} generation {generation}: {member} got {assignment!r}, the leader gave {expected!r}")
         self._synced[group, life] = max(self._synced.get((group, life), -1), generation)
+
+    def _inherited(self, group: str, generation: int, member: str, instance: str | None) -> set[bytes]:
+        """What the member may have been given in this generation before it joined in this life of the broker."""
+        return {
+            content
+            for (of_group, of_generation, of_member), contents in self._given.items()
+            if (of_group, of_generation) == (group, generation)
+            and (of_member == member or (instance is not None and of_member.startswith(f"{instance}-")))
+            for content in contents
+        }
 
     def newest(self, group: str, life: int) -> int:
         """The newest generation that anybody has synced."""

@@ -103,7 +103,9 @@ class Member:
             self._on_error(answer.error_code, "SyncGroup")
             return False
         if self._wire.life == self._life:
-            self._world.groups.synced(GROUP, self._life, self._generation, self._member_id, answer.assignment)
+            self._world.groups.synced(
+                GROUP, self._life, self._generation, self._member_id, self._instance_id, answer.assignment
+            )
             self._world.count("syncs")
         return True
 
