@@ -54,6 +54,7 @@ interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the 
 	$(PY) -m pytest tests/interop tests/differential tests/oracle $(INTEROP) $(ARGS)
 
 interop-long: interop ## The long proofs
+	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
 	$(PY) -m tests.fuzz.messages --cases $(CASES)
 	$(PY) -m tests.simulation --seeds 2000
 
