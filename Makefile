@@ -37,7 +37,7 @@ $(DEV)/.spark: requirements/spark.txt $(DEV)/.stamp
 setup: $(RUN)/.stamp $(DEV)/.stamp ## Make both virtual environments
 
 run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (ARGS="--override name=value")
-	@exec $(RUN)/bin/python -m barnabas.cli start --override log.dirs=./data $(ARGS)
+	@exec $(RUN)/bin/python -m barnabas.cli start --override broker.id=0 --override log.dirs=./data $(ARGS)
 
 test: lint types ## Run the checks and the tests
 	$(PY) -m pytest -m "not oracle" $(ARGS)

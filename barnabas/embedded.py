@@ -25,6 +25,7 @@ LOG_LINES_SHOWN = 20
 
 # What suits tests; `settings` may say otherwise.
 DEFAULTS: Mapping[str, str] = {
+    "broker.id": "0",
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",

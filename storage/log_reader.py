@@ -31,7 +31,8 @@ from storage.segment import LENGTH_OVERHEAD_BYTES, MIN_BATCH_BYTES, Cold, Segmen
 T = TypeVar("T")
 
 EMPTY = b""
-_REMEMBERED_PLACES = 512
+# Of one log. Each takes some 200 bytes, and every partition that is read has them: a thousand partitions, 6 MB.
+_REMEMBERED_PLACES = 32
 _SEARCH_BYTES = 64 * 1024
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """Of a stored batch that a search by timestamp has to look into."""

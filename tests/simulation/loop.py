@@ -35,7 +35,7 @@ class ThreadsForbidden(RuntimeError):
 class Trace:
     """What happened, as a running digest; the last lines are kept for the report of a failure."""
 
-    KEPT_LINES = 200
+    KEPT_LINES = 2000
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()

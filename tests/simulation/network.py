@@ -113,6 +113,8 @@ class SimConnection:
             return
         network, link = self._network, self._network.link(self.node, self.other.node)
         if link.is_cut or self.other.has_vanished:
+            if not link.is_cut and self._unsent and network.has_rebooted(self.other.node):
+                network.call_at(self._loop.time() + 0.001, self.break_off, ConnectionResetError("reset by peer"))
             self._wait_out_the_cut()
             return
         self._cut_since_s = None
@@ -307,6 +309,10 @@ class SimNetwork:
                 self.call_at(self.loop.time() + 0.001, other.break_off, ConnectionResetError("reset by peer"))
 
     # --- for the ends ---
+
+    def has_rebooted(self, node: str) -> bool:
+        """Whether a machine that vanished is there again, and answers what belongs to its life before with a reset."""
+        return any(key[0] == node for key in self._listeners)
 
     def forget(self, connection: SimConnection) -> None:
         self._connections.pop(connection, None)

@@ -44,6 +44,9 @@ class Process:
             yield
 
     def own(self, task: asyncio.Task[Any]) -> None:
+        if not self.is_alive:
+            _close(task)
+            return
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self._tasks = [one for one in self._tasks if not one.done()]
@@ -66,14 +69,18 @@ class Process:
     def bury(self) -> None:
         """Close what its tasks left behind; without effects, for the process is dead. Not called from within."""
         assert not self.is_alive
-        tasks, self._tasks = self._tasks, []
         with self.entered():
-            for task in tasks:
+            while self._tasks:  # closing one may make another
+                task = self._tasks.pop()
                 if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    asyncio.tasks._unregister_task(task)
-                    with contextlib.suppress(BaseException):
-                        task.get_coro().close()  # type: ignore[union-attr]
+                    _close(task)
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    asyncio.tasks._unregister_task(task)
+    with contextlib.suppress(BaseException):
+        task.get_coro().close()  # type: ignore[union-attr]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+_UUID_CHARACTERS = 36
+
 
 @dataclass(slots=True)
 class Generation:
@@ -30,10 +32,10 @@ class GroupChecker:
     ) -> None:
         """`members` is empty for all but the leader."""
         known = self._generations.setdefault((group, life, generation), Generation(leader, protocol))
-        if (known.leader, known.protocol) != (leader, protocol):
+        if (who(known.leader), known.protocol) != (who(leader), protocol):
             self._report(f"{group} generation {generation}: leaders {known.leader} and {leader}")
         if members:
-            if known.members and known.members != members:
+            if known.members and sorted(map(who, known.members)) != sorted(map(who, members)):
                 self._report(f"{group} generation {generation}: members {known.members}, then {members}")
             known.members = members
             if leader not in members:
@@ -73,3 +75,8 @@ class GroupChecker:
     def committed(self, group: str, life: int, generation: int, newest_when_sent: int) -> None:
         if generation < newest_when_sent:
             self._report(f"{group}: generation {generation} committed, though {newest_when_sent} was under way")
+
+
+def who(member_id: str) -> str:
+    """A member without the random part of its id: a static one comes back under another."""
+    return member_id[:-_UUID_CHARACTERS]

@@ -175,7 +175,7 @@ class Consumer:
         if problems:
             await self._wire.pause()
         elif not got:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.2 if self._max_wait_ms == 0 else 0.02)
 
     def _request(self) -> FetchRequest:
         rows: dict[str, list[FetchPartition]] = {}
