@@ -62,6 +62,8 @@ def produce(target: Target, *, value_bytes: int, codec: str, megabytes: int, ide
     )
     value = (b"The quick brown fox jumps over the lazy dog. " * (value_bytes // 40 + 1))[:value_bytes]
     chunk = [{"value": value}] * 10_000
+    producer.produce(topic, value)  # connections, metadata and the producer id take up to half a second
+    assert producer.flush(30) == 0
     started = time.perf_counter()
     left = records
     while left > 0:

@@ -1,4 +1,4 @@
-"""What the connections of one broker share: limits, memory, the way to handlers; and who is no Kafka client.
+"""What the connections of one broker share: limits, memory, the way to handlers.
 
 Rules: no IO. One `ConnectionShared` belongs to one event loop: its receive buffer holds one connection's bytes at a time.
 """
@@ -25,18 +25,6 @@ MiB = 1024 * KiB
 RECEIVE_BUFFER_BYTES = 64 * KiB
 # API key, version, correlation id, and the length of a client id or the broker id of ControlledShutdown v0.
 SMALLEST_FRAME_BYTES = 10
-
-HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "})
-TLS_HANDSHAKE = b"\x16\x03"
-
-
-def stranger(first: bytes, security_protocol: str) -> str | None:
-    """Who speaks so instead of sending a request's length: the reason to close, None for a Kafka client."""
-    if first in HTTP_STARTS:
-        return "an HTTP request came to a Kafka listener"
-    if first.startswith(TLS_HANDSHAKE):
-        return f"a TLS handshake came to a {security_protocol} listener"
-    return None
 
 
 @dataclass(frozen=True, slots=True)

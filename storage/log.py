@@ -35,8 +35,8 @@ from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY, LogReader, Segments, TimestampOffset
 from storage.log_writer import Done, LogWriter
 from storage.producer_state import Duplicate, ProducerStates
-from storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment, random_roll_jitter_ms
-from storage.truncation import Cut, cut_log, restart_log
+from storage.segment import LOG_SUFFIX, NO_TIMESTAMP, random_roll_jitter_ms
+from storage.truncation import cut_segments, restart_segments
 from storage.validation import (
     AppendOrigin,
     PlainBatchRules,
@@ -460,7 +460,7 @@ class PartitionLog:
         self._reader.forget_places()
         self.raise_log_start_offset(keep[0].base_offset)
         for segment in gone:
-            self._leave(segment)
+            self._environment.open_segments.leave(segment)
         job = partial(
             set_segments_aside, self._environment.filesystem, self.directory, [each.base_offset for each in gone]
         )
@@ -482,31 +482,15 @@ class PartitionLog:
                 if self._epochs.truncate_from_end(offset):
                     self._write_epochs()
                 return
-            segment = self._segments.at_or_before(offset)
-            position = await self._reader.position_of(segment, offset)
-            gone = self._segments.replace([each for each in self._segments if each.base_offset <= segment.base_offset])
-            assert segment.file is not None
-            cut = Cut(
-                segment.base_offset, position, offset, [each.base_offset for each in gone], segment.file,
-                [(index.suffix, *index.unwritten()) for index in (segment.offset_index, segment.time_index)],
-            )  # fmt: skip
-            segment.written_bytes = segment.end_bytes = position
-            self._end_at(offset)
-            for each in gone:
-                self._leave(each)
-            self._environment.open_segments.forget(segment)  # active again
-            request = LoadRequest(
-                self.directory,
-                is_clean=True,
+            loaded = await cut_segments(
+                self._segments,
+                self._reader,
+                self._environment,
+                offset=offset,
+                log_start_offset=lambda: self.log_start_offset,
                 index_interval_bytes=self.config.index_interval_bytes,
-                now_ms=segment.created_ms,
-                recovery_point=offset,
-                log_start_offset=self.log_start_offset,
-                forgets_without_snapshot=False,
+                on_cut=self._end_at,
             )
-            job = partial(cut_log, self._environment.filesystem, cut, request)
-            opened, loaded = await self._environment.queue.run(job)
-            segment.adopt(opened)
             self._epochs, self._producers = loaded.epochs, loaded.producers
             self._lacks_snapshot = loaded.lacks_snapshot
             self._writer.has_written = True
@@ -520,21 +504,7 @@ class PartitionLog:
         """Drop all records and begin again at `offset`. No appends may run meanwhile."""
         await self._begin_truncation()
         try:
-            now_ms = self._environment.clock.wall_ms()
-            new = Segment(self.directory, offset, size_bytes=0, created_ms=now_ms)
-            new.knows_timestamps = new.is_awaited = True
-            gone = self._segments.replace([new])
-            self.log_start_offset = offset
-            self._end_at(offset)
-            self._epochs.truncate_from_end(0)
-            self._producers = ProducerStates()
-            for each in gone:
-                self._leave(each)
-            job = partial(
-                restart_log, self._environment.filesystem, self.directory, [each.base_offset for each in gone], offset
-            )
-            new.file = await self._environment.queue.run(job)
-            new.is_awaited = False
+            await restart_segments(self._segments, self._environment, offset=offset, on_cut=self._begin_again_at)
             self._write_epochs()
         except OSError as error:
             self.fail(error)
@@ -556,9 +526,11 @@ class PartitionLog:
         self.high_watermark = min(self.high_watermark, offset)
         self._reader.forget_places()
 
-    def _leave(self, segment: Segment) -> None:
-        segment.is_gone = True
-        self._environment.open_segments.close(segment)
+    def _begin_again_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self._end_at(offset)
+        self._epochs.truncate_from_end(0)
+        self._producers = ProducerStates()
 
     # --- durability ---
 
@@ -586,7 +558,7 @@ class PartitionLog:
             await self._writer.finish(self.producer_snapshot(self.log_end_offset))
         self._is_closed = True
         for segment in self._segments:
-            self._leave(segment)
+            self._environment.open_segments.leave(segment)
         if self._writer.failure is not None and flush:
             raise self._writer.failure
 
@@ -606,5 +578,3 @@ class PartitionLog:
     def _failed(self) -> KafkaError:
         assert self._writer.failure is not None
         return self._writer.failure
-
-

@@ -1,4 +1,4 @@
-"""All logs of this broker: its log directories, loading and closing, checkpoints, creation and deletion.
+"""All logs of this broker: its log directories, loading and closing, creation and deletion, periodic work.
 
 Life cycle: `lock` -> `stored_identity` -> `claim` -> `load` -> `start` -> serving -> `close`. A directory that fails at
 any of it goes offline alone, with its logs; the owner is told, and decides what to do when none is left.
@@ -7,7 +7,7 @@ Rules: runs on the event loop; whatever touches a disk runs in the queue of its 
 through the logs in batches, so that ten thousand of them cost some system calls each and no task.
 Invariants: a log is in `logs` exactly while its directory is online and its folder has the partition's name; the clean
 shutdown marker of a directory is written last, after all its logs were flushed and its checkpoints written.
-Source: Kafka LogManager, ReplicaManager.checkpointHighWatermarks; KIP-112, KIP-113.
+Source: Kafka LogManager; KIP-112, KIP-113.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from config.broker import BrokerSettings
@@ -28,6 +27,8 @@ from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness, uuid_bytes
 from runtime.tasks import TaskScope
+from storage.checkpoints import Checkpoints, Key, Offsets, high_watermarks, log_start_offsets, recovery_points
+from storage.description import DirectoryDescription, LogDescription
 from storage.loading import LoadedLog, LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
 from storage.log_directory import (
@@ -50,42 +51,19 @@ from storage.removal import DelayedRemoval
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, int]
-
 _LOAD_BATCH = 64
 CLOSE_TIMEOUT_MS = 60_000
 NEVER_MS = 1 << 53
 """Intervals from here on mean never (Kafka's default is the largest long)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogDescription:
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int
-    is_future: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryDescription:
-    """What DescribeLogDirs tells of one directory. Bytes are -1 where they cannot be told."""
-
-    path: str
-    error: ErrorCode
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    logs: list[LogDescription] = field(default_factory=list)
-
-
 class _Directory:
     """A log directory that is online."""
 
     __slots__ = (
-        "checkpointed",
+        "checkpoints",
         "environment",
         "files",
-        "had_checkpoint",
         "is_clean",
         "is_loaded",
         "logs",
@@ -97,14 +75,12 @@ class _Directory:
         self.files = files
         self.queue = queue
         self.environment = environment
+        self.checkpoints = Checkpoints(files, queue)
         self.logs: dict[Key, PartitionLog] = {}
         self.is_clean = False
-        self.had_checkpoint = False
         self.is_loaded = False
         # Logs that are being made here.
         self.reserved = 0
-        # What each checkpoint file holds.
-        self.checkpointed: dict[str, dict[Key, int]] = {}
 
     @property
     def path(self) -> str:
@@ -212,14 +188,14 @@ class LogManager:
                 loaded = await directory.queue.run(partial(_load_all, self._filesystem, [each[1] for each in batch]))
                 for (key, request), log in zip(batch, loaded, strict=True):
                     self._register(directory, key, request.directory, log)
+            directory.is_loaded = True
+            if not directory.checkpoints.had_recovery_points:
+                await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(directory.logs))
         except OSError as error:
             self.fail_directory(directory.path, error)
             return
         except LegacyFormat as error:
             raise DirectoryRefused(f"A log in {directory.path} cannot be served: {error}.") from error
-        directory.is_loaded = True
-        if not directory.had_checkpoint:
-            await self._write_checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs))
         logger.info(
             "logs loaded: directory=%s logs=%d clean=%s took_ms=%d",
             directory.path, len(directory.logs), directory.is_clean, self._clock.monotonic_ms() - started_ms,
@@ -230,11 +206,7 @@ class LogManager:
         files = directory.files
         directory.is_clean, epoch = files.take_clean_shutdown()
         self.broker_epoch_at_clean_stop = max(self.broker_epoch_at_clean_stop, epoch)
-        for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE):
-            found = files.read_checkpoint(name)
-            directory.checkpointed[name] = found or {}
-            if name == RECOVERY_POINT_FILE:
-                directory.had_checkpoint = found is not None
+        directory.checkpoints.read()
         return files.partition_folders()
 
     def _config(self, topic: str) -> LogConfig:
@@ -250,12 +222,9 @@ class LogManager:
             is_clean=directory.is_clean,
             index_interval_bytes=config.index_interval_bytes,
             now_ms=self._clock.wall_ms(),
-            # A log that the checkpoint does not name is younger than it.
-            recovery_point=directory.checkpointed[RECOVERY_POINT_FILE].get(key, 0)
-            if directory.had_checkpoint
-            else None,
+            recovery_point=directory.checkpoints.recovery_point(key),
             is_compacted=config.is_compacted,
-            log_start_offset=directory.checkpointed[LOG_START_OFFSET_FILE].get(key),
+            log_start_offset=directory.checkpoints.log_start_offset(key),
         )
 
     def _register(self, directory: _Directory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
@@ -264,7 +233,7 @@ class LogManager:
                 f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}."
             )
         log = PartitionLog(*key, path, self._config(key[0]), directory.environment, loaded)
-        high_watermark = directory.checkpointed[REPLICATION_OFFSET_FILE].get(key, 0)
+        high_watermark = directory.checkpoints.high_watermark(key)
         log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         directory.logs[key] = self.logs[key] = log
         self._topic_logs[key[0]] += 1
@@ -291,30 +260,25 @@ class LogManager:
             if 0 < interval_ms < NEVER_MS:
                 self._tasks.spawn(_repeat(interval_ms, work), name=name)
 
-    # --- checkpoints ---
+    # --- periodic work ---
 
     async def checkpoint_recovery_points(self) -> None:
-        await self._checkpoint(RECOVERY_POINT_FILE, recovery_points)
+        for directory in list(self._directories.values()):
+            await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs))
 
     async def checkpoint_log_start_offsets(self) -> None:
-        await self._checkpoint(LOG_START_OFFSET_FILE, log_start_offsets)
+        for directory in list(self._directories.values()):
+            await self._checkpoint(directory, LOG_START_OFFSET_FILE, log_start_offsets(directory.logs))
 
     async def checkpoint_high_watermarks(self) -> None:
-        await self._checkpoint(REPLICATION_OFFSET_FILE, high_watermarks)
-
-    async def _checkpoint(self, name: str, offsets_of: Callable[[Mapping[Key, PartitionLog]], dict[Key, int]]) -> None:
         for directory in list(self._directories.values()):
-            offsets = offsets_of(directory.logs)
-            if offsets != directory.checkpointed[name]:
-                await self._write_checkpoint(directory, name, offsets)
+            await self._checkpoint(directory, REPLICATION_OFFSET_FILE, high_watermarks(directory.logs))
 
-    async def _write_checkpoint(self, directory: _Directory, name: str, offsets: dict[Key, int]) -> None:
+    async def _checkpoint(self, directory: _Directory, name: str, offsets: Offsets) -> None:
         try:
-            await directory.queue.run(partial(directory.files.write_checkpoint, name, offsets))
+            await directory.checkpoints.update(name, offsets)
         except OSError as error:
             self.fail_directory(directory.path, error)
-        else:
-            directory.checkpointed[name] = offsets
 
     async def flush_due(self) -> None:
         """Flush the logs whose `flush.ms` has passed."""
@@ -383,8 +347,7 @@ class LogManager:
         except OSError as error:
             self.fail_directory(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
-        for stale in directory.checkpointed.values():
-            stale.pop(key, None)
+        directory.checkpoints.forget(key)
         return self._register(directory, key, path, loaded)
 
     async def _adopt_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
@@ -523,21 +486,6 @@ class LogManager:
             await work()
         if directory.path in self._directories:
             await directory.queue.run(partial(directory.files.write_clean_shutdown, broker_epoch))
-
-
-def recovery_points(logs: Mapping[Key, PartitionLog]) -> dict[Key, int]:
-    return {key: log.recovery_point for key, log in logs.items()}
-
-
-def high_watermarks(logs: Mapping[Key, PartitionLog]) -> dict[Key, int]:
-    return {key: log.high_watermark for key, log in logs.items()}
-
-
-def log_start_offsets(logs: Mapping[Key, PartitionLog]) -> dict[Key, int]:
-    """Only of logs that begin behind their first segment's base: the others' files say it."""
-    return {
-        key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments.first.base_offset
-    }
 
 
 def _load_all(filesystem: FileSystem, requests: Sequence[LoadRequest]) -> list[LoadedLog]:

@@ -4,11 +4,9 @@ Offsets were assigned before; from there on everything is one FIFO: the order of
 writes in the directory's `DiskQueue`, and of `done`. A roll is a queued job like a write, so appends behind it wait for
 the new files without anybody on the event loop waiting. A closed active segment is opened the same way at its first append.
 
-Rules: methods run on the event loop, jobs in the queue. A job's error is kept, and no job behind it touches the disk.
+Rules: methods run on the event loop, jobs in the queue (`LogJobs`).
 Invariants: `log_end_offset` moves only when bytes are written, in order; every `done` is called exactly once; after a
 failed write nothing behind the written prefix is reported, and the log takes no more.
-Early write-back: after every 16 MiB a reader thread flushes the segment, so that a later `write` or fsync seldom
-meets the kernel's limit of dirty pages.
 Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
 """
 
@@ -22,9 +20,9 @@ from typing import Protocol
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
-from runtime.filesystem import Buffer, File
-from storage.index import PAGE_ENTRIES, SparseIndex
+from runtime.filesystem import Buffer
 from storage.log_environment import LogEnvironment
+from storage.log_jobs import LogJobs
 from storage.log_reader import Segments
 from storage.recovery import open_segment
 from storage.segment import (
@@ -38,10 +36,8 @@ from storage.segment import (
     sync_file,
     sync_segment,
     write_index,
-    write_page,
 )
-
-WRITE_BACK_BYTES = 16 * 1024 * 1024
+from storage.write_back import WRITE_BACK_BYTES, WriteBack
 
 Done = Callable[[KafkaError | None], None]
 
@@ -91,12 +87,11 @@ class LogWriter:
         "_host",
         "_idle_waiters",
         "_in_flight",
-        "_is_writing_back",
         "_jobs",
         "_queue",
         "_segments",
         "_unflushed_bytes",
-        "_write_error",
+        "_write_back",
         "failure",
         "has_written",
         "log_end_offset",
@@ -118,12 +113,11 @@ class LogWriter:
         # (segment, end of the bytes in it, next offset, done) of each write that was queued and not reported yet.
         self._in_flight: deque[tuple[Segment, int, int, Done]] = deque()
         self._awaiting_open: deque[_Placement] = deque()
-        # Jobs that were not reported yet, and who waits for the end of them all.
-        self._jobs = 0
+        self._jobs = LogJobs(environment.queue, self)
+        self._write_back = WriteBack(segments, environment, self._jobs)
+        # Who waits for the end of all of these.
         self._idle_waiters: list[asyncio.Future[None]] = []
-        self._write_error: OSError | None = None
         self._unflushed_bytes = 0
-        self._is_writing_back = False
         # How often the log was cut: what was flushed before a cut says nothing about what is there now.
         self._cuts = 0
         # Whether the log directory is known to list this log's folder even after a loss of power.
@@ -171,16 +165,13 @@ class LogWriter:
         if next_offset - self.recovery_point < config.flush_messages:
             if self._in_flight or not self._is_written_now(segment, records, position, next_offset, done):
                 self._in_flight.append((segment, segment.end_bytes, next_offset, done))
-                self._queue.write(partial(self._write, segment, records, position), self._on_written)
+                self._queue.write(partial(self._jobs.write, segment, records, position), self._on_written)
         else:
             self._in_flight.append((segment, segment.end_bytes, next_offset, done))
-            self._queue.write(partial(self._write, segment, records, position), _unreported)
-            self._in_order(partial(self._sync_active, segment), partial(self._on_flushed_write, next_offset))
+            self._queue.write(partial(self._jobs.write, segment, records, position), _unreported)
+            self._jobs.run(partial(self._sync_active, segment), partial(self._on_flushed_write, next_offset))
         if has_new_entry:
-            if segment.offset_index.has_full_page:
-                self._spill(segment, segment.offset_index)
-            if segment.time_index.has_full_page:
-                self._spill(segment, segment.time_index)
+            self._write_back.spill_full_pages(segment)
 
     def _is_written_now(self, segment: Segment, records: Buffer, position: int, next_offset: int, done: Done) -> bool:
         """Write and report at once, while nothing is on its way: the usual case, without an entry, a job or a wait.
@@ -188,7 +179,7 @@ class LogWriter:
         False when it has to be queued. A failure is reported here as any other.
         """
         file = segment.file
-        if file is None or self._write_error is not None:
+        if file is None or self._jobs.error is not None:
             return False
         try:
             if not self._queue.write_now(file, records, position):
@@ -202,17 +193,6 @@ class LogWriter:
         if self._idle_waiters:
             self._wake_idle_waiters()
         return True
-
-    def _write(self, segment: Segment, records: Buffer, position: int) -> None:
-        """A job."""
-        if self._write_error is not None:
-            raise self._write_error
-        assert segment.file is not None
-        try:
-            segment.file.write_at((records,), position)
-        except OSError as error:
-            self._write_error = error
-            raise
 
     def _on_written(self, error: OSError | None) -> None:
         if error is not None:
@@ -230,8 +210,9 @@ class LogWriter:
         self._unflushed_bytes = unflushed_bytes = self._unflushed_bytes + end_bytes - segment.written_bytes
         segment.written_bytes = end_bytes
         self.log_end_offset = next_offset
-        if unflushed_bytes >= WRITE_BACK_BYTES and not self._is_writing_back:
-            self._write_back(segment)
+        if unflushed_bytes >= WRITE_BACK_BYTES and not self._write_back.is_flushing:
+            self._unflushed_bytes = 0
+            self._write_back.flush(segment)
 
     def when_written(self, end_offset: int, done: Done) -> None:
         """Call `done` when everything below `end_offset`, which was placed before, is written: at once if it is."""
@@ -269,7 +250,7 @@ class LogWriter:
         segment.is_awaited = True
         opened: list[OpenedSegment] = []
         filesystem, interval_bytes = self._environment.filesystem, self._host.config.index_interval_bytes
-        self._in_order(
+        self._jobs.run(
             lambda: opened.append(open_segment(filesystem, segment.directory, segment.base_offset, interval_bytes)),
             lambda error: self._on_opened(segment, opened, error),
         )
@@ -326,7 +307,7 @@ class LogWriter:
                 filesystem.write_bytes(new.path(SNAPSHOT_SUFFIX), snapshot)
             new.file = create_files(filesystem, new.directory, base_offset)
 
-        self._in_order(job, partial(self._on_rolled, old, new))
+        self._jobs.run(job, partial(self._on_rolled, old, new))
         self._segments.append(new)
         return new
 
@@ -347,68 +328,16 @@ class LogWriter:
         """Put a finished segment on the disk, beside the appends to the next one, and move the recovery point."""
         if old.is_gone or self.failure is not None:
             return
-        old.pins += 1
         cuts = self._cuts
+        sync = partial(sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file, end_offset)
         try:
-            await self._environment.readers.run(
-                partial(
-                    sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file, end_offset
-                )
-            )
+            await self._environment.open_segments.run_pinned(old, sync)
         except OSError as error:
-            self.fail(error)
+            if not old.is_gone:  # else its files may be set aside by now
+                self.fail(error)
             return
-        finally:
-            old.pins -= 1
-            self._environment.open_segments.unpinned(old)
         if self.recovery_point >= old.base_offset and cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, end_offset)
-
-    # --- index pages and write-back ---
-
-    def _spill(self, segment: Segment, index: SparseIndex) -> None:
-        """Move the older of two full pages of index entries from memory to the file."""
-        if self._environment.tasks.is_closed:
-            return
-        index.is_spilling = True
-        self._jobs += 1
-        self._environment.tasks.spawn(self._spill_beside(segment, index), name=f"spill {segment.path(index.suffix)}")
-
-    async def _spill_beside(self, segment: Segment, index: SparseIndex) -> None:
-        """Runs beside the queue: nobody reads the page from the file before it is reported, and a roll or a close
-        meanwhile writes the same bytes to the same place."""
-        content, position = index.unwritten(PAGE_ENTRIES)
-        try:
-            await self._environment.readers.run(
-                partial(write_page, self._environment.filesystem, segment.path(index.suffix), content, position)
-            )
-        except OSError as error:
-            self.fail(error)
-        else:
-            if segment is self._segments.active and not segment.is_awaited:
-                index.written(PAGE_ENTRIES)
-        finally:
-            index.is_spilling = False
-            self._job_ended()
-
-    def _write_back(self, segment: Segment) -> None:
-        self._unflushed_bytes = 0
-        file = segment.file
-        if file is None or self._environment.tasks.is_closed:
-            return
-        self._is_writing_back = True
-        self._environment.tasks.spawn(self._flush_beside(segment, file), name=f"write back {segment.path(LOG_SUFFIX)}")
-
-    async def _flush_beside(self, segment: Segment, file: File) -> None:
-        segment.pins += 1
-        try:
-            await self._environment.readers.run(file.sync)
-        except OSError as error:
-            self.fail(error)  # the kernel tells of a lost page once: nobody else may hear of it
-        finally:
-            self._is_writing_back = False
-            segment.pins -= 1
-            self._environment.open_segments.unpinned(segment)
 
     # --- flushing ---
 
@@ -418,6 +347,8 @@ class LogWriter:
             return
         if self._awaiting_open:
             await self.settle()  # they are not queued yet, so a job queued now would overtake them
+        if self._segments.active.is_gone:
+            return  # closed, and its folder may be set aside
         segments = self._segments.starting_from(self.recovery_point)
 
         cuts = self._cuts
@@ -429,7 +360,7 @@ class LogWriter:
             for segment in segments:
                 sync_segment(self._environment.filesystem, segment.directory, segment.base_offset, segment.file)
 
-        self._in_order(job, self._on_job)
+        self._jobs.run_or_fail(job)
         await self.settle()
         if self.failure is None and cuts == self._cuts:
             self._folder_is_durable = True
@@ -452,7 +383,7 @@ class LogWriter:
             for path, content, position in tails:
                 write_index(filesystem, path, content, position)
 
-        self._in_order(job, self._on_job)
+        self._jobs.run_or_fail(job)
         await self.write_snapshot(snapshot)
         self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
         await self.flush(end_offset)
@@ -469,45 +400,19 @@ class LogWriter:
             sync_file(filesystem, path)
             filesystem.sync_directory(directory)
 
-        self._in_order(job, self._on_job)
+        self._jobs.run_or_fail(job)
         await self.settle()
 
     def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
         """Replace a small file of the log's folder, in order."""
         filesystem = self._environment.filesystem
-        self._in_order(partial(filesystem.replace if durable else filesystem.write_bytes, path, content), self._on_job)
-
-    def _on_job(self, error: OSError | None) -> None:
-        if error is not None:
-            self.fail(error)
+        self._jobs.run_or_fail(partial(filesystem.replace if durable else filesystem.write_bytes, path, content))
 
     # --- order and failure ---
 
-    def _in_order(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Run `job` in the queue's thread, behind what is queued; then `done` on the loop."""
-
-        def guarded() -> None:
-            if self._write_error is None:
-                try:
-                    job()
-                except OSError as error:
-                    self._write_error = error
-
-        def finished(error: OSError | None) -> None:
-            done(error)
-            self._job_ended()
-
-        self._jobs += 1
-        self._queue.run(guarded)
-        self._queue.write(self._raise_write_error, finished)
-
-    def _raise_write_error(self) -> None:
-        if self._write_error is not None:
-            raise self._write_error
-
     @property
     def _is_busy(self) -> bool:
-        return bool(self._in_flight or self._awaiting_open or self._jobs)
+        return bool(self._in_flight or self._awaiting_open or self._jobs.count)
 
     async def settle(self) -> None:
         """Return when nothing of this log is on its way to the disk."""
@@ -516,8 +421,8 @@ class LogWriter:
             self._idle_waiters.append(idle)
             await idle
 
-    def _job_ended(self) -> None:
-        self._jobs -= 1
+    def on_job_ended(self) -> None:
+        """See `JobsOwner`."""
         if self._idle_waiters:
             self._wake_idle_waiters()
 
@@ -539,7 +444,7 @@ class LogWriter:
         """The disk refused: everything on its way fails, and the log ends where its written prefix ends."""
         if self.failure is not None:
             return
-        self._write_error = self._write_error or cause
+        self._jobs.error = self._jobs.error or cause
         self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._host.directory} failed: {cause}")
         failed = [entry[3] for entry in self._in_flight] + [placement.done for placement in self._awaiting_open]
         self._in_flight.clear()

@@ -6,6 +6,8 @@ Invariant: a file that a thread is using (`Segment.pins`) is closed only when th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.disk import Readers
 from storage.segment import Segment
 
@@ -50,9 +52,23 @@ class OpenSegments:
         if file is not None:
             self._readers.run(file.close)
 
+    def leave(self, segment: Segment) -> None:
+        """The segment is none of its log's any more."""
+        segment.is_gone = True
+        self.close(segment)
+
     def forget(self, segment: Segment) -> None:
         """The segment is active again: its log holds it open."""
         self._segments.pop(segment, None)
+
+    async def run_pinned(self, segment: Segment, work: Callable[[], None]) -> None:
+        """Run `work`, which uses the segment's file, in a reader thread. Raises OSError."""
+        segment.pins += 1
+        try:
+            await self._readers.run(work)
+        finally:
+            segment.pins -= 1
+            self.unpinned(segment)
 
     def unpinned(self, segment: Segment) -> None:
         if segment.close_when_unpinned and not segment.pins:

@@ -1,7 +1,7 @@
-"""Cutting a log at its end: the jobs behind `PartitionLog.truncate_to` and `truncate_fully_and_start_at`.
+"""Cutting a log's segments at the end: what stands behind `PartitionLog.truncate_to` and `truncate_fully_and_start_at`.
 
-Rules: blocking, run in the directory's queue; the log has nothing on its way to the disk meanwhile. What is answered is
-installed by the log on the event loop.
+Rules: the log has nothing on its way to the disk meanwhile. Memory is cut first, on the event loop, and the log told, so
+that nobody reads what goes; then the files, by a job in the directory's queue. Epochs and producers stay the log's.
 Invariant: files of later segments go before the cut segment gets shorter, newest first, so that a crash in between
 leaves a log without holes.
 Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFullyAndStartAt.
@@ -9,14 +9,78 @@ Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFully
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from runtime.filesystem import File, FileSystem
 from storage.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.interrupted_swap import segment_file_offset
 from storage.loading import LoadedLog, LoadRequest, load_log, remove_segment_files
+from storage.log_environment import LogEnvironment
+from storage.log_reader import LogReader, Segments
 from storage.recovery import open_segment
-from storage.segment import SNAPSHOT_SUFFIX, OpenedSegment, create_files, segment_path, write_index
+from storage.segment import SNAPSHOT_SUFFIX, OpenedSegment, Segment, create_files, segment_path, write_index
+
+
+async def cut_segments(
+    segments: Segments,
+    reader: LogReader,
+    environment: LogEnvironment,
+    *,
+    offset: int,
+    log_start_offset: Callable[[], int],
+    index_interval_bytes: int,
+    on_cut: Callable[[int], None],
+) -> LoadedLog:
+    """Drop everything at or above `offset`, which the segments hold; answers the log as its files are then.
+
+    `on_cut(offset)`: in memory the log ends there now. Raises OSError.
+    """
+    segment = segments.at_or_before(offset)
+    position = await reader.position_of(segment, offset)
+    gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
+    assert segment.file is not None
+    cut = Cut(
+        segment.base_offset, position, offset, [each.base_offset for each in gone], segment.file,
+        [(index.suffix, *index.unwritten()) for index in (segment.offset_index, segment.time_index)],
+    )  # fmt: skip
+    segment.written_bytes = segment.end_bytes = position
+    on_cut(offset)
+    for each in gone:
+        environment.open_segments.leave(each)
+    environment.open_segments.forget(segment)  # active again
+    request = LoadRequest(
+        segment.directory,
+        is_clean=True,
+        index_interval_bytes=index_interval_bytes,
+        now_ms=segment.created_ms,
+        recovery_point=offset,
+        log_start_offset=log_start_offset(),
+        forgets_without_snapshot=False,
+    )
+    opened, loaded = await environment.queue.run(partial(cut_log, environment.filesystem, cut, request))
+    segment.adopt(opened)
+    return loaded
+
+
+async def restart_segments(
+    segments: Segments, environment: LogEnvironment, *, offset: int, on_cut: Callable[[int], None]
+) -> None:
+    """Drop every segment and begin an empty one at `offset`. See `cut_segments`."""
+    directory = segments.first.directory
+    new = Segment(directory, offset, size_bytes=0, created_ms=environment.clock.wall_ms())
+    new.knows_timestamps = new.is_awaited = True
+    gone = segments.replace([new])
+    on_cut(offset)
+    for each in gone:
+        environment.open_segments.leave(each)
+    job = partial(restart_log, environment.filesystem, directory, [each.base_offset for each in gone], offset)
+    new.file = await environment.queue.run(job)
+    new.is_awaited = False
+
+
+# --- jobs: these block ---
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from storage.log_manager import DirectoryDescription
+from storage.description import DirectoryDescription
 
 
 @handles(DescribeLogDirsRequest)

@@ -1,4 +1,8 @@
-"""`python -m tests.simulation --seeds N [--seed S] [--trace]`: run histories; a failing one is printed as its command."""
+"""`python -m tests.simulation [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`: run histories.
+
+A failing seed is printed as the command that repeats it. Exit codes: 0 all held; 1 a promise was broken, or a mutant
+lived; 2 the histories met too little to prove anything.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,15 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 
+from tests.simulation.coverage import shortfalls
 from tests.simulation.history import Outcome, run
+from tests.simulation.mutants.catalogue import ALL, hunt
+
+MUTANT_SEEDS = 500
+COVERED_SEEDS = 100  # fewer say little about how often something is met
 
 
 def command_for(seed: int) -> str:
@@ -15,34 +26,77 @@ def command_for(seed: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--trace", action="store_true")
-    parser.add_argument("--keep-going", action="store_true")
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Seeded histories of a broker.")
+    parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, help="this one alone")
+    parser.add_argument("--trace", action="store_true", help="print what happened last")
+    parser.add_argument("--keep-going", action="store_true", help="do not end with the first failure")
+    parser.add_argument("--coverage", action="store_true", help="print what was met, and how often")
+    parser.add_argument("--mutants", nargs="*", metavar="NAME", help="hunt these planted bugs, or all")
     options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
-                  {**os.environ, "PYTHONHASHSEED": "0"})
-    seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings have another order in each process otherwise
+        command = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
+    if options.mutants is not None:
+        return _hunt(options.mutants)
+    if options.seed is not None:
+        return _one(options.seed, trace=options.trace)
+    return _many(range(options.first, options.first + options.seeds), options)
+
+
+def _one(seed: int, *, trace: bool) -> int:
+    outcome = run(seed)
+    if trace:
+        print("\n".join(outcome.lines))
+    _print_coverage(outcome.coverage)
+    print(f"seed {seed}: {outcome.violation or 'holds'}; {outcome.virtual_s:.1f} s, trace {outcome.digest}")
+    return 0 if outcome.violation is None else 1
+
+
+def _many(seeds: range, options: argparse.Namespace) -> int:
+    started_s = time.perf_counter()
+    coverage: Counter[str] = Counter()
     failures: list[Outcome] = []
     for seed in seeds:
-        began = time.perf_counter()
         outcome = run(seed)
-        took = time.perf_counter() - began
-        if options.trace:
-            print("\n".join(outcome.lines))
-        if outcome.violation is not None or options.seed is not None:
-            print(f"seed {seed}: {outcome.violation or 'ok'} [{outcome.virtual_s:.1f} s, {took:.2f} s real, {outcome.digest[:16]}]")
-        if options.seed is not None:
-            for name, count in sorted(outcome.coverage.items()): print(f"  {count:6} {name}")
+        coverage += outcome.coverage
         if outcome.violation is not None:
-            print(command_for(seed))
             failures.append(outcome)
+            print(f"seed {seed}: {outcome.violation}\n  {command_for(seed)}", flush=True)
             if not options.keep_going:
-                break
-    return 1 if failures else 0
+                return 1
+    if options.coverage:
+        _print_coverage(coverage)
+    took_s = time.perf_counter() - started_s
+    print(f"{len(seeds)} seeds, {len(failures)} failures, {coverage['virtual seconds']} virtual s in {took_s:.0f} s")
+    if failures:
+        return 1
+    short = shortfalls(coverage, len(seeds)) if len(seeds) >= COVERED_SEEDS else []
+    for line in short:
+        print(f"met too seldom: {line}")
+    return 2 if short else 0
+
+
+def _print_coverage(coverage: Counter[str]) -> None:
+    for name, count in sorted(coverage.items()):
+        print(f"{count:9} {name}")
+
+
+def _hunt(names: Iterable[str]) -> int:
+    wanted = set(names) or {mutant.name for mutant in ALL}
+    unknown = wanted - {mutant.name for mutant in ALL}
+    if unknown:
+        print(f"no such mutants: {', '.join(sorted(unknown))}")
+        return 2
+    lived = 0
+    for mutant in ALL:
+        if mutant.name in wanted:
+            found = hunt(mutant, range(MUTANT_SEEDS))
+            lived += found.violation is None
+            verdict = "LIVED" if found.violation is None else found.violation.splitlines()[0][:150]
+            print(f"{mutant.name}: {found.seeds} seeds: {verdict}", flush=True)
+    return 1 if lived else 0
 
 
 if __name__ == "__main__":

@@ -55,12 +55,22 @@ class Faults:
 
     # --- crashes ---
 
+    async def _fall_behind(self) -> None:
+        """Half of the times the disk is far behind with its work when the crash comes."""
+        machine, rng = self._world.machine, self._world.random
+        if rng.random() < 0.5 and machine.disk is not None:
+            machine.disk.slow_probability = rng.choice((0.1, 1.0))
+            machine.disk.max_delay_ms = rng.choice((100.0, 1_000.0))
+            await asyncio.sleep(rng.uniform(0.1, 1.5))
+
     async def _process_crash(self) -> None:
+        await self._fall_behind()
         self._world.machine.crash()
         await self._down_time()
         await self.start()
 
     async def _power_crash(self) -> None:
+        await self._fall_behind()
         self._world.machine.crash(power=True)
         await self._down_time()
         await self.start()

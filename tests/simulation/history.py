@@ -18,11 +18,12 @@ from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
 from tests.simulation.clients.member import Member
 from tests.simulation.clients.producer import Producer
 from tests.simulation.clients.wire import Unavailable
+from tests.simulation.coverage import watching
 from tests.simulation.disk_survey import Key, partition_logs
 from tests.simulation.faults import Faults
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.machine import End
-from tests.simulation.world import Violation, World, broker_log
+from tests.simulation.world import Violation, World, broker_log, quiet_logging
 
 QUIET_S = 40.0  # everybody must have got through by then
 PEACE_S = 6.0  # between the last fault and the end of the clients' work
@@ -45,12 +46,13 @@ def run(seed: int) -> Outcome:
     async def program(loop: SimLoop) -> None:
         nonlocal world
         world = World(loop)
-        with broker_log(world):
+        with broker_log(world), watching(world):
             await _watched(world)
 
     violation = None
     try:
-        simulate(seed, program)
+        with quiet_logging():  # what is said while the loop closes
+            simulate(seed, program)
     except Violation as error:
         violation = str(error)
     except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this seed

@@ -131,6 +131,10 @@ class SimLoop(asyncio.SelectorEventLoop):
     def _write_to_self(self) -> NoReturn:
         raise ThreadsForbidden("call_soon_threadsafe in a simulation")
 
+    def _asyncgen_finalizer_hook(self, generator: Any) -> None:
+        """Generators that a dead process was in the middle of go without a word."""
+        self._asyncgens.discard(generator)  # type: ignore[attr-defined]
+
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         raise ThreadsForbidden("run_in_executor in a simulation")
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from tests.simulation.checkers.commits import CommitChecker
@@ -177,8 +177,9 @@ class BrokerLog(logging.Handler):
 
 
 @contextmanager
-def broker_log(world: World) -> Iterator[None]:
-    root, handler = logging.getLogger(), BrokerLog(world)
+def logging_to(handler: logging.Handler) -> Iterator[None]:
+    """All that is logged goes to `handler` alone."""
+    root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
@@ -187,3 +188,11 @@ def broker_log(world: World) -> Iterator[None]:
     finally:
         root.handlers[:] = before
         root.setLevel(level)
+
+
+def broker_log(world: World) -> AbstractContextManager[None]:
+    return logging_to(BrokerLog(world))
+
+
+def quiet_logging() -> AbstractContextManager[None]:
+    return logging_to(logging.NullHandler())

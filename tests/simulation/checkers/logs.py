@@ -15,6 +15,8 @@ from tests.simulation.machine import End, Ended, LogState, Started
 
 Report = Callable[[str], None]
 
+ANYWHERE = 1 << 62
+
 
 @dataclass(slots=True)
 class PartitionModel:
@@ -37,7 +39,7 @@ class PartitionModel:
     @property
     def deletable_to(self) -> int:
         """Everything behind it must be there."""
-        return self.known_end if self.unknown_deletions else self.deleting_to
+        return ANYWHERE if self.unknown_deletions else self.deleting_to
 
     def cut(self, end_offset: int) -> None:
         self.cuts_count += 1
@@ -148,9 +150,11 @@ class LogChecker:
             model.unknown_deletions += 1
         model.deleting_to = max(model.deleting_to, offset)
 
-    def deleted(self, key: Key, asked_offset: int, low_watermark: int) -> None:
+    def deleted(self, key: Key, asked_offset: int, low_watermark: int, *, is_cut: bool) -> None:
+        """`is_cut`: power was lost before the answer came, so the records may be there again."""
         model = self.partitions[key]
-        model.deleted_to = max(model.deleted_to, low_watermark)
+        if not is_cut:
+            model.deleted_to = max(model.deleted_to, low_watermark)
         model.deleting_to = max(model.deleting_to, low_watermark)
         self.not_deleted(key, asked_offset)
 

@@ -116,8 +116,9 @@ class Admin:
             DeleteRecordsResponse,
         )
         row = answer.topics[0].partitions[0]
+        world.loop.note(f"DeleteRecords {key} to {offset}: {row.error_code} {row.low_watermark}")
         is_cut = world.logs.partitions[key].cuts_count != view.cuts_count
-        if row.error_code != ErrorCode.NONE or is_cut:
+        if row.error_code != ErrorCode.NONE:
             world.logs.not_deleted(key, offset)
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and is_cut:
             return
@@ -127,8 +128,7 @@ class Admin:
         world.count("records deleted")
         if row.low_watermark < offset:
             world.report(f"DeleteRecords of {key} to {offset} was answered {row.low_watermark}")
-        if not is_cut:
-            world.logs.deleted(key, offset, row.low_watermark)
+        world.logs.deleted(key, offset, row.low_watermark, is_cut=is_cut)
 
     # --- the passing topic ---
 

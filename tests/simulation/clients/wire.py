@@ -61,7 +61,8 @@ class Wire:
             raise Unavailable(what) from error
         except OSError as error:
             self._drop(client)
-            world.liveness.refused(self.name, what, since_s)
+            if self.life == world.machine.starts_count:  # else the connection was to a broker that is no more
+                world.liveness.refused(self.name, what, since_s)
             raise Unavailable(what) from error
         except DecodeError as error:
             self._drop(client)

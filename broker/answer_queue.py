@@ -1,0 +1,250 @@
+"""One connection's answers: from a handler's outcome to the stream, in the order of the requests.
+
+A request whose answer comes later waits in flight; an answer that is there early waits for those before it. What may
+leave is collected and written at once for many requests.
+
+Rules: sans-IO, like the connection that owns it; nothing is written from inside a handler that completes a `Deferred`:
+the connection is asked to go on in the next turn of the loop.
+Invariants: answers leave in request order; the budget's bytes of a request are released once, when its answer is on its
+way or the connection is gone; answers that are not small are counted in the `AnswerMemory` from their encoding on.
+Source: Kafka Processor's response queue, NetworkSend.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from broker.answer_memory import SMALL_ANSWER_BYTES, HeldAnswers, Taker
+from broker.context import CloseConnection, Deferred
+from broker.dispatch import Outcome, Route
+from broker.error_responses import unsupported_api_versions
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.primitives import EncodeError
+from protocol.schema import Response
+
+if TYPE_CHECKING:
+    from broker.connection_shared import ConnectionShared
+    from runtime.filesystem import Buffer
+    from runtime.transport import Connection
+
+logger = logging.getLogger(__name__)
+
+# Up to so many bytes, answers that are ready together are joined for one write.
+JOINED_WRITE_BYTES = 64 * 1024
+
+_HEAD_V0 = struct.Struct(">ii")  # size and correlation id
+_CORRELATION_BYTES = 4
+
+
+class Asker(Taker, Protocol):
+    """The connection whose requests are answered."""
+
+    def close(self, reason: str) -> None: ...
+
+    def go_on_soon(self) -> None:
+        """Answers may leave: in the next turn of the loop, flush and start what may start."""
+
+
+class _InFlight:
+    """A request that has started and whose answer has not left."""
+
+    __slots__ = (
+        "answer_bytes",
+        "chunks",
+        "correlation_id",
+        "deferred",
+        "held_bytes",
+        "is_answered",
+        "queue",
+        "route",
+        "stamp",
+    )
+
+    def __init__(self, queue: AnswerQueue, route: Route, correlation_id: int, held_bytes: int, stamp: int) -> None:
+        self.queue = queue
+        self.route = route
+        self.correlation_id = correlation_id
+        self.held_bytes = held_bytes
+        self.stamp = stamp
+        self.chunks: list[Buffer] = []
+        self.answer_bytes = 0  # of the chunks
+        self.is_answered = False
+        self.deferred: Deferred[Outcome] | None = None
+
+    def answer(self, outcome: Outcome) -> None:
+        self.deferred = None
+        self.queue.answered(self, outcome)
+
+
+class AnswerQueue:
+    """`stream` is None while nothing can be answered: before the connection is made, and from its end on.
+
+    `in_flight` are the requests that have started, oldest first; `out_bytes`, what is ready and not yet written.
+    """
+
+    __slots__ = (
+        "_asker",
+        "_held",
+        "_leaving_bytes",
+        "_observer",
+        "_out",
+        "_shared",
+        "in_flight",
+        "out_bytes",
+        "stream",
+    )
+
+    def __init__(self, shared: ConnectionShared, asker: Asker) -> None:
+        self._shared = shared
+        self._asker = asker
+        self._observer = shared.dispatch.observer
+        self.stream: Connection | None = None
+        self.in_flight: deque[_InFlight] = deque()
+        self._out: list[Buffer] = []
+        self.out_bytes = 0
+        self._held: HeldAnswers | None = None  # once there was an answer that is not small
+        self._leaving_bytes = 0  # held by answers in `_out`
+
+    # --- requests that have started ---
+
+    def wait_for(
+        self, deferred: Deferred[Outcome], route: Route, correlation_id: int, held_bytes: int, stamp: int
+    ) -> None:
+        """A request's answer comes later. `held_bytes` of the budget are released when it leaves."""
+        request = _InFlight(self, route, correlation_id, held_bytes, stamp)
+        self.in_flight.append(request)
+        request.deferred = deferred
+        deferred.then(request.answer)
+
+    def answer(self, outcome: Outcome, route: Route, correlation_id: int, held_bytes: int, stamp: int) -> None:
+        """A request is answered already. See `wait_for`."""
+        if self.in_flight:
+            request = _InFlight(self, route, correlation_id, held_bytes, stamp)
+            self.in_flight.append(request)
+            self.answered(request, outcome)
+            return
+        if held_bytes:
+            self._shared.budget.release(held_bytes)
+        if outcome is None:
+            if self._observer is not None:
+                self._observer.answered(route, stamp, None)
+        elif isinstance(outcome, CloseConnection):
+            self._asker.close(str(outcome))
+        else:
+            size = self._encode(route, correlation_id, outcome, self._out)
+            self.out_bytes += size
+            if size > SMALL_ANSWER_BYTES:
+                self._leaving_bytes += size
+                self._hold(size)
+            if size and self._observer is not None:
+                self._observer.answered(route, stamp, outcome)
+
+    def answered(self, request: _InFlight, outcome: Outcome) -> None:
+        """A request in flight has its answer; it leaves when those before it have theirs."""
+        if self.stream is None:
+            return  # its bytes are released with the connection
+        if isinstance(outcome, CloseConnection):
+            self._asker.close(str(outcome))
+            return
+        if outcome is not None:
+            size = self._encode(request.route, request.correlation_id, outcome, request.chunks)
+            if not size:
+                return
+            request.answer_bytes = size
+            if size > SMALL_ANSWER_BYTES and not self._hold(size):
+                return  # it was one answer too many
+        if self._observer is not None:
+            self._observer.answered(request.route, request.stamp, outcome)
+        request.is_answered = True
+        in_flight = self.in_flight
+        while in_flight and in_flight[0].is_answered:
+            first = in_flight.popleft()
+            self._out += first.chunks
+            self.out_bytes += first.answer_bytes
+            if first.answer_bytes > SMALL_ANSWER_BYTES:
+                self._leaving_bytes += first.answer_bytes
+            self._shared.budget.release(first.held_bytes)
+        self._asker.go_on_soon()
+
+    def answer_unsupported_version(self, version: int, correlation_id: int) -> None:
+        """ApiVersions in a version from the future: the client learns from the v0 answer which one to use."""
+        handler = self._shared.dispatch.table.handler(ApiVersionsRequest.api_key)
+        if handler is None:
+            self._asker.close(f"ApiVersions version {version} is not served")
+            return
+        chunks = unsupported_api_versions(handler.first_version, handler.last_version).encode_chunks(0)
+        size = sum(map(len, chunks))
+        self._out += [_HEAD_V0.pack(size + _CORRELATION_BYTES, correlation_id), *chunks]
+        self.out_bytes += size
+
+    def hurry(self) -> None:
+        """The broker stops: what waits only to spare its client a question should not."""
+        for request in list(self.in_flight):
+            if request.deferred is not None:
+                request.deferred.hurry()
+
+    # --- the way out ---
+
+    def _encode(self, route: Route, correlation_id: int, response: Response, out: list[Buffer]) -> int:
+        """Append the response's frame to `out`; its size. 0 when it cannot be expressed: a bug; the connection closes."""
+        try:
+            chunks = route.encode(response, b"")
+        except EncodeError as error:
+            logger.exception("response cannot be encoded: api=%s version=%d", route.handler.api_name, route.version)
+            self._asker.close(f"the answer to {route.handler.api_name} cannot be encoded: {error}")
+            return 0
+        size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
+        out.append(route.head(size + route.head_bytes, correlation_id))
+        out += chunks
+        return size
+
+    def _hold(self, size: int) -> bool:
+        """False when the connection was cut off for it."""
+        if self._held is None:
+            self._held = HeldAnswers(self._shared.answers, self._asker)
+        self._held.add(size)
+        return not self._held.is_cut_off
+
+    def flush(self) -> None:
+        """Write what is ready."""
+        out = self._out
+        if not out or self.stream is None:
+            return
+        if self._held is not None:
+            self._held.wrote(sum(map(len, out)), self._leaving_bytes)
+            self._leaving_bytes = 0
+        if self.out_bytes <= JOINED_WRITE_BYTES:
+            self.stream.write([b"".join(out)])
+            out.clear()
+        else:
+            self._out = []
+            self.stream.write(out)
+        self.out_bytes = 0
+
+    def trim(self) -> None:
+        """The peer took something: release what was sent."""
+        if self._held is not None:
+            self._held.trim()
+
+    # --- the end ---
+
+    def drop_ready(self) -> None:
+        """Nothing is written any more. What the answers hold is released when the connection is `gone`."""
+        self._out.clear()
+        for request in self.in_flight:
+            request.chunks.clear()
+
+    def gone(self) -> None:
+        """The connection is gone: nobody waits, nothing is held."""
+        self.stream = None
+        for request in self.in_flight:
+            if request.deferred is not None:
+                request.deferred.abandon()
+            self._shared.budget.release(request.held_bytes)
+        self.in_flight.clear()
+        self._out.clear()
+        if self._held is not None:
+            self._held.drop()

@@ -1,0 +1,85 @@
+"""One log's jobs: in order in the queue of its directory, and known until all are reported.
+
+Rules: a job runs in the queue's thread behind the writes and jobs that were queued before; `done` runs on the event loop.
+Invariant: after the first error, which is kept, no write or job of this log touches the disk.
+Source: none in Kafka, whose threads write while they hold the log's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from runtime.disk import DiskQueue
+from runtime.filesystem import Buffer
+from storage.segment import Segment
+
+
+class JobsOwner(Protocol):
+    """The log's writer."""
+
+    def on_job_ended(self) -> None:
+        """One job fewer is on its way."""
+
+    def fail(self, cause: OSError) -> None: ...
+
+
+class LogJobs:
+    """`count` jobs were begun and not reported yet; `error` is the first one that any write or job has met."""
+
+    __slots__ = ("_queue", "count", "error", "owner")
+
+    def __init__(self, queue: DiskQueue, owner: JobsOwner) -> None:
+        self._queue = queue
+        self.owner = owner
+        self.count = 0
+        self.error: OSError | None = None
+
+    def run(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Run `job` behind what is queued, then `done`."""
+
+        def guarded() -> None:
+            if self.error is None:
+                try:
+                    job()
+                except OSError as error:
+                    self.error = error
+
+        def finished(error: OSError | None) -> None:
+            done(error)
+            self.ended()
+
+        self.begun()
+        self._queue.run(guarded)
+        self._queue.write(self._raise_error, finished)
+
+    def run_or_fail(self, job: Callable[[], None]) -> None:
+        """Run `job` behind what is queued; an error fails the log."""
+        self.run(job, self._fail_on)
+
+    def _fail_on(self, error: OSError | None) -> None:
+        if error is not None:
+            self.owner.fail(error)
+
+    def _raise_error(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def write(self, segment: Segment, records: Buffer, position: int) -> None:
+        """A job: put bytes into a segment."""
+        if self.error is not None:
+            raise self.error
+        assert segment.file is not None
+        try:
+            segment.file.write_at((records,), position)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def begun(self) -> None:
+        """A job that runs elsewhere is on its way."""
+        self.count += 1
+
+    def ended(self) -> None:
+        self.count -= 1
+        self.owner.on_job_ended()
