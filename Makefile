@@ -5,7 +5,7 @@ DEV    := .venv
 PY     := $(DEV)/bin/python
 PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime storage
 SEEDS  ?= 200
-INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" -m "not slow" --timeout 600
+INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
 CASES  ?= 100000
 ARGS   ?=
 

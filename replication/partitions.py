@@ -32,11 +32,16 @@ NO_EPOCH = -1
 class Logs(Protocol):
     """The part of the log manager that partitions need."""
 
-    async def log_for(self, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
-        """Open the log, or make it where a new one belongs. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    async def log_for(
+        self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
+    ) -> PartitionLog:
+        """Open the log, or make it where a new one belongs. One that is not new is not made while a directory that may
+        hold it is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
 
     async def delete(self, topic: str, partition: int) -> None:
-        """Set the log's folder aside for deletion. Missing is no error."""
+        """Set the log's folder aside for deletion. Missing is no error, unless a directory that may hold it is offline.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR)."""
 
 
 class LeadershipListener(Protocol):
@@ -114,7 +119,7 @@ class Partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if known is None:
             try:
-                log = await self._logs.log_for(topic, state.partition_index, topic_id)
+                log = await self._logs.log_for(topic, state.partition_index, topic_id, is_new=state.is_new)
             except KafkaError as error:
                 return error.code
             known = Partition(log, self._broker_id, self._wake_ups)
@@ -146,6 +151,8 @@ class Partitions:
             )
             if is_stale:
                 return ErrorCode.FENCED_LEADER_EPOCH
+            if delete and known.log.failure is not None:
+                return ErrorCode.KAFKA_STORAGE_ERROR  # its files cannot go now; the controller asks again later
             if delete:
                 del self._by_name[topic, index]
                 self._by_id.pop((known.topic_id, index), None)

@@ -362,9 +362,15 @@ class LogManager:
                 log.config = config
 
     async def delete(self, topic: str, partition: int) -> None:
-        """Set the log's folder aside; it is removed after `file.delete.delay.ms`. Missing is no error."""
+        """Set the log's folder aside; it is removed after `file.delete.delay.ms`. Missing is no error, unless it may be in
+        a directory that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         log = self.logs.pop((topic, partition), None)
         if log is None:
+            if self._offline:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{topic}-{partition} may be in {', '.join(self._offline)}, which is offline.",
+                )
             return
         directory = self._directory_holding(log.directory)
         assert directory is not None, "logs of an offline directory are not in `logs`"

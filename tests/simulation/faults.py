@@ -24,6 +24,7 @@ class Faults:
             (2, self._slow_disk),
             (2, self._full_disk),
             (2, self._broken_disk),
+            (1, self._missing_directory),
             (2, self._resets),
             (2, self._slow_network),
             (2, self._cut_network),
@@ -133,6 +134,21 @@ class Faults:
         storage.fail(rng.choice(["/data/a", "/data/b", *paths]))
         await asyncio.sleep(rng.uniform(0.2, 3))
         storage.repair()
+        await self._after_disk_fault()
+
+    async def _missing_directory(self) -> None:
+        """The broker starts without one of its directories, and gets it back at the start after that."""
+        machine, rng = self._world.machine, self._world.random
+        if rng.random() < 0.5:
+            await machine.stop()
+        else:
+            machine.crash(power=rng.random() < 0.5)
+        self._world.has_disk_fault = True
+        machine.storage.fail(rng.choice(("/data/a", "/data/b")))
+        if await machine.start():
+            self._world.count("starts without a directory")
+            await asyncio.sleep(rng.uniform(1, 4))
+        machine.storage.repair()
         await self._after_disk_fault()
 
     async def _after_disk_fault(self) -> None:

@@ -111,9 +111,7 @@ def _raise_in(world: World):  # type: ignore[no-untyped-def]
     return done
 
 
-async def _all_through(
-    world: World, tasks: list[asyncio.Task[None]], consumers: list[Consumer] | None = None
-) -> None:
+async def _all_through(world: World, tasks: list[asyncio.Task[None]], consumers: list[Consumer] | None = None) -> None:
     _, late = await asyncio.wait(tasks, timeout=QUIET_S)
     if late:
         names = sorted(task.get_name() for task in late)

@@ -68,6 +68,8 @@ class Started:
 
     after: list[Ended]
     logs: dict[Key, LogState]
+    has_offline: bool = False
+    """Whether a log directory could not be used, so that logs are missing."""
 
     @property
     def lost_power(self) -> bool:
@@ -161,7 +163,7 @@ class Machine:
         self.is_serving = True
         after, self._ends = self._ends, []
         self.loop.note(f"serving {self.name}")
-        self.on_started(Started(after, self._log_states(broker)))
+        self.on_started(Started(after, self._log_states(broker), bool(broker.logs.offline_directories)))
 
     def _log_states(self, broker: Broker) -> dict[Key, LogState]:
         states = {}

@@ -102,5 +102,3 @@ def last_commits(logs: dict[Key, list[FoundBatch]]) -> dict[Committed, int]:
                 else:
                     found[where] = OffsetCommitValue.decode_stored(record.value).offset
     return found
-
-

@@ -30,6 +30,7 @@ class PartitionModel:
     unknown_deletions: int = 0  # of all that was committed, not answered
     records_end: int = 0  # behind the last known record
     cuts_count: int = 0
+    may_be_cut: bool = False  # power was lost since the log was last seen
     leader_epoch: int = -1
 
     @property
@@ -42,6 +43,7 @@ class PartitionModel:
         return ANYWHERE if self.unknown_deletions else self.deleting_to
 
     def cut(self, end_offset: int) -> None:
+        self.may_be_cut = False
         self.cuts_count += 1
         for offset in [offset for offset in self.known if offset >= end_offset]:
             del self.places[self.known.pop(offset)]
@@ -80,12 +82,17 @@ class LogChecker:
     def sending(self, key: Key, values: Iterable[str]) -> None:
         self.partitions[key].sent.update(values)
 
-    def acknowledged(self, key: Key, base_offset: int, values: Sequence[str], acks: int) -> None:
+    def acknowledged(
+        self, key: Key, base_offset: int, values: Sequence[str], acks: int, *, is_of_this_life: bool = True
+    ) -> None:
+        """`is_of_this_life`: first sent to this broker process. What one before had written and not flushed is recovered
+        from the page cache, and its duplicates are answered from there, as Apache Kafka does."""
         model = self.partitions[key]
         for offset, value in enumerate(values, base_offset):
             self._learn(key, offset, value, "acknowledged")
         end_offset = base_offset + len(values)
-        model.acked_end = max(model.acked_end, end_offset)
+        if is_of_this_life:
+            model.acked_end = max(model.acked_end, end_offset)
         if acks == -1:
             model.committed_end = max(model.committed_end, end_offset)
 
@@ -190,10 +197,14 @@ class LogChecker:
         was_stopped = [ended.how for ended in started.after] == [End.STOPPED]
         for key, model in self.partitions.items():
             found = started.logs.get(key)
+            model.may_be_cut |= started.lost_power
+            if found is None and started.has_offline:
+                model.deleted_to = 0
+                continue  # its directory comes back later
             self._check_epoch(key, model, found)
             end_offset = 0 if found is None else found.log_end_offset
             self._check_floor(key, end_offset, started.floor(key), "the files held")
-            if started.lost_power:
+            if model.may_be_cut:
                 model.cut(end_offset)
             else:
                 self._check_floor(key, end_offset, model.known_end, "readers and producers know of")
@@ -245,4 +256,3 @@ class LogChecker:
             if batch.leader_epoch < epoch:
                 self._report(f"{key}: leader epoch {batch.leader_epoch} at {batch.base_offset}, behind {epoch}")
             epoch = batch.leader_epoch
-

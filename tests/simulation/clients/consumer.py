@@ -249,8 +249,10 @@ class Consumer:
         records: list[tuple[int, str]] = []
         for batch in batches:
             header = read_header(batch.content, 0)
-            for record in iter_records(batch.content, 0, header, _MAX_DECOMPRESSED_BYTES):
-                records.append((record.offset, (record.value or b"").decode()))
+            records += [
+                (record.offset, (record.value or b"").decode())
+                for record in iter_records(batch.content, 0, header, _MAX_DECOMPRESSED_BYTES)
+            ]
         return records
 
     def _check_wait(self, asked: dict[Key, int], got: int, problems: int, sent_s: float, request: FetchRequest) -> None:

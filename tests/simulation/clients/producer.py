@@ -205,7 +205,8 @@ class _Lane:
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return ErrorCode.NONE
         if code is ErrorCode.NONE:
-            world.logs.acknowledged(self._key, row.base_offset, batch.values, acks)
+            is_of_this_life = batch.life == world.machine.starts_count
+            world.logs.acknowledged(self._key, row.base_offset, batch.values, acks, is_of_this_life=is_of_this_life)
             world.acknowledged_s[self._key].append((row.base_offset + len(batch.values), world.loop.time()))
             world.count("batches acknowledged")
             if batch.attempts > 1:

@@ -8,8 +8,8 @@ from typing import Any
 from broker.budget import MemoryBudget
 from broker.handlers.fetch import ParkedFetch
 from broker.internal_topics import InternalLog
+from controller import producer_ids
 from controller.producer_ids import BLOCK_SIZE, ProducerIdBlock
-from controller import host as controller_host
 from coordinator.group.committing import Committing
 from coordinator.group.shard import GroupShard
 from protocol.errors import ErrorCode
@@ -122,7 +122,7 @@ def _producer_ids_again(patches: Patches) -> None:
     async def allocate_block(store: Any, broker_id: int) -> ProducerIdBlock:
         return ProducerIdBlock(broker_id, 0, BLOCK_SIZE)
 
-    patches.replace(controller_host, "allocate_block", lambda original: allocate_block)
+    patches.replace(producer_ids, "allocate_block", lambda original: allocate_block)
 
 
 def _budget_never_given_back(patches: Patches) -> None:
@@ -141,7 +141,9 @@ SERVING = (
     Mutant("nobody-woken", "an append does not wake the fetches that wait for it", _nobody_woken),
     Mutant("acknowledgement-lost", "a write that was queued is never answered", _acknowledgement_lost),
     Mutant("session-answers-too-few", "a session leaves out records it has more of", _session_answers_too_few),
-    Mutant("session-forgets-position", "an incremental fetch reads where the one before read", _session_forgets_position),
+    Mutant(
+        "session-forgets-position", "an incremental fetch reads where the one before read", _session_forgets_position
+    ),
     Mutant("fetch-without-deadline", "a fetch waits for records however long", _fetch_without_deadline),
     Mutant("commit-before-append", "a commit is answered while its write is queued", _commit_before_append),
     Mutant("commit-not-written", "a commit is answered and kept in memory alone", _commit_not_written),

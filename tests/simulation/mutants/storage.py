@@ -144,7 +144,9 @@ def _index_entry_too_late(patches: Patches) -> None:
     def late(original: Any) -> Any:
         def append(self: OffsetIndex, relative_offset: int, position: int) -> None:
             last = -1 if self.last is None else self.last[0]
-            original(self, max(relative_offset - 1, last + 1) if isinstance(self, OffsetIndex) else relative_offset, position)
+            original(
+                self, max(relative_offset - 1, last + 1) if isinstance(self, OffsetIndex) else relative_offset, position
+            )
 
         return append
 
@@ -180,9 +182,10 @@ STORAGE = (
     Mutant("start-offset-not-kept", "the log start offset is lost at a restart", _start_offset_not_kept),
     Mutant("records-not-deleted", "DeleteRecords answers and does nothing", _records_not_deleted),
     Mutant("deleted-topic-left", "the files of a deleted topic stay where they are", _deleted_topic_left),
-    Mutant("read-cold-forgets-growth", "a cold read takes the log's end from before it waited", _read_cold_forgets_growth),
+    Mutant(
+        "read-cold-forgets-growth", "a cold read takes the log's end from before it waited", _read_cold_forgets_growth
+    ),
     Mutant("limit-one-short", "a fetch ends one record before the high watermark", _limit_one_short),
     Mutant("index-entry-too-late", "index entries point behind the offsets they name", _index_entry_too_late),
     Mutant("failed-write-goes-on", "a write that the disk refused is acknowledged", _failed_write_goes_on),
 )
-
