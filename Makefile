@@ -10,7 +10,7 @@ CASES  ?= 100000
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types coverage bench interop interop-long fuzz sim docs example-spark lock clean
+.PHONY: help setup run test lint types coverage bench interop interop-long fuzz sim docs cluster example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,9 @@ setup: $(RUN)/.stamp $(DEV)/.stamp ## Make both virtual environments
 run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (ARGS="--override name=value")
 	@exec $(RUN)/bin/python -m barnabas.cli start --override broker.id=0 --override log.dirs=./data $(ARGS)
 
+cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a ZooKeeper, without Docker (needs Java; ZOOKEEPER=host:port takes yours)
+	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
+
 test: lint types ## Run the checks and the tests
 	$(PY) -m pytest -m "not oracle" $(ARGS)
 
@@ -51,12 +54,16 @@ types: $(DEV)/.stamp ## mypy, strict
 	$(DEV)/bin/mypy
 
 interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the recorded answers asked again (needs Java and Maven)
-	$(PY) -m pytest tests/interop tests/differential tests/oracle $(INTEROP) $(ARGS)
+	$(PY) -m pytest tests/interop tests/differential tests/oracle tests/controller $(INTEROP) -m "not long" $(ARGS)
 
 interop-long: interop ## The long proofs
+	$(PY) -m pytest tests/interop $(INTEROP) -m long
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
 	$(PY) -m tests.fuzz.messages --cases $(CASES)
-	$(PY) -m tests.simulation --seeds 2000
+	$(PY) -m tests.fuzz.records --cases $(CASES)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds 2000
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --seeds 2000
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --storage --seeds 2000
 
 coverage: $(DEV)/.stamp ## Tests with a report of what they reach
 	$(DEV)/bin/coverage run -m pytest $(ARGS)
@@ -71,6 +78,8 @@ fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
 
 sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --seeds $(SEEDS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --storage --seeds $(SEEDS)
 
 docs: $(DEV)/.stamp ## Write the generated pages again
 	$(PY) -m config.document > docs/settings.md

@@ -1,4 +1,5 @@
-"""The command line of the server: `barnabas start`, `barnabas settings`, `--help`, `--version`.
+"""The command line of the server: `barnabas start`, `barnabas settings`, `barnabas dump-log`,
+`barnabas log`, `--help`, `--version`.
 
 Rules: parsing and printing only; `broker.process` runs the broker. Exit codes: 0 after a clean stop, 1 when the broker could
 not start or go on, 2 for arguments and settings that cannot be.
@@ -11,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from broker.log_options import LOG_COMMANDS, add_log_commands
 from broker.logging_setup import LEVELS, set_up_logging
 from broker.start_options import VERSION, StartOptions
 from broker.topics_at_start import parse_topics
@@ -33,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "settings":
         _print_settings(all_of_them=options.all)
         return 0
+    if options.command in LOG_COMMANDS:
+        from broker import log_commands  # noqa: PLC0415  what reads logs is loaded for those who read logs
+
+        return log_commands.run(options)
     if options.command != "start":
         parser.print_help()
         return EXIT_USAGE
@@ -75,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("--discard", help=argparse.SUPPRESS)
     settings = commands.add_parser("settings", help="list the settings", allow_abbrev=False)
     settings.add_argument("--all", action="store_true", help="also those without effect")
+    add_log_commands(commands)
     return parser
 
 

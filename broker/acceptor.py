@@ -34,6 +34,8 @@ LONGEST_SWEEP_PERIOD_MS = 5_000
 CLOSING_SWEEPS = 2
 # One that holds memory others wait for may pause for so many in the middle of a request.
 STALLED_SWEEPS = 2
+# A request waits so long for a broker to be ready; its client has given up by then (request.timeout.ms).
+HELD_MS = 30_000
 
 
 @dataclass(slots=True)
@@ -47,11 +49,15 @@ class AcceptLimits:
 
 
 class Acceptor:
-    """The open connections. `shared` is set by `serve` since it names this object as their owner."""
+    """The open connections. `shared` is set by `serve` since it names this object as their owner. Until `open`, only
+    requests of `early_keys` are served; the others wait."""
 
-    def __init__(self, timer: Timer, limits: AcceptLimits | None = None) -> None:
+    def __init__(
+        self, timer: Timer, limits: AcceptLimits | None = None, *, early_keys: frozenset[int] = frozenset()
+    ) -> None:
         self.limits = limits or AcceptLimits()
         self._timer = timer
+        self._early_keys = early_keys
         self._open: dict[RequestConnection, None] = {}
         self._closing: dict[RequestConnection, int] = {}  # and the tick at which that was seen
         self._count_by_host: dict[str, int] = {}
@@ -98,7 +104,7 @@ class Acceptor:
         self._count_by_host[host] = count + 1
         self._open[connection] = None
         if not self._is_open:
-            connection.hold()
+            connection.hold(self._early_keys)
         return None
 
     def gone(self, connection: RequestConnection) -> None:
@@ -157,6 +163,7 @@ class Acceptor:
         self._shared.tick += 1
         tick = self._shared.tick
         idle_sweeps = self.limits.max_idle_ms // self._sweep_period_ms
+        held_sweeps = HELD_MS // self._sweep_period_ms
         memory_is_short = self._shared.budget.waiting_count > 0
         for connection in list(self._open):
             quiet_sweeps = tick - connection.active_tick
@@ -165,6 +172,8 @@ class Acceptor:
                     connection.abort()
             elif memory_is_short and quiet_sweeps > STALLED_SWEEPS and connection.is_waiting_for_a_frame:
                 connection.close("stopped in the middle of a request while others wait for memory")
+            elif connection.is_held and quiet_sweeps > held_sweeps:
+                connection.close("a request waited too long for the broker to be ready")
             elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:
                 connection.close("idle for connections.max.idle.ms", level=logging.INFO)
         self._schedule_sweep()

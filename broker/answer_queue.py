@@ -6,7 +6,8 @@ leave is collected and written at once for many requests.
 Rules: sans-IO, like the connection that owns it; nothing is written from inside a handler that completes a `Deferred`:
 the connection is asked to go on in the next turn of the loop.
 Invariants: answers leave in request order; the budget's bytes of a request are released once, when its answer is on its
-way or the connection is gone; answers that are not small are counted in the `AnswerMemory` from their encoding on.
+way or the connection is gone (of a barrier, when it is through); answers that are not small are counted in the
+`AnswerMemory` from their encoding on.
 Source: Kafka Processor's response queue, NetworkSend.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from broker.answer_memory import SMALL_ANSWER_BYTES, HeldAnswers, Taker
@@ -26,6 +28,7 @@ from protocol.primitives import EncodeError
 from protocol.schema import Response
 
 if TYPE_CHECKING:
+    from broker.budget import MemoryBudget
     from broker.connection_shared import ConnectionShared
     from runtime.filesystem import Buffer
     from runtime.transport import Connection
@@ -58,6 +61,7 @@ class _InFlight:
         "deferred",
         "held_bytes",
         "is_answered",
+        "overlaps",
         "queue",
         "route",
         "stamp",
@@ -72,11 +76,16 @@ class _InFlight:
         self.chunks: list[Buffer] = []
         self.answer_bytes = 0  # of the chunks
         self.is_answered = False
+        self.overlaps = route.overlaps
         self.deferred: Deferred[Outcome] | None = None
 
     def answer(self, outcome: Outcome) -> None:
         self.deferred = None
         self.queue.answered(self, outcome)
+
+
+def _release(budget: MemoryBudget, held_bytes: int, _outcome: Outcome) -> None:
+    budget.release(held_bytes)
 
 
 class AnswerQueue:
@@ -117,6 +126,8 @@ class AnswerQueue:
         request = _InFlight(self, route, correlation_id, held_bytes, stamp)
         self.in_flight.append(request)
         request.deferred = deferred
+        if deferred.is_barrier:
+            request.overlaps = False
         deferred.then(request.answer)
 
     def answer(self, outcome: Outcome, route: Route, correlation_id: int, held_bytes: int, stamp: int) -> None:
@@ -141,6 +152,20 @@ class AnswerQueue:
                 self._hold(size)
             if size and self._observer is not None:
                 self._observer.answered(route, stamp, outcome)
+
+    def answer_encoded(self, frame: bytes, route: Route, correlation_id: int, stamp: int) -> None:
+        """A request is answered already, with a small frame that is ready."""
+        if self.in_flight:
+            request = _InFlight(self, route, correlation_id, 0, stamp)
+            request.chunks.append(frame)
+            request.answer_bytes = len(frame)
+            request.is_answered = True  # it leaves with those before it
+            self.in_flight.append(request)
+        else:
+            self._out.append(frame)
+            self.out_bytes += len(frame)
+        if self._observer is not None:
+            self._observer.answered(route, stamp, None)
 
     def answered(self, request: _InFlight, outcome: Outcome) -> None:
         """A request in flight has its answer; it leaves when those before it have theirs."""
@@ -240,10 +265,15 @@ class AnswerQueue:
     def gone(self) -> None:
         """The connection is gone: nobody waits, nothing is held."""
         self.stream = None
+        budget = self._shared.budget
         for request in self.in_flight:
-            if request.deferred is not None:
-                request.deferred.abandon()
-            self._shared.budget.release(request.held_bytes)
+            deferred = request.deferred
+            if deferred is not None:
+                deferred.abandon()
+                if deferred.is_barrier:  # somebody still works on what came
+                    deferred.then(partial(_release, budget, request.held_bytes))
+                    continue
+            budget.release(request.held_bytes)
         self.in_flight.clear()
         self._out.clear()
         if self._held is not None:

@@ -31,12 +31,12 @@ from broker.connection_shared import (
     ConnectionShared,
     KiB,
 )
-from broker.context import ClientConnection, Deferred, RequestContext
+from broker.context import ClientConnection
 from broker.dispatch import Route
-from broker.header_reader import SIZE, START, HeaderReader
+from broker.header_reader import SIZE, START
 from broker.large_frame import LARGE_FRAME_BYTES, LargeFrame
 from broker.refusals import impossible_start, stranger, unserved
-from protocol.primitives import DecodeError
+from broker.request_starter import RequestStarter
 
 if TYPE_CHECKING:
     from runtime.filesystem import Buffer
@@ -47,8 +47,6 @@ logger = logging.getLogger(__name__)
 
 # While the budget is short, connections read no more than this at a time.
 SHORT_RECEIVE_BYTES = 4 * KiB
-# What a request that waits behind another costs at least: its decoded message, its answer, its places in waiting lists.
-OVERLAPPED_REQUEST_BYTES = 4 * KiB
 
 PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
 
@@ -62,6 +60,7 @@ class RequestConnection:
         "_budget_ticket",
         "_close_reason",
         "_connection",
+        "_early_keys",
         "_finish_reason",
         "_frame",
         "_granted_bytes",
@@ -73,11 +72,10 @@ class RequestConnection:
         "_is_slow",
         "_listener",
         "_mute_timer",
-        "_observer",
-        "_read_header",
         "_routes",
         "_security_protocol",
         "_shared",
+        "_starter",
         "_tail",
         "_view",
         "active_tick",
@@ -88,7 +86,6 @@ class RequestConnection:
         self._shared = shared
         self._listener = listener
         self._security_protocol = security_protocol
-        self._observer = shared.dispatch.observer
         self._routes = shared.dispatch.table.routes
         self._view = shared.receive_buffer.view
         self._connection: Connection | None = None
@@ -98,12 +95,13 @@ class RequestConnection:
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
         self._frame: LargeFrame | None = None
         self._has_talked = False
-        self._read_header = HeaderReader().read
-        # Answering.
+        # Starting and answering.
         self._answers = AnswerQueue(shared, self)
         self._in_flight = self._answers.in_flight
+        self._starter = RequestStarter(shared, self, self._answers)
         # Waiting.
         self._blocked = False  # the next request cannot start now
+        self._early_keys: frozenset[int] | None = None  # while the broker is not ready: what starts all the same
         self._granted_bytes = 0  # reserved for the next frame
         self._budget_ticket: BudgetTicket | None = None
         self._is_muted = False
@@ -122,7 +120,7 @@ class RequestConnection:
         shared = self._shared
         shared.next_connection += 1
         peer, local = connection.peer, connection.local
-        self.client = ClientConnection(
+        self.client = self._starter.client = ClientConnection(
             connection_id=f"{local.host}:{local.port}-{peer.host}:{peer.port}-{shared.next_connection}",
             listener=self._listener,
             security_protocol=self._security_protocol,
@@ -222,14 +220,21 @@ class RequestConnection:
             self._mute_timer.cancel()
         self._mute_timer = self._shared.timer.schedule(duration_ms, self._unmute)
 
-    def hold(self) -> None:
-        """Start and read nothing until `let_go`: the broker is not ready."""
-        self._is_muted = self._blocked = True
-        self._pause()
+    def hold(self, early_keys: frozenset[int]) -> None:
+        """Start nothing but requests of `early_keys` until `let_go`: the broker is not ready."""
+        self._early_keys = early_keys
+        if not early_keys:
+            self._blocked = True
+            self._pause()
 
     def let_go(self) -> None:
-        self._is_muted = False
+        self._early_keys = None
         self.go_on_soon()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a request waits for the broker to be ready."""
+        return self._early_keys is not None and bool(self._tail or self._frame)
 
     def finish(self, reason: str) -> None:
         """Start nothing any more, hurry what has begun, and close when it is answered."""
@@ -336,8 +341,8 @@ class RequestConnection:
 
     def _is_size_fine(self, size: int, route: Route | None) -> bool:
         """Closes when a request of this kind may not have this size."""
-        has_records = route is not None and route.has_records
-        return self._is_unrefused(self._shared.limits.refusal(size, has_records=has_records))
+        may_be_large = route is not None and (route.has_records or route.is_control)
+        return self._is_unrefused(self._shared.limits.refusal(size, may_be_large=may_be_large))
 
     def _is_unrefused(self, reason: str | None) -> bool:
         if reason is not None:
@@ -374,7 +379,7 @@ class RequestConnection:
         self, frame: memoryview, route: Route | None, version: int, correlation_id: int, client_id_bytes: int
     ) -> bool:
         """Start a request that lies complete in the receive buffer. False when it has to wait."""
-        if self._in_flight and not self._may_start(route):
+        if (self._in_flight or self._early_keys is not None) and not self._may_start(route):
             self._blocked = True
             return False
         if self._shared.answers.leaving_bytes:  # they will be gone in a turn or two of the loop
@@ -389,50 +394,27 @@ class RequestConnection:
                 self._wait_for_budget(size)
                 return False
             granted, self._granted_bytes = self._granted_bytes, 0
-            self._start(route, memoryview(bytearray(frame)), correlation_id, client_id_bytes, granted)
+            content = bytearray(frame)
+            if granted or not self._starter.has_repeated(route, content, correlation_id):
+                self._starter.start(route, memoryview(content), correlation_id, client_id_bytes, granted)
         else:
-            self._start(route, bytes(frame), correlation_id, client_id_bytes, 0)
+            self._starter.start(route, bytes(frame), correlation_id, client_id_bytes, 0)
         return True
 
     def _may_start(self, route: Route | None) -> bool:
-        """Whether a request may start behind those in flight: only overlapping ones overlap."""
+        """Whether a request may start: only some do before the broker is ready, only overlapping ones overlap."""
+        if self._early_keys is not None and route is not None and route.handler.api_key not in self._early_keys:
+            return False
         in_flight = self._in_flight
         if not in_flight:
             return True
         return (
             route is not None
             and route.overlaps
-            and in_flight[0].route.overlaps
+            and in_flight[-1].overlaps
             and len(in_flight) < self._shared.limits.max_in_flight
             and self._shared.budget.available_bytes > 0
         )
-
-    def _start(self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, held_bytes: int) -> None:
-        """Decode a frame and hand it to its handler. `held_bytes` are released with the answer."""
-        shared = self._shared
-        try:
-            client_id, position = self._read_header(route, frame, client_id_bytes)
-            # What is left over is ignored, as in Kafka: librdkafka 2.16 ends some Metadata requests with spare bytes.
-            request, _ = route.decode(frame, position, shared.limits.max_elements // route.element_cost)
-        except DecodeError as error:
-            self._refuse_frame(route, held_bytes, str(error))
-            return
-        observer = self._observer
-        stamp = 0 if observer is None else observer.began(route, len(frame))
-        assert self.client is not None
-        context = RequestContext(route.version, correlation_id, client_id, self.client, shared.services)
-        outcome = shared.dispatch.handle(route, request, context)
-        if isinstance(outcome, Deferred):
-            if not held_bytes and (route.has_records or self._in_flight):
-                held_bytes = max(len(frame), OVERLAPPED_REQUEST_BYTES)
-                shared.budget.reserve_anyway(held_bytes)
-            self._answers.wait_for(outcome, route, correlation_id, held_bytes, stamp)
-            return
-        self._answers.answer(outcome, route, correlation_id, held_bytes, stamp)
-
-    def _refuse_frame(self, route: Route, held_bytes: int, reason: str) -> None:
-        self._shared.budget.release(held_bytes)
-        self.close(f"malformed {route.handler.api_name} version {route.version}: {reason}")
 
     # --- going on ---
 
@@ -477,7 +459,7 @@ class RequestConnection:
                 self._shared.budget.release(held_bytes)
                 self._answers.answer_unsupported_version(version, correlation_id)
             else:
-                self._start(route, frame.content, correlation_id, client_id_bytes, held_bytes)
+                self._starter.start(route, frame.content, correlation_id, client_id_bytes, held_bytes)
         if self._close_reason is None and self._tail and not self._blocked:
             tail, self._tail = memoryview(self._tail), b""
             self._consume(tail, len(tail))

@@ -35,9 +35,11 @@ class Deferred(Generic[T]):
     (the connection is gone), so that it can leave its waiting lists; `hurry`, that it should not wait any longer.
     """
 
-    __slots__ = ("_abandoned", "_callback", "_hurried", "_value")
+    __slots__ = ("_abandoned", "_callback", "_hurried", "_value", "is_barrier")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_barrier: bool = False) -> None:
+        """`is_barrier`: nothing behind this request starts before it is answered."""
+        self.is_barrier = is_barrier
         self._value: Any = _WAITING
         self._callback: Callable[[T], None] | None = None
         self._abandoned: Callable[[], None] | None = None
@@ -61,6 +63,14 @@ class Deferred(Generic[T]):
         self._callback = callback
         if self._value is not _WAITING:
             callback(cast(T, self._value))
+
+    def follow(self, outcome: T | Deferred[T]) -> None:
+        """Complete with `outcome` when it is there, and tell it what this one is told."""
+        if not isinstance(outcome, Deferred):
+            self.complete(outcome)
+            return
+        self._abandoned, self._hurried = outcome.abandon, outcome.hurry
+        outcome.then(self.complete)
 
     def on_abandon(self, callback: Callable[[], None]) -> None:
         self._abandoned = callback

@@ -1,9 +1,11 @@
 """What this broker does when the controller speaks: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-The same requests come in process from our own controller and, in a cluster, over the wire from another one.
+The same requests come in process from our own controller (`ControlHandlers`) and over the wire from another one
+(`refusal` first).
 
 Rules: one request at a time, in the order of arrival. A request that carries a lower broker epoch than ours was meant for
-an earlier life of this broker: STALE_BROKER_EPOCH.
+an earlier life of this broker: STALE_BROKER_EPOCH; none (-1, the old versions) and a higher one are taken. A sender that
+is not, or is no longer, the controller gets STALE_CONTROLLER_EPOCH and changes nothing.
 Source: Kafka KafkaApis.handleLeaderAndIsrRequest, handleUpdateMetadataRequest, handleStopReplicaRequest; KIP-380.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from controller.store import StoreError
@@ -23,14 +25,17 @@ from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaRespon
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
+    from broker.controller_claims import ControllerClaims
     from coordinator.host import GroupCoordinator
-    from metadata.image import MetadataCache
+    from metadata.image import ClusterImage, MetadataCache, TopicImage
     from replication.partition import Partition
     from replication.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_BROKER_EPOCH = -1
+
+ControlRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
 
 class TopicSettings(Protocol):
@@ -59,40 +64,73 @@ class CoordinatorElections:
 
 
 class ControlRequests:
-    """Fits `controller.channels.ControlHandlers`. `broker_epoch` is set at registration."""
+    """Fits `controller.channels.ControlHandlers`. `broker_epoch` is set at each registration."""
 
     def __init__(
         self,
+        broker_id: int,
         partitions: Partitions,
         metadata: MetadataCache,
         topic_settings: TopicSettings,
+        claims: ControllerClaims,
         on_deleted: Callable[[list[tuple[str, int]]], None],
     ) -> None:
+        self._broker_id = broker_id
         self._partitions = partitions
         self._metadata = metadata
         self._topic_settings = topic_settings
+        self._claims = claims
         self._on_deleted = on_deleted
         self._in_order = asyncio.Lock()
+        self._is_registered = asyncio.Event()
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
-    def _is_stale(self, broker_epoch: int) -> bool:
-        return UNKNOWN_BROKER_EPOCH < broker_epoch < self.broker_epoch
+    def registered(self, broker_epoch: int) -> None:
+        """A new life of the broker in the cluster's eyes: requests for the one before are stale."""
+        self.broker_epoch = broker_epoch
+        self._is_registered.set()
+
+    # --- who asks ---
+
+    async def refusal(self, request: ControlRequest) -> ErrorCode:
+        """NONE when a request that came over a connection is the controller's and meant for this life of the broker.
+
+        What comes before this broker knows its epoch waits for it: the controller may have seen the registration first,
+        or may still speak to the life before.
+        """
+        await self._is_registered.wait()
+        if self._is_stale(request):
+            return ErrorCode.STALE_BROKER_EPOCH
+        if not await self._claims.is_believed(request.controller_id, request.controller_epoch):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    def _is_stale(self, request: ControlRequest) -> bool:
+        return UNKNOWN_BROKER_EPOCH < request.broker_epoch < self.broker_epoch
+
+    def _late_refusal(self, request: ControlRequest) -> ErrorCode:
+        """The same when it is the request's turn: another controller may have been heard meanwhile."""
+        if self._is_stale(request):
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.controller_id == self._broker_id:
+            counts = self._claims.own_term(request.controller_epoch)
+        else:
+            counts = self._claims.is_current(request.controller_id, request.controller_epoch)
+        return ErrorCode.NONE if counts else ErrorCode.STALE_CONTROLLER_EPOCH
+
+    # --- what is asked ---
 
     async def on_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         async with self._in_order:
-            if self._is_stale(request.broker_epoch):
-                return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+            error = self._late_refusal(request)
+            if error is not ErrorCode.NONE:
+                return LeaderAndIsrResponse(error_code=error)
             await self._learn_new_topics(request)
             return await self._partitions.on_leader_and_isr(request)
 
     async def _learn_new_topics(self, request: LeaderAndIsrRequest) -> None:
         """A log opens with its topic's settings, so they must be here first."""
-        new = {
-            topic.topic_name
-            for topic in request.topic_states
-            for state in topic.partition_states
-            if self._partitions.find(topic.topic_name, state.partition_index) is None
-        }
+        new = {topic for topic, index in _named(request) if self._partitions.find(topic, index) is None}
         try:
             await self._topic_settings.learn_topics(sorted(new))
         except StoreError as error:
@@ -100,20 +138,39 @@ class ControlRequests:
 
     async def on_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         async with self._in_order:
-            if self._is_stale(request.broker_epoch):
-                return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, partition_errors=[])
+            error = self._late_refusal(request)
+            if error is not ErrorCode.NONE:
+                return StopReplicaResponse(error_code=error, partition_errors=[])
             return await self._partitions.on_stop_replica(request)
 
     async def on_update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         async with self._in_order:
-            if self._is_stale(request.broker_epoch):
-                return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-            if request.controller_epoch < self._partitions.controller_epoch:
-                return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-            image, changes = delta.apply(self._metadata.image, request)
-            self._metadata.publish(image)
-            if changes.deleted:
-                self._on_deleted(changes.deleted)
-                for topic in {topic for topic, _ in changes.deleted} - image.topics.keys():
-                    self._topic_settings.forget_topic(topic)
+            error = self._late_refusal(request)
+            if error is not ErrorCode.NONE:
+                return UpdateMetadataResponse(error_code=error)
+            self._publish(*delta.apply(self._metadata.image, request))
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def _publish(self, image: ClusterImage, changes: delta.Changes) -> None:
+        self._metadata.publish(image)
+        if changes.deleted:
+            self._on_deleted(changes.deleted)
+            for topic in sorted({topic for topic, _ in changes.deleted} - image.topics.keys()):
+                self._topic_settings.forget_topic(topic)
+
+    # --- what nobody has told ---
+
+    async def forget_topics(self, gone: Iterable[TopicImage]) -> None:
+        """They are no more, as the store says."""
+        async with self._in_order:
+            image, changes = delta.without_topics(self._metadata.image, gone)
+            if changes.deleted:
+                self._publish(image, changes)
+
+
+def _named(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]:
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, state.partition_index
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, state.partition_index

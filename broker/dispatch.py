@@ -6,6 +6,7 @@ answers at once, later through a `Deferred`, or with None when nothing is to be 
 A `KafkaError` becomes the answer's top-level error where the message has one; anything else that escapes is a bug: it
 is logged once with its traceback and answered UNKNOWN_SERVER_ERROR. Where no answer can carry an error, the connection
 closes.
+A large request may have to wait for its turn before it is decoded (`broker.large_requests`).
 A handler must not enter `asyncio.timeout` before it has awaited something: until then it runs outside any task.
 """
 
@@ -18,13 +19,23 @@ import struct
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from broker.context import CloseConnection, Deferred, RequestContext
 from broker.error_responses import error_response
+from broker.large_requests import Undecoded, small_only
 from protocol.codec.bounds import heaviest_element
 from protocol.errors import ErrorCode, KafkaError
 from protocol.header import request_header_version, response_header_version
+from protocol.messages.alter_partition import AlterPartitionRequest
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from protocol.messages.stop_replica import StopReplicaRequest
+from protocol.messages.update_metadata import UpdateMetadataRequest
+from protocol.primitives import DecodeError
 from protocol.schema import Message, Request, Response, Versions
 
 if TYPE_CHECKING:
@@ -40,6 +51,18 @@ S = TypeVar("S", bound=Response)
 Outcome = Response | CloseConnection | None
 HandlerFunction = Callable[[Any, RequestContext], Any]
 
+# What the controller sends, about all of a broker's partitions in one request.
+CONTROL_KEYS = frozenset(
+    request_type.api_key for request_type in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+)
+
+# What is served before the broker is ready: what makes it ready, and what a client says before its first request.
+EARLY_KEYS = CONTROL_KEYS | {
+    request_type.api_key for request_type in (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
+}
+# What the cluster waits for: none of these stands in line with clients' large requests.
+URGENT_KEYS = CONTROL_KEYS | {AlterPartitionRequest.api_key}
+
 _HEAD_V0 = struct.Struct(">ii")
 _HEAD_V1 = struct.Struct(">iix")  # with its empty tag section
 _CORRELATION_BYTES = 4
@@ -54,6 +77,8 @@ class Handler(Generic[R]):
     first_version: int
     last_version: int
     overlaps: bool
+    short_way: Callable[[], ShortWay] | None = None
+    """Made for each connection that sends such requests."""
 
     @property
     def api_key(self) -> int:
@@ -81,6 +106,26 @@ def handles(request_type: type[R], versions: str | None = None) -> Callable[[Han
     return mark
 
 
+class ShortWay(Protocol):
+    """How those requests of one connection are handled that repeat an earlier one but for what is new in each: without
+    being decoded. No client can tell which way its request went."""
+
+    route: Route | None
+    """Of the requests that may be recognised; None while too little is known."""
+
+    def learn(self, route: Route, frame: Buffer, position: int, request: Any, context: RequestContext) -> None:
+        """A request went the general way; its message begins at `position` of the frame."""
+
+    def recognise(self, frame: bytearray) -> Any:
+        """What is new in a request of `route`; None when it does not repeat another."""
+
+    def handle(self, frame: bytearray, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
+        """The whole frame of a small answer, or what a handler comes back with."""
+
+    def as_general(self, correlation_id: int) -> tuple[Request, RequestContext]:
+        """What the general way would have made of the request, but for what is new."""
+
+
 class ApiVersionRow(NamedTuple):
     api_key: int
     first_version: int
@@ -99,8 +144,10 @@ class Route:
         "has_records",
         "head",
         "head_bytes",
+        "is_control",
         "is_flexible",
         "overlaps",
+        "short_way",
         "version",
     )
 
@@ -110,10 +157,15 @@ class Route:
         self.version = version
         self.function = handler.function
         self.overlaps = handler.overlaps
-        self.decode: Callable[[Buffer, int, int], tuple[Request, int]] = request_type.decoder(version)
+        self.short_way = handler.short_way
         self.encode: Callable[[Response, bytes], list[Buffer]] = request_type.response_type.encoder(version)
         self.is_flexible = request_header_version(handler.api_key, version) == 2
         self.has_records = _has_records(request_type)
+        self.is_control = handler.api_key in CONTROL_KEYS
+        decode = request_type.decoder(version)
+        self.decode: Callable[[Buffer, int, int], tuple[Request | Undecoded, int]] = (
+            decode if self.overlaps or self.has_records or handler.api_key in URGENT_KEYS else small_only(decode)
+        )
         # An element asked for is mostly an element answered, and that is the larger one: it has to fit as well.
         asked = heaviest_element(request_type, version)
         answered = 0 if self.has_records else heaviest_element(request_type.response_type, version)
@@ -124,13 +176,19 @@ class Route:
 
 
 class DispatchTable:
-    """Handlers by API key; routes by API key and version, made when they are first asked for."""
+    """Handlers by API key, one for each range of its versions, the newest last; routes by API key and version, made when
+    they are first asked for."""
 
     def __init__(self, handlers: Iterable[Handler[Any]]) -> None:
-        self._handlers: dict[int, Handler[Any]] = {}
+        self._handlers: dict[int, list[Handler[Any]]] = {}
         for handler in handlers:
-            assert handler.api_key not in self._handlers, f"{handler.api_name} has two handlers"
-            self._handlers[handler.api_key] = handler
+            self._handlers.setdefault(handler.api_key, []).append(handler)
+        for same in self._handlers.values():
+            same.sort(key=lambda handler: handler.first_version)
+            for older, newer in pairwise(same):
+                assert older.last_version + 1 == newer.first_version, (
+                    f"{newer.api_name} has two handlers of a version, or none"
+                )
         self.routes: dict[int, Route] = {}
 
     @staticmethod
@@ -139,23 +197,24 @@ class DispatchTable:
 
     def route(self, api_key: int, version: int) -> Route | None:
         """None when this API, or this version of it, is not served."""
-        handler = self._handlers.get(api_key)
-        if handler is None or not handler.first_version <= version <= handler.last_version:
-            return None
         key = self.route_key(api_key, version)
         route = self.routes.get(key)
         if route is None:
-            route = self.routes[key] = Route(handler, version)
+            for handler in self._handlers.get(api_key, ()):
+                if handler.first_version <= version <= handler.last_version:
+                    route = self.routes[key] = Route(handler, version)
         return route
 
     def handler(self, api_key: int) -> Handler[Any] | None:
-        return self._handlers.get(api_key)
+        """The one of the newest versions."""
+        same = self._handlers.get(api_key)
+        return None if same is None else same[-1]
 
     def api_versions(self) -> tuple[ApiVersionRow, ...]:
         """What ApiVersions answers, by key."""
         return tuple(
-            ApiVersionRow(key, handler.first_version, handler.last_version)
-            for key, handler in sorted(self._handlers.items())
+            ApiVersionRow(key, same[0].first_version, same[-1].last_version)
+            for key, same in sorted(self._handlers.items())
         )
 
 
@@ -177,7 +236,11 @@ class Dispatch:
         self.observer = observer
         self._tasks = tasks
 
-    def handle(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:
+    def handle(
+        self, route: Route, request: Request | Undecoded, context: RequestContext
+    ) -> Outcome | Deferred[Outcome]:
+        if isinstance(request, Undecoded):
+            return self._handle_in_line(route, request, context)
         try:
             if route.overlaps:
                 return cast("Outcome | Deferred[Outcome]", route.function(request, context))
@@ -188,6 +251,34 @@ class Dispatch:
             return close
         except Exception as error:  # noqa: BLE001 - a handler's bug must not take the broker down
             return _fail(route, request, context, error)
+
+    def handle_short(
+        self, way: ShortWay, frame: bytearray, new: Any, correlation_id: int
+    ) -> bytes | Outcome | Deferred[Outcome]:
+        """As `handle`, for a request that `way` has recognised."""
+        try:
+            return way.handle(frame, new, correlation_id)
+        except Exception as error:  # noqa: BLE001 - as in `handle`
+            assert way.route is not None
+            return _fail(way.route, *way.as_general(correlation_id), error)
+
+    def _handle_in_line(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
+        """A large request: what it starts takes the line before those behind it."""
+        deferred: Deferred[Outcome] = Deferred()
+
+        def handle() -> None:
+            try:
+                request = undecoded.request
+            except DecodeError as error:
+                name, version = route.handler.api_name, route.version
+                deferred.complete(CloseConnection(f"malformed {name} version {version}: {error}"))
+            else:
+                deferred.follow(self.handle(route, request, context))
+
+        long_work = context.services.long_work
+        place = long_work.when_free(undecoded.decode, handle)
+        deferred.on_abandon(lambda: long_work.leave(place))
+        return deferred
 
     def _drive(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:
         """Run an `async def` handler up to its first real wait; most have none and need no task."""

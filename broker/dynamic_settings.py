@@ -1,10 +1,11 @@
 """Settings that change while the broker runs: read from the store, followed through its notifications, written to it.
 
-The owner of what lies under /config/topics and /config/brokers as far as this broker is concerned. `log_config` is what
-a log of a topic obeys; `layers` says where each broker setting comes from; `settings` is what holds now.
-Rules: everything of a kind is read at the start and again with each new session, then the notifications of
-/config/changes are followed in order. A stored value that cannot be (another release wrote it) is logged and left out:
-it must not stop a broker.
+The owner of what lies under /config as far as this broker is concerned. `log_config` is what a log of a topic obeys;
+`layers` says where each broker setting comes from; `settings` is what holds now; `entities` are the settings of users,
+clients and addresses.
+Rules: everything is read at the start and again with each new session, then the notifications of /config/changes are
+followed in order; those that every broker has had the time to see are purged by whoever follows. A stored value that
+cannot be (another release wrote it) is logged and left out: it must not stop a broker.
 Invariants: listeners are told after the new values can be read here; a write of this broker can be read here when it
 returns. Passwords are stored encrypted or not at all: without an encoder (password.encoder.secret) they are refused.
 Source: Kafka DynamicBrokerConfig, DynamicConfigManager, ZkAdminManager, AdminZkClient; KIP-226.
@@ -26,6 +27,7 @@ from controller.store import SessionEvent, StoreError, WatchEvent, ensure_path
 if TYPE_CHECKING:
     from config.broker import BrokerSettings
     from controller.store import Store
+    from runtime.clock import Clock
     from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ logger = logging.getLogger(__name__)
 TOPICS = "topics"
 BROKERS = "brokers"
 CLUSTER_DEFAULT = configs.DEFAULT_ENTITY
+PURGE_PAUSE_MS = 60_000
+NO_SESSION = 0
 
 TopicListener = Callable[[str, LogConfig], None]
 BrokerListener = Callable[["BrokerSettings"], None]
@@ -43,10 +47,14 @@ Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 class DynamicSettings:
     """`start` before the first log is opened; until then only the static settings hold."""
 
-    def __init__(self, static: BrokerSettings, broker_id: int, store: Store, tasks: TaskScope) -> None:
+    def __init__(self, static: BrokerSettings, broker_id: int, store: Store, tasks: TaskScope, clock: Clock) -> None:
         self._broker_id = broker_id
         self._store = store
         self._tasks = tasks
+        self._clock = clock
+        self._session_id = NO_SESSION
+        self._purged_ms = clock.monotonic_ms()
+        self._entities: dict[str, Mapping[str, str]] = {}
         self._layers = Layers(static)
         self._topics: dict[str, dict[str, str]] = {}
         self._log_configs: dict[str, LogConfig] = {}
@@ -68,6 +76,16 @@ class DynamicSettings:
     def settings(self) -> BrokerSettings:
         """The broker's settings with the dynamic ones laid over them."""
         return self._layers.settings
+
+    @property
+    def entities(self) -> Mapping[str, Mapping[str, str]]:
+        """By path: "users/alice", "users/alice/clients/app", "clients/<default>", "ips/10.0.0.1"."""
+        return self._entities
+
+    @property
+    def configured_topics(self) -> list[str]:
+        """Those with settings of their own."""
+        return sorted(self._topics)
 
     def log_config(self, topic: str) -> LogConfig:
         own = self._topics.get(topic)
@@ -108,6 +126,9 @@ class DynamicSettings:
 
     async def _read_all(self) -> None:
         async with self._one_at_a_time:
+            session_id = self._store.session().session_id
+            if session_id == self._session_id:
+                return  # it was only suspended: its watches are there still
             # The position first, then the values: what changes in between is read twice, never missed.
             self._last_change = -1
             changes = await configs.changes_after(self._store, -1, self._on_watch)
@@ -115,8 +136,10 @@ class DynamicSettings:
             topics = await configs.entity_configs(self._store, TOPICS)
             brokers = await configs.entity_configs(self._store, BROKERS)
             self._set_brokers(brokers.get(CLUSTER_DEFAULT, {}), brokers.get(str(self._broker_id), {}))
+            self._entities = await configs.quota_entities(self._store)
             for topic in sorted(self._topics.keys() | topics.keys()):
                 self._set_topic(topic, topics.get(topic, {}))
+            self._session_id = session_id
 
     async def _follow(self, watch: Callable[[WatchEvent], None] | None = None) -> None:
         for change in await configs.changes_after(self._store, self._last_change, watch):
@@ -128,15 +151,29 @@ class DynamicSettings:
                     await configs.entity_config(self._store, BROKERS, CLUSTER_DEFAULT),
                     await configs.entity_config(self._store, BROKERS, str(self._broker_id)),
                 )
+            elif entity_type in configs.QUOTA_TYPES:
+                self._entities[change.entity_path] = await configs.entity_config(self._store, entity_type, name)
             self._last_change = change.sequence
+
+    async def _purge(self) -> None:
+        """What fails here is done by the next one, or by another broker."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._purged_ms >= PURGE_PAUSE_MS:
+            self._purged_ms = now_ms
+            try:
+                await configs.purge_changes(self._store, self._clock.wall_ms())
+            except StoreError as error:
+                logger.info("old changes not purged: error=%s", type(error).__name__)
 
     async def _on_changes(self) -> None:
         try:
             async with self._one_at_a_time:
                 await self._follow(self._on_watch)
         except StoreError as error:
-            # A new session reads everything again; a lost connection comes back with its watches told.
+            self._session_id = NO_SESSION  # the watch may be lost: everything is read when the store is back
             logger.warning("settings not followed: error=%s", type(error).__name__)
+        else:
+            await self._purge()
 
     async def _on_new_session(self) -> None:
         try:
@@ -156,8 +193,14 @@ class DynamicSettings:
         """Read the settings of topics that are about to get their logs: a creation writes no notification. Raises
         StoreError."""
         async with self._one_at_a_time:
-            for topic in topics:
-                self._set_topic(topic, await configs.entity_config(self._store, TOPICS, topic))
+            names = list(topics)
+            try:
+                stored = await configs.named_configs(self._store, TOPICS, names)
+            except StoreError:
+                self._session_id = NO_SESSION  # the logs open all the same: everything is read when the store is back
+                raise
+            for topic in names:
+                self._set_topic(topic, stored.get(topic, {}))
 
     def forget_topic(self, topic: str) -> None:
         """The topic is gone; another of its name begins anew."""

@@ -80,7 +80,9 @@ class HttpServer:
             case b"/live":
                 return "200 OK", b"live\n"
             case b"/ready":
-                return ("200 OK", b"ready\n") if self._broker.is_ready else ("503 Service Unavailable", b"not ready\n")
+                if self._broker.is_ready:
+                    return "200 OK", b"ready\n"
+                return "503 Service Unavailable", f"not ready: {self._broker.phase}\n".encode()
             case b"/metrics":
                 return "200 OK", await self._metrics()
             case _:

@@ -1,17 +1,20 @@
 """The coordinators' way to their topics: made on demand, written and read as ordinary partitions of this broker.
 
-Rules: one append path for clients and coordinators. Source: Kafka AutoTopicCreationManager, CoordinatorPartitionWriter,
-CoordinatorLoaderImpl.
+Rules: one append path for clients and coordinators. A new coordinator begins when all that it has read is committed: what
+it would tell of the rest could be lost with it, and be less on the next one.
+Source: Kafka AutoTopicCreationManager, CoordinatorPartitionWriter, CoordinatorLoaderImpl (offsets behind the high watermark
+stay hidden there, too).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import iter_headers
+from protocol.records.any_format import iter_any_headers
 from storage.log import AppendOrigin
 
 if TYPE_CHECKING:
@@ -83,18 +86,39 @@ class InternalLog:
         while offset < end_offset:
             if self._led(partition) is not target:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} changed hands.")
+            log = target.log  # it may move to another directory meanwhile
             chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
             if chunk is None:
                 chunk = await log.read_cold(
                     offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True
                 )
             whole_bytes = 0
-            for position, header in iter_headers(chunk):
+            for position, header in iter_any_headers(chunk):
                 whole_bytes = position + header.size_bytes
                 offset = header.next_offset
             if whole_bytes == 0:
-                return  # nothing is left but offsets without records
+                break  # nothing is left but offsets without records
             yield memoryview(chunk)[:whole_bytes]
+        await self._committed(target, end_offset)
+
+    async def _committed(self, target: Partition, end_offset: int) -> None:
+        """Return when everything below `end_offset` is committed. Raises KafkaError when the leadership ends first."""
+        if target.is_committed(end_offset):
+            return
+        fate: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def on_result(error: ErrorCode) -> None:
+            if not fate.done():  # cancelled, and not told yet
+                fate.set_result(error)
+
+        ticket = target.when_committed(end_offset, on_result)
+        try:
+            error = await fate
+        except asyncio.CancelledError:
+            target.commit_waiters.cancel(ticket)
+            raise
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error, f"This broker leads {self._topic}-{target.partition} no more.")
 
     def _led(self, index: int) -> Partition:
         partition = self._partitions.find(self._topic, index)

@@ -9,28 +9,36 @@ Source: Kafka Kafka.main, KafkaServerStartable.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
 import signal
+import socket
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
+from broker.composition import listener_plans
 from broker.http import HttpServer
+from broker.listeners import needs_advertised
 from broker.server import Broker, Doors
 from broker.start_options import VERSION, StartOptions
-from config.errors import ConfigError
 from controller.embedded import FILE_NAME, EmbeddedStore, StoreFileError
 from controller.registration import BrokerIdTakenError
 from controller.store import StoreError
+from controller.zookeeper import open_zookeeper_store
+from controller.zookeeper_client import ClientDoors
+from controller.zookeeper_options import ZooKeeperOptions
+from controller.zookeeper_session_file import LogDirectorySessionFile
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
+from runtime.os_boot import boot_id
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
+from runtime.os_limits import raise_open_files_limit
+from runtime.os_memory import keep_freed_buffers, making_what_stays
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from runtime.watchdog import Watchdog
@@ -55,6 +63,8 @@ _START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenEr
 
 def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int:
     """Run a broker until it is told to stop; the exit code. `started_ms` is on the monotonic clock. Raises ConfigError."""
+    keep_freed_buffers()
+    raise_open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(BrokerProcess(settings, options, started_ms).serve())
 
@@ -72,8 +82,6 @@ class BrokerProcess:
 
     async def serve(self) -> int:
         """Raises ConfigError."""
-        if self._settings.zookeeper_connect is not None:
-            raise ConfigError("zookeeper.connect is not served yet: leave it out to use the embedded store")
         self._watch_signals()
         for unknown in self._settings.unknown:
             logger.warning("%s", unknown)
@@ -85,9 +93,9 @@ class BrokerProcess:
                 receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
             )
         )
-        doors = Doors(self._clock, system_randomness(), OsFileSystem(), disk, network, open_embedded_store)
+        doors = self._doors(disk, network)
         broker = Broker(self._settings, doors, topics=self._options.topics, on_fatal=self._fail)
-        watchdog = Watchdog(hang_ms=HANG_MS, on_hang=_give_up)
+        watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_give_up)
         watchdog.start()
         http = HttpServer(broker, doors.filesystem) if self._settings.barnabas_http_port is not None else None
         try:
@@ -95,6 +103,29 @@ class BrokerProcess:
         finally:
             watchdog.close()
             await disk.close()
+
+    def _doors(self, disk: OsDisk, network: OsNetwork) -> Doors:
+        """Raises ConfigError."""
+        randomness, filesystem = system_randomness(), OsFileSystem()
+        if self._settings.zookeeper_connect is None:
+            return Doors(self._clock, randomness, filesystem, disk, network, open_embedded_store)
+        options = ZooKeeperOptions.of(self._settings)
+
+        async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
+            session_file = LogDirectorySessionFile(directory, filesystem, queue)
+            return await open_zookeeper_store(options, ClientDoors(network, clock, randomness, tasks), session_file)
+
+        is_named = not needs_advertised(listener_plans(self._settings))
+        # Else as Java's canonical host name, which Apache Kafka registers; the look-up may take its time.
+        host_name = "localhost" if is_named else socket.getfqdn()
+        return Doors(self._clock, randomness, filesystem, disk, network, open_store, host_name, boot_id)
+
+    @property
+    def _hang_ms(self) -> int:
+        """In a cluster, a broker whose loop stands still for a session's time is held for dead by everybody else."""
+        if self._settings.zookeeper_connect is None:
+            return HANG_MS
+        return min(self._settings.zookeeper_session_timeout_ms, HANG_MS)
 
     def _backlog(self) -> int:
         if "socket.listen.backlog.size" in self._settings.given:
@@ -109,13 +140,13 @@ class BrokerProcess:
                 await http.start(network, self._settings.barnabas_http_host, port)
             starting = asyncio.ensure_future(broker.start())  # noqa: TID251  the process's own, awaited below
             stopped = asyncio.ensure_future(self._stop.wait())  # noqa: TID251  likewise
-            await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+            with making_what_stays():
+                await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
                 starting.cancel()
                 await asyncio.wait((starting,))
             else:
                 starting.result()
-                gc.freeze()  # what a start makes lives as long as the process: docs/decisions/001-garbage-collector.md
                 self._tell_ready(broker, http)
             await stopped
         except _START_REFUSALS as error:

@@ -29,7 +29,7 @@ def stranger(first: bytes, security_protocol: str) -> str | None:
 
 def impossible_start(prefix: bytes, limits: ConnectionLimits) -> str | None:
     """Why no frame begins with these four bytes."""
-    return limits.refusal(int.from_bytes(prefix, "big", signed=True), has_records=True)
+    return limits.refusal(int.from_bytes(prefix, "big", signed=True), may_be_large=True)
 
 
 def unserved(table: DispatchTable, api_key: int, version: int) -> str | None:

@@ -1,12 +1,16 @@
 """The broker as a whole: makes every owner once, joins them, starts them in order and stops them in the reverse one.
 
-    lock directories -> store -> identity -> settings -> logs (recovery) -> bind -> register -> elect -> serve
-    stop accepting -> drain -> step down -> close groups, partitions, logs (clean marker) -> store -> unlock
+    lock directories -> store -> identity -> settings -> logs (recovery) -> bind -> register -> elect -> announced -> serve
+    hand over leaderships -> stop accepting -> drain -> step down -> close fetchers, groups, partitions, logs (clean
+    marker) -> store -> unlock
+
+With `zookeeper.connect` the broker is one of several: control requests and ApiVersions are served as soon as the port is
+open, everything else once the controller has announced this broker to it. Without it, it is a cluster of its own.
 
 Rules: this is the composition root: no decisions of the protocol, no state of a partition. Everything that touches the
 world comes in through `Doors`, so that a simulation runs the same broker.
-Invariants: connections are accepted early (a port of 0 must be known before registration) but nothing is read from them
-until topics can be created; the clean-shutdown marker is written only after all logs were flushed.
+Invariants: connections are accepted early (a port of 0 must be known before registration) but clients are not served
+until the cluster image is there; the clean-shutdown marker is written only after all logs were flushed.
 Source: Kafka KafkaServer.startup, shutdown.
 """
 
@@ -17,41 +21,72 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from broker.acceptor import AcceptLimits, Acceptor, parse_per_ip_overrides
+from broker.acceptor import Acceptor
 from broker.advertised import AdvertisedAddresses
 from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
-from broker.connection_shared import ConnectionLimits, ConnectionShared
+from broker.composition import (
+    accept_limits,
+    connection_limits,
+    controlled_shutdown_version,
+    group_coordinator_settings,
+    inter_broker_listener,
+    inter_broker_version,
+    isr_changes,
+    listener_plans,
+    registration,
+    selector,
+)
+from broker.connection_shared import ConnectionShared
 from broker.control import ControlRequests, CoordinatorElections
-from broker.dispatch import Dispatch, DispatchTable
+from broker.controller_claims import ControllerClaims
+from broker.controller_line import ControllerLine
+from broker.deleted_topics import DeletedTopics
+from broker.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.dynamic_settings import DynamicSettings
 from broker.handlers import ALL
+from broker.handover import hand_over
 from broker.internal_topics import InternalLog, InternalTopics
-from broker.listeners import ListenerPlan, ListenerSettings, advertised_endpoints, parse_listeners
+from broker.listeners import ListenerPlan
+from broker.log_directory_events import LogDirectoryEvents
+from broker.membership import Membership
 from broker.metrics import BrokerMetrics
+from broker.power_loss import BootFile, stay_away_after_power_loss
+from broker.producer_id_blocks import producer_id_blocks
+from broker.replication_quotas import ReplicationQuotas
 from broker.services import Services
+from broker.settings_effects import SettingsEffects
+from broker.stray_logs import tell_of_strays
 from broker.topics_at_start import TopicAtStart, create_topics_at_start
 from config.broker import BrokerSettings
-from config.errors import ConfigError
-from controller import znodes
-from controller.admin import FallBackToOneReplica
+from controller.admin import FallBackToOneReplica, StrictReplication
 from controller.channels import BrokerChannel, InProcessChannel
 from controller.host import Controller, ControllerSeat
-from controller.registration import cluster_id, ensure_persistent_paths, register_broker
-from controller.store import Store
+from controller.network_channel import network_channels
+from controller.producer_ids import ProducerIds
+from controller.registration import choose_broker_id, cluster_id, ensure_persistent_paths
+from controller.store import SessionEvent, Store
 from controller.waiting import image_shows
-from controller.znodes import BrokerRegistration, RegisteredEndpoint
-from coordinator.group.settings import GroupSettings
-from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator, GroupCoordinatorSettings
+from controller.znodes import BrokerRegistration
+from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator
 from metadata.image import ClusterImage, MetadataCache
+from protocol.broker_client import BrokerClient
 from protocol.errors import KafkaError
-from protocol.records.compression import Compression
+from protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from replication.doors import PartitionDoors
 from replication.fetch_sessions import FetchSessions
-from replication.partitions import Partitions
+from replication.fetcher import FetcherDoors
+from replication.fetchers import Fetchers
+from replication.isr_expiry import expire_lagging_replicas
+from replication.leader_endpoint import FetchSettings
+from replication.live_brokers import LiveBrokers
+from replication.log_moves import LogMoves, MoveDoors
+from replication.partitions import FollowsNobody, Partitions
 from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
+from runtime.slices import LongWork
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address, Listener, Network
@@ -63,6 +98,9 @@ READY_TIMEOUT_MS = 30_000
 # So long may requests that have begun take to be answered when the broker stops.
 DRAIN_TIMEOUT_MS = 2_000
 REBALANCE_DRAIN_TIMEOUT_MS = 500
+# So many session timeouts may it take until a controller has missed this broker: its own to notice, and a new one's to be
+# elected.
+POWER_LOSS_SESSIONS = 2
 # queued.max.request.bytes=-1 sets no limit.
 NO_LIMIT_BYTES = 2**63 - 1
 
@@ -71,7 +109,9 @@ OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """The world. `open_store` opens the embedded store at a path (a simulation gives its own ensemble)."""
+    """The world. `open_store` opens the store of a broker whose first log directory is at a path: the embedded one, or a
+    session with an ensemble (a simulation gives its own). `host_name` is how other machines call this one; `boot_id` tells
+    one boot of it from the next, None when nobody can."""
 
     clock: Clock
     randomness: Randomness
@@ -79,6 +119,8 @@ class Doors:
     disk: Disk
     network: Network
     open_store: OpenStore
+    host_name: str = "localhost"
+    boot_id: Callable[[], str | None] = lambda: None
 
 
 class Broker:
@@ -95,6 +137,7 @@ class Broker:
         """`on_fatal` is told when the broker cannot go on (every log directory failed, a task died)."""
         loop = asyncio.get_running_loop()
         self.settings = settings
+        self.has_others = settings.zookeeper_connect is not None
         self._doors = doors
         self._topics = topics
         self._on_fatal = on_fatal or (lambda reason: None)
@@ -103,16 +146,27 @@ class Broker:
         self._timer = Timer(doors.clock, loop.call_later)
         self._listeners: list[Listener] = []
         self._plans = listener_plans(settings)
+        self._version = inter_broker_version(settings)
+        self._metrics = BrokerMetrics(doors.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
         self._services: Services | None = None
-        self._acceptor = Acceptor(self._timer, accept_limits(settings))
+        early_keys = EARLY_KEYS if self.has_others else frozenset[int]()
+        self._acceptor = Acceptor(self._timer, accept_limits(settings), early_keys=early_keys)
         limit_bytes = settings.queued_max_request_bytes
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
-        self._control: ControlRequests | None = None
+        self._membership: Membership | None = None
+        self._line: ControllerLine | None = None
+        self._fetchers: Fetchers | None = None
+        self._log_moves: LogMoves | None = None
         self.metadata = MetadataCache()
         self.broker_id = -1
         self.is_ready = False
+        self._has_stayed_away = not self.has_others
+        self.is_sure_of_its_logs = True
+        """False: it came back from a loss of power as a member of in-sync sets, because nobody took it out in time."""
+        self.phase = "not started"
+        """What a broker that is not ready is doing."""
         self.logs = LogManager(
             settings=settings,
             directories=settings.log_directories,
@@ -137,24 +191,66 @@ class Broker:
     def plans(self) -> list[ListenerPlan]:
         return self._plans
 
+    @property
+    def broker_epoch(self) -> int:
+        """Of the registration that holds now; -1 before the first."""
+        return -1 if self._services is None else self._services.control.broker_epoch
+
     # --- start ---
 
     async def start(self) -> None:
-        """Return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, OSError."""
+        """Return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, BrokerIdTakenError,
+        OSError."""
+        self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
+        self._enter("loading logs")
         await self.logs.load()
+        assert self._store is not None
+        await tell_of_strays(self._store, self.logs.logs)
         services = self._join()
-        await self._bind(services)
-        await self._register(services)
+        await self._bind()
+        if self.has_others:
+            self._enter("making sure that nothing was lost with the power")
+            await self._stay_away_after_power_loss()
+        self._enter("registering")
+        assert self._membership is not None
+        await self._membership.join()
+        self._enter("waiting for a controller")
         await services.controller.start()
-        if not await image_shows(self.metadata, lambda image: self.broker_id in image.brokers, READY_TIMEOUT_MS):
-            raise TimeoutError("the controller has not announced this broker")
-        services.groups.start(self._group_partitions(self.metadata.image))
-        await create_topics_at_start(services.controller, self._topics)
+        self._enter("waiting to be announced by the controller")
+        await self._announced()
+        services.groups.start(self._group_partitions)
+        if self.has_others:
+            self._acceptor.open()  # other brokers need this one, whatever its topics still need
+        else:
+            self._enter("taking up its partitions")
+            await services.controller.told()  # clients would hear of topics that do not exist
+        self._enter("creating topics")
+        await create_topics_at_start(services.controller, self._topics, has_others=self.has_others)
         self.logs.start()
         self._acceptor.open()
+        if self.has_others:
+            self._tasks.spawn(
+                expire_lagging_replicas(
+                    lambda: services.partitions, self.settings.replica_lag_time_max_ms, self._doors.clock.monotonic_ms
+                ),
+                name="expire lagging replicas",
+            )
+        self._enter("serving")
         self.is_ready = True
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        logger.debug("start: phase=%r", phase)
+
+    async def _announced(self) -> None:
+        """Wait until the cluster image lists this broker. In a cluster, for as long as it takes: an old controller may
+        have to time out first."""
+        while not await image_shows(self.metadata, lambda image: self.broker_id in image.brokers, READY_TIMEOUT_MS):
+            if not self.has_others:
+                raise TimeoutError("the controller has not announced this broker")
+            logger.warning("no controller has announced this broker yet: broker=%d", self.broker_id)
 
     async def _open_store(self) -> None:
         """Hold the directories, open the store, and settle who this broker is."""
@@ -165,83 +261,153 @@ class Broker:
         self._store = store = await doors.open_store(
             directory, doors.disk.queue(f"{directory}#store"), doors.clock, self._store_tasks
         )
+        if self.has_others:
+            self._metrics.on_store_session(SessionEvent.CONNECTED)
+            store.subscribe(self._metrics.on_store_session)
         await ensure_persistent_paths(store)
         own_cluster = await cluster_id(store, doors.randomness, identity.cluster_id)
-        self.broker_id = await self._choose_broker_id(store, identity.broker_id)
+        self.broker_id = await choose_broker_id(store, self.settings, identity.broker_id)
         self.logs.claim(self.broker_id, own_cluster)
         self.metadata.publish(ClusterImage(cluster_id=own_cluster))
-        self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks)
+        self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks, doors.clock)
 
-    async def _choose_broker_id(self, store: Store, remembered: int | None) -> int:
-        """`broker.id`, else the one in meta.properties, else a new one above `reserved.broker.max.id`."""
-        if self.settings.effective_broker_id >= 0:
-            return self.settings.effective_broker_id
-        if remembered is not None:
-            return remembered
-        if self.settings.zookeeper_connect is None:
-            known = await store.exists(znodes.BROKER_SEQUENCE)
-            if known is not None and known.version > 0:  # meta.properties was lost: nobody else has this store
-                return self.settings.reserved_broker_max_id + known.version
-        stat = await store.set(znodes.BROKER_SEQUENCE, b"")
-        return self.settings.reserved_broker_max_id + stat.version
+    async def _stay_away_after_power_loss(self) -> None:
+        doors, directory = self._doors, self.logs.online_directories[0]
+        assert self._store is not None
+        self.is_sure_of_its_logs = await stay_away_after_power_loss(
+            BootFile(directory, doors.filesystem, doors.disk.queue(f"{directory}#store")), doors.boot_id(),
+            self._store, self.broker_id, was_clean=self.logs.was_clean, clock=doors.clock,
+            patience_ms=POWER_LOSS_SESSIONS * self.settings.zookeeper_session_timeout_ms,
+        )  # fmt: skip
+        self._has_stayed_away = True
 
     def _join(self) -> Services:
         """Make the owners and give them to each other."""
         doors, settings, tasks, timer = self._doors, self.settings, self._tasks, self._timer
-        assert self._store is not None
-        metrics = BrokerMetrics(doors.clock)
-        seat = ControllerSeat(self.broker_id, self._inter_broker_listener(), self._channel)
-        controller = Controller(
-            seat, self._store, self.metadata, lambda: self._dynamic.settings, FallBackToOneReplica(),
-            clock=doors.clock, randomness=doors.randomness, tasks=tasks,
-        )  # fmt: skip
+        store = self._store
+        assert store is not None
+        metrics = self._metrics
+        controller = self._make_controller(store)
+        line = self._line = ControllerLine(self.broker_id, controller, self.metadata, self._broker_client, doors.clock)
+        self._quotas = ReplicationQuotas(self.broker_id, settings, doors.clock)
+        if self.has_others:
+            self._fetchers = self._make_fetchers()
         elections = CoordinatorElections()
-        partitions = Partitions(self.broker_id, self.logs, asyncio.get_running_loop().call_soon, elections)
+        log_moves = self._log_moves = self._make_log_moves()
+        partitions = Partitions(
+            self.broker_id, self.logs, asyncio.get_running_loop().call_soon, elections,
+            doors=self._partition_doors(line, store, metrics), following=self._fetchers, moving=log_moves,
+        )  # fmt: skip
+        self.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         groups = self._group_coordinator(partitions, metrics)
         elections.groups = groups
-        self._control = ControlRequests(partitions, self.metadata, self._dynamic, groups.on_partitions_deleted)
+        claims = ControllerClaims(self.broker_id, store)
+        control = ControlRequests(
+            self.broker_id, partitions, self.metadata, self._dynamic, claims, groups.on_partitions_deleted
+        )
+        deleted = DeletedTopics(
+            store, self.metadata, lambda: (claims.epoch, control.broker_epoch), control.forget_topics, tasks
+        )
+        self.metadata.subscribe(deleted.on_image)
+        self._log_directory_events = LogDirectoryEvents(self.broker_id, store, tasks)
+        self._membership = Membership(
+            store, self._registration, self._on_registered, self._on_fatal,
+            clock=doors.clock, tasks=tasks, session_timeout_ms=settings.zookeeper_session_timeout_ms,
+        )  # fmt: skip
+        blocks = producer_id_blocks(self.broker_id, lambda: self.broker_epoch, self._version, line, store)
         table = DispatchTable(ALL)
         answers = AnswerMemory(MemoryBudget(settings.barnabas_fetch_response_memory_bytes), timer)
-        services = Services(
+        self._services = services = Services(
             settings=settings,
             broker_id=self.broker_id,
             clock=doors.clock,
             randomness=doors.randomness,
             timer=timer,
             tasks=tasks,
+            long_work=LongWork(doors.clock, asyncio.get_running_loop().call_soon),
             partitions=partitions,
+            log_moves=log_moves,
+            fetchers=self._fetchers,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, doors.randomness),
             answers=answers,
             metadata=self.metadata,
             advertised=AdvertisedAddresses(self.broker_id, self._plans),
+            control=control,
             controller=controller,
+            producer_ids=ProducerIds(blocks),
             internal_topics=InternalTopics(controller, tasks),
             groups=groups,
             logs=self.logs,
-            store=self._store,
+            store=store,
             dynamic_settings=self._dynamic,
             metrics=metrics,
             api_versions=table.api_versions(),
         )
-        self._services = services
-        self._dynamic.on_topic_changed(lambda topic, _config: self._on_topic_config(topic))
-        self._dynamic.on_broker_changed(self._on_broker_settings)
-        shared = ConnectionShared(
-            dispatch=Dispatch(table, tasks, metrics),
-            services=services,
-            budget=self.request_budget,
-            answers=answers,
-            owner=self._acceptor,
-            timer=timer,
-            call_soon=asyncio.get_running_loop().call_soon,
-            limits=ConnectionLimits(
-                max_frame_bytes=settings.socket_request_max_bytes,
-                max_plain_bytes=min(settings.barnabas_request_max_bytes_other, settings.socket_request_max_bytes),
-                max_elements=settings.barnabas_request_max_array_elements,
-            ),
+        SettingsEffects(services, self._acceptor, self._quotas, self._fetchers).follow()
+        self._acceptor.serve(
+            ConnectionShared(
+                dispatch=Dispatch(table, tasks, metrics),
+                services=services,
+                budget=self.request_budget,
+                answers=answers,
+                owner=self._acceptor,
+                timer=timer,
+                call_soon=asyncio.get_running_loop().call_soon,
+                limits=connection_limits(settings),
+            )
         )
-        self._acceptor.serve(shared)
         return services
+
+    def _make_controller(self, store: Store) -> Controller:
+        seat = ControllerSeat(
+            self.broker_id, inter_broker_listener(self._plans), self._channel, lambda: self._is_registered
+        )
+        policy = StrictReplication() if self.has_others else FallBackToOneReplica()
+        return Controller(
+            seat, store, self.metadata, lambda: self._dynamic.settings, policy,
+            clock=self._doors.clock, randomness=self._doors.randomness, tasks=self._tasks,
+        )  # fmt: skip
+
+    def _partition_doors(self, line: ControllerLine, store: Store, metrics: BrokerMetrics) -> PartitionDoors:
+        clock, settings = self._doors.clock, self.settings
+        if not self.has_others:
+            return PartitionDoors(now_ms=clock.monotonic_ms)
+        changes = isr_changes(self.broker_id, lambda: self.broker_epoch, self._version, line, store, clock, self._tasks)
+        return PartitionDoors(
+            now_ms=clock.monotonic_ms,
+            is_alive=lambda broker_id: broker_id in self.metadata.image.brokers,
+            isr_changes=changes,
+            quota=self._quotas.leader,
+            metrics=metrics,
+            select_replica=selector(settings),
+            lag_max_ms=settings.replica_lag_time_max_ms,
+        )
+
+    def _make_log_moves(self) -> LogMoves:
+        settings = self.settings
+        threads = settings.num_replica_alter_log_dirs_threads or len(settings.log_directories)
+        return LogMoves(
+            MoveDoors(
+                logs=self.logs.future,
+                following=self._fetchers or FollowsNobody(),
+                clock=self._doors.clock,
+                tasks=self._tasks,
+                quota=self._quotas.log_moves,
+                copies_at_once=threads,
+                fetch_max_bytes=settings.replica_fetch_max_bytes,
+            )
+        )
+
+    def _make_fetchers(self) -> Fetchers:
+        doors = FetcherDoors(
+            clock=self._doors.clock,
+            version=self._version,
+            broker_epoch=lambda: self.broker_epoch,
+            quota=self._quotas.follower,
+            metrics=self._metrics,
+        )
+        fetching = FetchSettings.of(self.settings, self.broker_id)
+        return Fetchers(fetching, self._doors.network, self._address_of, doors, self._tasks)
 
     def _group_coordinator(self, partitions: Partitions, metrics: BrokerMetrics) -> GroupCoordinator:
         settings, doors = self.settings, self._doors
@@ -250,20 +416,7 @@ class Broker:
             acks=settings.offsets_commit_required_acks, read_bytes=settings.offsets_load_buffer_size,
         )  # fmt: skip
         return GroupCoordinator(
-            GroupCoordinatorSettings(
-                groups=GroupSettings(
-                    min_session_timeout_ms=settings.group_min_session_timeout_ms,
-                    max_session_timeout_ms=settings.group_max_session_timeout_ms,
-                    max_size=settings.group_max_size,
-                    initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-                    offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-                    offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
-                ),
-                partitions_count=settings.offsets_topic_num_partitions,
-                compression=Compression(settings.offsets_topic_compression_codec),
-                commit_timeout_ms=settings.offsets_commit_timeout_ms,
-                retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
-            ),
+            group_coordinator_settings(settings),
             CoordinatorDoors(
                 clock=doors.clock,
                 timer=self._timer,
@@ -275,16 +428,33 @@ class Broker:
             metrics,
         )
 
-    def _channel(self, registration: BrokerRegistration) -> BrokerChannel:
-        """The controller's line to a broker. Over the embedded store there is this one."""
-        assert registration.broker_id == self.broker_id, f"broker {registration.broker_id} cannot be reached"
-        assert self._control is not None
-        return InProcessChannel(self._control)
+    def _channel(self, known: BrokerRegistration) -> BrokerChannel:
+        """The controller's line to a broker: in process to this one."""
+        if known.broker_id == self.broker_id:
+            return InProcessChannel(self.services.control)
+        connect = network_channels(
+            self._doors.network,
+            self.broker_id,
+            inter_broker_listener(self._plans),
+            self._version,
+            timeout_ms=self.settings.controller_socket_timeout_ms,
+        )
+        return connect(known)
 
-    def _inter_broker_listener(self) -> str:
-        return next(plan.name for plan in self._plans if plan.is_inter_broker)
+    def _broker_client(self, broker_id: int) -> BrokerClient:
+        """A line to another broker, wherever the image says that it is."""
+        return BrokerClient(
+            self._doors.network,
+            lambda: self._address_of(broker_id),
+            str(self.broker_id),
+            timeout_ms=self.settings.controller_socket_timeout_ms,
+        )
 
-    async def _bind(self, services: Services) -> None:
+    def _address_of(self, broker_id: int) -> Address | None:
+        endpoint = self.metadata.image.endpoint(broker_id, inter_broker_listener(self._plans))
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    async def _bind(self) -> None:
         """Open the ports. Clients may connect; they are served once `Acceptor.open` says so."""
         for plan in self._plans:
             factory = self._acceptor.factory(plan.name, plan.security_protocol)
@@ -292,43 +462,29 @@ class Broker:
             self._listeners.append(listener)
             self.bound[plan.name] = listener.address
 
-    async def _register(self, services: Services) -> None:
-        assert self._store is not None and self._control is not None
-        addresses = advertised_endpoints(self._plans, self.bound)
-        protocols = {plan.name: plan.security_protocol for plan in self._plans}
-        registration = BrokerRegistration(
-            broker_id=self.broker_id,
-            endpoints=tuple(
-                RegisteredEndpoint(name, address.host, address.port, protocols[name])
-                for name, address in addresses.items()
-            ),
-            timestamp_ms=self._doors.clock.wall_ms(),
-            rack=self.settings.broker_rack,
-        )
-        session = self._store.session()
-        self._control.broker_epoch = await register_broker(self._store, session.session_id, registration)
+    def _registration(self) -> BrokerRegistration:
+        host_name = self._doors.host_name if self.has_others else "localhost"
+        now_ms = self._doors.clock.wall_ms()
+        return registration(self.broker_id, self.settings, self._plans, self.bound, host_name=host_name, now_ms=now_ms)
 
-    def _group_partitions(self, image: ClusterImage) -> int | None:
-        topic = image.topics.get(GROUP_METADATA_TOPIC)
+    def _group_partitions(self) -> int | None:
+        topic = self.metadata.image.topics.get(GROUP_METADATA_TOPIC)
         return None if topic is None else len(topic.partitions)
 
     # --- changes while it runs ---
 
-    def _on_topic_config(self, topic: str) -> None:
-        self.logs.update_config(topic)
-        for partition in self.services.partitions:
-            if partition.topic == topic:
-                partition.on_config_changed()
+    @property
+    def _is_registered(self) -> bool:
+        return self._membership is not None and self._membership.is_registered
 
-    def _on_broker_settings(self, settings: BrokerSettings) -> None:
-        """Dynamic broker settings: limits of connections, and the defaults of every topic."""
-        self._acceptor.limits = accept_limits(settings)
-        for topic in {partition.topic for partition in self.services.partitions}:
-            self._on_topic_config(topic)
+    def _on_registered(self, broker_epoch: int) -> None:
+        self.services.control.registered(broker_epoch)
+        self.services.controller.on_registered()
 
     def _on_directory_failed(self, path: str, error: OSError) -> None:
         if self._services is not None:
             self._services.partitions.on_directory_failed(path)
+            self._log_directory_events.tell()
         if not self.logs.online_directories:
             self._on_fatal(f"every log directory has failed, the last one {path}: {error}")
 
@@ -336,28 +492,55 @@ class Broker:
 
     async def stop(self) -> None:
         """Answer what has begun, flush, leave everything as a clean start wants it. Bounded in time."""
-        self.is_ready = False
+        was_serving, self.is_ready = self.is_ready, False
+        self._enter("stopping")
+        if self._fetchers is not None:
+            self._fetchers.take_no_more()
+        if was_serving and self.has_others and self.settings.controlled_shutdown_enable:
+            await self._hand_over()
         for listener in self._listeners:
             await listener.close()
         self._listeners.clear()
         await self._drain()
         services = self._services
         if services is not None:
+            await services.controller.retire()
+            services.groups.close()
+            self._dynamic.close()
+        if self._membership is not None:
+            await self._membership.leave()
+        if services is not None:
             try:
                 await services.controller.close()
             except KafkaError as error:
                 logger.warning("controller did not step down: error=%s", error)
-            services.groups.close()
-            self._dynamic.close()
+        if self._log_moves is not None:
+            await self._log_moves.close()
+        if self._fetchers is not None:
+            await self._fetchers.close()
+        if self._line is not None:
+            self._line.close()
         self._acceptor.stop()
         self._acceptor.abort_all()
         await self._tasks.close()
         self._timer.close()
-        epoch = -1 if self._control is None else self._control.broker_epoch
-        await self.logs.close(broker_epoch=epoch)
+        # What a loss of power took is not there because nothing was lost since.
+        is_clean = self._has_stayed_away or self.logs.was_clean
+        await self.logs.close(broker_epoch=self.broker_epoch, is_clean=is_clean)
         if self._store is not None:
             await self._store.close()
         await self._store_tasks.close()
+
+    async def _hand_over(self) -> None:
+        assert self._line is not None
+        if await self._is_alone_within(0):
+            return  # there is nobody to take anything
+        request = ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch)
+        version = controlled_shutdown_version(self._version)
+        await hand_over(request, version, self._line, self.settings, self._is_alone_within)
+
+    async def _is_alone_within(self, timeout_ms: int) -> bool:
+        return await image_shows(self.metadata, lambda image: image.brokers.keys() <= {self.broker_id}, timeout_ms)
 
     async def _drain(self) -> None:
         """Let requests that have begun be answered, and the answers be taken.
@@ -380,38 +563,3 @@ class Broker:
         except TimeoutError:
             return False
         return True
-
-
-def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
-    """The listeners that the settings ask for. Raises ConfigError."""
-    given = settings.given
-    try:
-        plans = parse_listeners(
-            ListenerSettings(
-                listeners=given.get("listeners"),
-                advertised_listeners=settings.advertised_listeners,
-                protocol_map=settings.listener_security_protocol_map,
-                inter_broker_listener_name=settings.inter_broker_listener_name,
-                security_inter_broker_protocol=given.get("security.inter.broker.protocol"),
-            )
-        )
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    for plan in plans:
-        if plan.security_protocol != "PLAINTEXT":
-            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet, only PLAINTEXT")
-    return plans
-
-
-def accept_limits(settings: BrokerSettings) -> AcceptLimits:
-    """Raises ConfigError."""
-    try:
-        overrides = parse_per_ip_overrides(settings.max_connections_per_ip_overrides)
-    except ValueError as error:
-        raise ConfigError(f"max.connections.per.ip.overrides: {error}") from error
-    return AcceptLimits(
-        max_connections=settings.max_connections,
-        max_connections_per_ip=settings.max_connections_per_ip,
-        per_ip_overrides=overrides,
-        max_idle_ms=settings.connections_max_idle_ms,
-    )

@@ -1,10 +1,12 @@
 """Topics that must exist before the first client comes: `--topic name[:partitions[:replicas]]` and KAFKA_CREATE_TOPICS.
 
-Rules: a topic that is there already stays as it is; one that cannot be made stops the start with its reason.
+Rules: a topic that is there already stays as it is; one that cannot be made stops the start with its reason. In a
+cluster the brokers that its replicas need may still be on their way: they are waited for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from controller.host import Controller
 
 CREATE_TIMEOUT_MS = 30_000
+OTHERS_PAUSE_S = 0.25
+OTHERS_ATTEMPTS = 240  # a minute
 BROKER_DEFAULT = -1
 
 
@@ -38,11 +42,19 @@ def parse_topics(text: str) -> list[TopicAtStart]:
     return topics
 
 
-async def create_topics_at_start(controller: Controller, topics: Iterable[TopicAtStart]) -> None:
-    """Return when the topics can be written to. Raises ConfigError."""
-    wanted = [NewTopic(topic.name, topic.partitions, topic.replicas) for topic in topics]
-    if not wanted:
-        return
-    for name, created in (await controller.topics.create(wanted, CREATE_TIMEOUT_MS)).items():
-        if created.outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise ConfigError(f"topic {name} cannot be created: {created.outcome.message or created.outcome.code.name}")
+async def create_topics_at_start(
+    controller: Controller, topics: Iterable[TopicAtStart], *, has_others: bool = False
+) -> None:
+    """Return when the topics can be written to. `has_others`: more brokers may come. Raises ConfigError."""
+    wanted = {topic.name: NewTopic(topic.name, topic.partitions, topic.replicas) for topic in topics}
+    for attempts_left in reversed(range(OTHERS_ATTEMPTS if has_others else 1)):
+        if not wanted:
+            return
+        for name, created in (await controller.topics.create(wanted.values(), CREATE_TIMEOUT_MS)).items():
+            code, message = created.outcome.code, created.outcome.message
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                del wanted[name]
+            elif code is not ErrorCode.INVALID_REPLICATION_FACTOR or not attempts_left:
+                raise ConfigError(f"topic {name} cannot be created: {message or code.name}")
+        if wanted:
+            await asyncio.sleep(OTHERS_PAUSE_S)

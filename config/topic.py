@@ -53,7 +53,7 @@ class LogConfig(SettingTable):
     compression_zstd_level: int = setting("compression.zstd.level", INT, 3, between(-131_072, 22), effective=True,
         synonyms=("compression.zstd.level",),
         doc="Level used when the broker compresses with zstd.")
-    delete_retention_ms: int = setting("delete.retention.ms", LONG, DAY_MS, at_least(0),
+    delete_retention_ms: int = setting("delete.retention.ms", LONG, DAY_MS, at_least(0), effective=True,
         synonyms=("log.cleaner.delete.retention.ms",),
         doc="Time a delete marker stays in a compacted topic.")
     file_delete_delay_ms: int = setting("file.delete.delay.ms", LONG, 60_000, at_least(0), effective=True,
@@ -66,13 +66,13 @@ class LogConfig(SettingTable):
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
         doc="Time after which the log is flushed to the disk.")
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
-        "follower.replication.throttled.replicas", LIST, (), THROTTLED_REPLICAS,
+        "follower.replication.throttled.replicas", LIST, (), THROTTLED_REPLICAS, effective=True,
         doc="Replicas whose copying is throttled on the follower: partition:broker pairs, or * for all.")
     index_interval_bytes: int = setting("index.interval.bytes", INT, 4 * KiB, at_least(0), effective=True,
         synonyms=("log.index.interval.bytes",),
         doc="Bytes of records between two index entries.")
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
-        "leader.replication.throttled.replicas", LIST, (), THROTTLED_REPLICAS,
+        "leader.replication.throttled.replicas", LIST, (), THROTTLED_REPLICAS, effective=True,
         doc="Replicas whose copying is throttled on the leader: partition:broker pairs, or * for all.")
     local_retention_bytes: int = setting("local.retention.bytes", LONG, -2, at_least(-2),
         synonyms=("log.local.retention.bytes",),
@@ -80,13 +80,13 @@ class LogConfig(SettingTable):
     local_retention_ms: int = setting("local.retention.ms", LONG, -2, at_least(-2),
         synonyms=("log.local.retention.ms",),
         doc="Time a segment stays on the local disk after it was copied to remote storage; -2 as retention.")
-    max_compaction_lag_ms: int = setting("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1),
+    max_compaction_lag_ms: int = setting("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), effective=True,
         synonyms=("log.cleaner.max.compaction.lag.ms",),
         doc="Time a record stays uncompacted at most.")
     max_message_bytes: int = setting("max.message.bytes", INT, 1_048_588, at_least(0), effective=True,
         synonyms=("message.max.bytes",),
         doc="Largest batch that is taken, in bytes, after compression.")
-    message_downconversion_enable: bool = setting("message.downconversion.enable", BOOLEAN, True,
+    message_downconversion_enable: bool = setting("message.downconversion.enable", BOOLEAN, True, effective=True,
         synonyms=("log.message.downconversion.enable",),
         doc="Whether records are converted for consumers that know only old formats.")
     message_format_version: str = setting("message.format.version", STRING, "3.0-IV1", METADATA_VERSIONS,
@@ -108,10 +108,10 @@ class LogConfig(SettingTable):
         "message.timestamp.type", STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"), effective=True,
         synonyms=("log.message.timestamp.type",),
         doc="Whose clock a record's timestamp is: CreateTime or LogAppendTime.")
-    min_cleanable_dirty_ratio: float = setting("min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1),
+    min_cleanable_dirty_ratio: float = setting("min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1), effective=True,
         synonyms=("log.cleaner.min.cleanable.ratio",),
         doc="Share of the log that must be uncleaned before it is cleaned.")
-    min_compaction_lag_ms: int = setting("min.compaction.lag.ms", LONG, 0, at_least(0),
+    min_compaction_lag_ms: int = setting("min.compaction.lag.ms", LONG, 0, at_least(0), effective=True,
         synonyms=("log.cleaner.min.compaction.lag.ms",),
         doc="Time a record stays uncompacted at least.")
     min_insync_replicas: int = setting("min.insync.replicas", INT, 1, at_least(1), effective=True,
@@ -126,10 +126,10 @@ class LogConfig(SettingTable):
         doc="Whether remote segments go when remote storage is switched off.")
     remote_storage_enable: bool = setting("remote.storage.enable", BOOLEAN, False,
         doc="Whether remote storage is used for this topic.")
-    retention_bytes: int = setting("retention.bytes", LONG, -1,
+    retention_bytes: int = setting("retention.bytes", LONG, -1, effective=True,
         synonyms=("log.retention.bytes",),
         doc="Size of a partition above which its oldest segments may be deleted, in bytes; -1 never.")
-    retention_ms: int = setting("retention.ms", LONG, 7 * DAY_MS, at_least(-1),
+    retention_ms: int = setting("retention.ms", LONG, 7 * DAY_MS, at_least(-1), effective=True,
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
         doc="Time after which a segment may be deleted; -1 never.")
     segment_bytes: int = setting("segment.bytes", INT, GiB, at_least(14), effective=True,
@@ -166,6 +166,12 @@ class LogConfig(SettingTable):
     @cached_property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @cached_property
+    def roll_ms(self) -> int:
+        """Age at which the active segment rolls: a compacted log's active segment cannot be cleaned, so it has to end
+        before its records are due."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @cached_property
     def deletes_by_retention(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from config.broker import BrokerSettings
 from config.errors import ConfigError
+from config.inter_broker_version import InterBrokerVersion
 from config.topic import check_topic_settings
 from controller import topics, znodes
 from controller.placement import Placement, PlacementBroker, place
@@ -31,12 +32,14 @@ from controller.store import (
     StoreError,
     Transaction,
 )
+from controller.term import read_registrations
 from controller.waiting import image_shows
 from controller.znodes import ReplicaAssignment, TopicRegistration
 from metadata.image import ClusterImage, MetadataCache
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from runtime.randomness import Randomness, uuid_bytes
+from runtime.slices import Slices
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -157,20 +160,27 @@ class TopicAdmin:
     # Creation.
 
     async def create(
-        self, wanted: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool = False
+        self,
+        wanted: Iterable[NewTopic],
+        timeout_ms: int,
+        *,
+        validate_only: bool = False,
+        slices: Slices | None = None,
     ) -> dict[str, CreatedTopic]:
-        """By name. Topics of one request do not depend on each other."""
+        """By name. Topics of one request do not depend on each other. `slices`: there may be very many of them."""
         results: dict[str, CreatedTopic] = {}
-        plans: dict[str, _Plan] = {}
+        names: dict[str, list[str]] = {}  # of the plans, by what colliding names have in common
         created: list[_Plan] = []
         topics_left = list(wanted)
+        hosts = await self._hosts()
         for start in range(0, len(topics_left), TOPICS_STEP):
-            step = await self._plan_step(topics_left[start : start + TOPICS_STEP], plans, results)
-            plans.update((plan.name, plan) for plan in step)
-            if not validate_only:
+            step = await self._plan_step(topics_left[start : start + TOPICS_STEP], names, results, hosts)
+            if slices is not None:
+                await slices.breathe()
+            if validate_only:
+                results.update((plan.name, replace(plan.created, topic_id=ZERO_UUID)) for plan in step)
+            else:
                 created += await self._write_topics(step, results)
-        if validate_only:
-            return results | {name: replace(plan.created, topic_id=ZERO_UUID) for name, plan in plans.items()}
         await self._await_leaders({plan.name: plan.registration.assignments for plan in created}, timeout_ms)
         for plan in created:
             is_ready = timeout_ms > 0 and _all_led(self._metadata.image, plan.name, plan.registration.assignments)
@@ -178,15 +188,19 @@ class TopicAdmin:
         return results
 
     async def _plan_step(
-        self, step: Sequence[NewTopic], earlier: Mapping[str, _Plan], results: dict[str, CreatedTopic]
+        self,
+        step: Sequence[NewTopic],
+        names: dict[str, list[str]],
+        results: dict[str, CreatedTopic],
+        hosts: Mapping[int, str],
     ) -> list[_Plan]:
-        """The plans of the topics that can be created; the refusals go to `results`."""
+        """The plans of the topics that can be created; the refusals go to `results`. `names` are those planned before,
+        and grow with the step: topics of one request may collide."""
         plans: list[_Plan] = []
-        names = list(earlier)  # grows with the step: topics of one request may collide
         for topic in step:
             try:
-                plans.append(await self._plan(topic, names))
-                names.append(topic.name)
+                plans.append(await self._plan(topic, names.get(topics.folded(topic.name), ()), hosts))
+                names.setdefault(topics.folded(topic.name), []).append(topic.name)
             except KafkaError as error:
                 results[topic.name] = CreatedTopic(Outcome(error.code, error.message))
             except (ConnectionLossError, SessionExpiredError):
@@ -250,7 +264,22 @@ class TopicAdmin:
             config[MIN_INSYNC_REPLICAS] = str(min(settings.transaction_state_log_min_isr, actual))
         return NewTopic(name, partitions, actual, config=config)
 
-    async def _plan(self, topic: NewTopic, planned: Sequence[str]) -> _Plan:
+    async def _hosts(self) -> Mapping[int, str]:
+        """The machine of each broker (barnabas.host.id). Brokers' metadata does not tell it, so that it is read from
+        their nodes; where this broker names no machine nobody does."""
+        if self._settings().barnabas_host_id is None:
+            return {}
+        try:
+            registrations = await read_registrations(self._store)
+        except (ConnectionLossError, SessionExpiredError):
+            return {}
+        return {
+            broker_id: registration.host_id
+            for broker_id, (registration, _) in registrations.items()
+            if registration.host_id is not None
+        }
+
+    async def _plan(self, topic: NewTopic, planned: Sequence[str], hosts: Mapping[int, str]) -> _Plan:
         """Check in Apache Kafka's order. Raises KafkaError."""
         if topic.name in self._metadata.image.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -261,15 +290,16 @@ class TopicAdmin:
             )
         config = {name: value for name, value in topic.config.items() if value is not None}
         topics.check_counts_or_assignment(topic.partitions, topic.replication_factor, bool(topic.assignment))
-        assignment = self._assignment(topic)
+        assignment = self._assignment(topic, hosts)
         await self._check_new_name(topic.name, planned)
         topics.check_new_assignment(assignment)
         try:
             check_topic_settings(config, self._settings())
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        version = InterBrokerVersion.parse(self._settings().inter_broker_protocol_version)
         registration = TopicRegistration(
-            uuid_bytes(self._randomness),
+            uuid_bytes(self._randomness) if version.supports_topic_ids else ZERO_UUID,
             {index: ReplicaAssignment(tuple(replicas)) for index, replicas in sorted(assignment.items())},
         )
         return _Plan(topic.name, registration, config)
@@ -284,7 +314,7 @@ class TopicAdmin:
             others=others,
         )
 
-    def _assignment(self, topic: NewTopic) -> Mapping[int, Sequence[int]]:
+    def _assignment(self, topic: NewTopic, hosts: Mapping[int, str]) -> Mapping[int, Sequence[int]]:
         if topic.assignment:
             return topic.assignment
         settings = self._settings()
@@ -294,7 +324,7 @@ class TopicAdmin:
             if topic.replication_factor == topics.DEFAULT_COUNT
             else topic.replication_factor
         )
-        brokers = placement_brokers(self._metadata.image)
+        brokers = placement_brokers(self._metadata.image, hosts)
         placement = Placement(self._random_index(brokers), self._random_index(brokers))
         return place(brokers, partitions, replication_factor, placement)
 
@@ -352,7 +382,13 @@ class TopicAdmin:
         except NoNodeError:
             await self._write_over_old_config_or_new(plan)
             return
-        if TopicRegistration.decode(plan.name, data).topic_id != plan.registration.topic_id:
+        found = TopicRegistration.decode(plan.name, data)
+        is_ours = (
+            found == plan.registration
+            if found.topic_id == ZERO_UUID
+            else (found.topic_id == plan.registration.topic_id)
+        )
+        if not is_ours:
             raise NodeExistsError(znodes.topic_path(plan.name))
 
     async def _write_over_old_config_or_new(self, plan: _Plan) -> None:
@@ -372,11 +408,19 @@ class TopicAdmin:
     # Growth.
 
     async def grow(
-        self, wanted: Iterable[NewPartitions], timeout_ms: int, *, validate_only: bool = False
+        self,
+        wanted: Iterable[NewPartitions],
+        timeout_ms: int,
+        *,
+        validate_only: bool = False,
+        slices: Slices | None = None,
     ) -> dict[str, Outcome]:
+        """By name. See `create`."""
         results: dict[str, Outcome] = {}
         grown: dict[str, Mapping[int, ReplicaAssignment]] = {}
         for topic in wanted:
+            if slices is not None:
+                await slices.breathe()
             try:
                 assignments = await self._grow_one(topic, validate_only=validate_only)
             except KafkaError as error:
@@ -397,7 +441,7 @@ class TopicAdmin:
     async def _grow_one(self, topic: NewPartitions, *, validate_only: bool) -> Mapping[int, ReplicaAssignment]:
         """All partitions of the topic as they will be. Raises KafkaError."""
         path = znodes.topic_path(topic.name)
-        brokers = placement_brokers(self._metadata.image)
+        brokers = placement_brokers(self._metadata.image, await self._hosts())
         while True:
             try:
                 data, stat = await self._store.get(path)
@@ -451,8 +495,10 @@ class TopicAdmin:
         return {name: late if timeout_ms <= 0 or name in self._metadata.image.topics else Outcome() for name in wanted}
 
 
-def placement_brokers(image: ClusterImage) -> list[PlacementBroker]:
-    return [PlacementBroker(broker.broker_id, broker.rack) for broker in image.brokers.values()]
+def placement_brokers(image: ClusterImage, hosts: Mapping[int, str]) -> list[PlacementBroker]:
+    return [
+        PlacementBroker(broker.broker_id, broker.rack, hosts.get(broker.broker_id)) for broker in image.brokers.values()
+    ]
 
 
 def _all_led(image: ClusterImage, name: str, assignments: Mapping[int, ReplicaAssignment]) -> bool:

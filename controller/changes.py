@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
-from controller import deletion, partitions, replicas, znodes
+from controller import deletion, elections, features, notifications, partitions, reassigning, replicas, znodes
 from controller.context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
 from controller.store import NoNodeError, SetData, StoreError
-from controller.term import Term, read_registrations
-from controller.znodes import ReplicaAssignment, TopicRegistration
+from controller.term import Term, decoded, read_registrations
+from controller.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
 from runtime.randomness import Randomness, uuid_bytes
 
@@ -26,35 +27,50 @@ log = logging.getLogger(__name__)
 # --- taking over ---
 
 
-async def take_over(term: Term, randomness: Randomness, *, is_deletion_enabled: bool) -> None:
-    """Read the whole tree, tell every broker who is alive, and bring everything online that can be."""
+async def take_over(term: Term, randomness: Randomness) -> None:
+    """Read the whole tree, tell every broker who is alive, bring everything online that can be, and go on with what the
+    last controller left."""
     context = term.context
+    await features.set_up(term)
+    await notifications.discard(term)
     for broker_id, (registration, epoch) in (await read_registrations(term.session, term.watch)).items():
         context.live_brokers[broker_id] = LiveBroker(registration, epoch)
         term.channels.add(registration)
     names = await term.session.children(znodes.TOPICS, term.watch)
     await _add_topics(term, names, randomness)
     context.leadership = await term.read_states(context.all_partitions())
-    await deletion.read_wishes(term, is_enabled=is_deletion_enabled)
+    await deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
+    reassigning.find_unfinished(term)
 
     # Brokers must know each other before they are told whom to follow.
-    term.send_metadata(context.live_brokers)
+    await term.send_metadata(context.live_brokers)
+    await _start_machines(term)
+    await bring_all_online(term)
+    await reassigning.take_over(term)
+    await deletion.resume(term)
+    await elections.on_preferred_wished(term)
+
+
+async def _start_machines(term: Term) -> None:
+    """Every partition and replica gets the phase in which it is found; what is online is told so. Partitions that have
+    lost their leader get another first, and replicas that are gone leave the ISR: brokers hear of all that at once."""
+    context = term.context
     offline = []
-    online = []
-    for replica in context.replicas_of(context.all_partitions()):
-        context.replica_phases[replica] = replicas.initial_phase(context, replica)
-        if context.replica_phases[replica] is ReplicaPhase.ONLINE:
-            online.append(replica)
-        elif context.replica_phases[replica] is ReplicaPhase.OFFLINE:
-            offline.append(replica)
+    batch = term.new_batch()
     for each in context.all_partitions():
         context.partition_phases[each] = partitions.initial_phase(context, each)
-    batch = term.new_batch()
-    replicas.move(context, batch, online, ReplicaPhase.ONLINE)
-    term.send(batch)
-    await term.take_replicas_offline(offline)
-    await bring_all_online(term)
-    await deletion.resume(term)
+        for replica in context.replicas_of([each]):
+            phase = context.replica_phases[replica] = replicas.initial_phase(context, replica)
+            if phase is ReplicaPhase.ONLINE:
+                replicas.move(context, batch, [replica], ReplicaPhase.ONLINE)
+            elif phase is ReplicaPhase.OFFLINE:
+                offline.append(replica)
+        await term.breathe()
+    elections = await term.elect_leaderless(context.all_partitions(), into=batch)
+    if elections.elected:
+        log.info("leaders elected for those that were gone partitions=%d", len(elections.elected))
+    await term.take_replicas_offline(offline, into=batch)
+    await term.send(batch)
 
 
 async def bring_all_online(term: Term) -> None:
@@ -70,12 +86,15 @@ async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) 
     for name, node in zip(wanted, nodes, strict=True):
         if node is None:
             continue
-        registration = TopicRegistration.decode(name, node[0])
-        if registration.topic_id == ZERO_UUID:
+        registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, node[0]))
+        if registration is None:
+            continue
+        if registration.topic_id == ZERO_UUID and term.context.version.supports_topic_ids:
             registration = replace(registration, topic_id=uuid_bytes(randomness))
             without_id.append([SetData(znodes.topic_path(name), registration.encode(), node[1].version)])
         term.context.add_topic(name, registration.topic_id, dict(registration.assignments))
         added.append(name)
+        await term.breathe()
     for transaction, outcome in zip(without_id, await term.write_many(without_id), strict=True):
         if isinstance(outcome, StoreError):  # its watch will tell what it is now
             log.warning("topic got no id path=%s error=%r", transaction[0].path, outcome)
@@ -123,36 +142,34 @@ async def take_replicas_down(term: Term, going: list[Replica]) -> None:
         each
         for each, state in context.leadership.items()
         if not context.is_replica_online(state.leader, each)
-        and not context.is_being_deleted(each[0])
+        and not context.awaits_deletion(each)
         and partitions.can_move(context, each, PartitionPhase.OFFLINE)
     ]
     partitions.move(context, leaderless, PartitionPhase.OFFLINE)
-    await bring_all_online(term)
-    await term.take_replicas_offline([each for each in going if not context.is_being_deleted(each[0])])
-    await deletion.on_brokers_failed(term, [each for each in going if context.is_being_deleted(each[0])])
-    if not leaderless:  # elections tell everybody who is alive; without any, somebody must
-        term.send_metadata(context.live_brokers)
+    lost = set(leaderless)
+    waiting = [each for each in context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE) if each not in lost]
+    staying = [each for each in going if not context.awaits_deletion(each[:2])]
+    await term.take_down(leaderless, staying)
+    await term.bring_online(waiting)
+    await deletion.on_brokers_failed(term, [each for each in going if context.awaits_deletion(each[:2])])
+    if not leaderless and not staying:  # nobody has heard yet who is alive
+        await term.send_metadata(context.live_brokers)
 
 
 async def _on_brokers_come(term: Term, come: set[int]) -> None:
     context = term.context
-    term.send_metadata([each for each in context.live_brokers if each not in come])
+    await term.send_metadata([each for each in context.live_brokers if each not in come])
     # The whole cluster before the first LeaderAndIsr: brokers do not follow a leader that they do not know.
-    term.send_metadata(come, context.all_partitions())
+    batch = term.new_batch()
+    batch.announce(come, context.all_partitions())
+    await term.send(batch)
     theirs = context.replicas_on(come)
     batch = term.new_batch()
-    replicas.move(
-        context,
-        batch,
-        [
-            each
-            for each in theirs
-            if not context.is_being_deleted(each[0]) and replicas.can_move(context, each, ReplicaPhase.ONLINE)
-        ],
-        ReplicaPhase.ONLINE,
-    )
-    term.send(batch)
+    staying = [each for each in theirs if not context.awaits_deletion(each[:2])]
+    await term.move_replicas(batch, staying, ReplicaPhase.ONLINE)
+    await term.send(batch)
     await bring_all_online(term)
+    await reassigning.on_brokers_come(term, come)
     if any(context.is_being_deleted(each[0]) for each in theirs):
         await deletion.resume(term)
 
@@ -166,11 +183,13 @@ async def on_broker_modified(term: Term, broker_id: int) -> None:
         data, stat = await term.session.get(znodes.broker_path(broker_id), term.watch)
     except NoNodeError:
         return  # the list's own watch tells it
-    registration = znodes.BrokerRegistration.decode(broker_id, data)
+    registration = decoded(znodes.broker_path(broker_id), partial(BrokerRegistration.decode, broker_id, data))
+    if registration is None:
+        return
     if stat.czxid == known.epoch and registration.endpoints != known.registration.endpoints:
         term.context.live_brokers[broker_id] = LiveBroker(registration, stat.czxid)
-        term.channels.add(registration)
-        term.send_metadata(term.context.live_brokers)
+        term.channels.move(registration)
+        await term.send_metadata(term.context.live_brokers)
 
 
 # --- topics ---
@@ -199,7 +218,9 @@ async def on_topic_modified(term: Term, name: str) -> None:
         data, stat = await term.session.get(znodes.topic_path(name), term.watch)
     except NoNodeError:
         return  # the list's own watch tells it
-    registration = TopicRegistration.decode(name, data)
+    registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, data))
+    if registration is None:
+        return
     added = {index: each for index, each in registration.assignments.items() if index not in topic.assignments}
     if not added:
         return
@@ -221,6 +242,12 @@ async def _undo_growth(
         log.warning("old partitions not restored topic=%s error=%r", name, outcome)
 
 
-async def on_deletions_wished(term: Term, *, is_enabled: bool) -> None:
-    await deletion.read_wishes(term, is_enabled=is_enabled)
+async def on_deletions_wished(term: Term) -> None:
+    await deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
     await deletion.resume(term)
+
+
+async def on_unclean_election_enabled(term: Term, topic: str | None) -> None:
+    """Partitions without a leader may get one now: those of `topic`, or all."""
+    waiting = term.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE)
+    await term.bring_online([each for each in waiting if topic is None or each[0] == topic])

@@ -7,7 +7,8 @@ Source: Kafka AdminZkClient.changeEntityConfig, ZkNodeChangeNotificationListener
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controller import znodes
@@ -16,6 +17,9 @@ from controller.store import Delete, NodeExistsError, NoNodeError, Tree, Watch
 CHANGE_PREFIX = "config_change_"
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000  # Kafka's: a broker that sleeps longer reads everything at its new session
 DEFAULT_ENTITY = "<default>"
+QUOTA_TYPES = ("users", "clients", "ips")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +36,51 @@ async def entity_config(store: Tree, entity_type: str, name: str) -> dict[str, s
         data, _ = await store.get(znodes.config_path(entity_type, name))
     except NoNodeError:
         return {}
-    return znodes.decode_config(data)
+    return _decoded(znodes.config_path(entity_type, name), data)
 
 
 async def entity_configs(store: Tree, entity_type: str) -> dict[str, dict[str, str]]:
     """The settings of every entity of a type, by name: what a broker reads at its start."""
-    parent = f"{znodes.CONFIG}/{entity_type}"
+    return await named_configs(store, entity_type, await _names(store, f"{znodes.CONFIG}/{entity_type}"))
+
+
+async def named_configs(store: Tree, entity_type: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The settings of the named entities of a type; those that have none are left out."""
+    paths = [znodes.config_path(entity_type, name) for name in names]
+    nodes = await store.read_many(paths)
+    return {
+        name: _decoded(path, node[0]) for name, path, node in zip(names, paths, nodes, strict=True) if node is not None
+    }
+
+
+async def quota_entities(store: Tree) -> dict[str, Mapping[str, str]]:
+    """The settings of users, clients and addresses, and of clients of one user, by path ("users/alice/clients/app")."""
+    found: dict[str, Mapping[str, str]] = {}
+    for entity_type in QUOTA_TYPES:
+        entities = await entity_configs(store, entity_type)
+        found |= {f"{entity_type}/{name}": config for name, config in entities.items()}
+        if entity_type == "users":
+            for user in entities:
+                inner = f"users/{user}/clients"
+                clients = await named_configs(store, inner, await _names(store, f"{znodes.CONFIG}/{inner}"))
+                found |= {f"{inner}/{name}": config for name, config in clients.items()}
+    return found
+
+
+async def _names(store: Tree, parent: str) -> list[str]:
     try:
-        names = await store.children(parent)
+        return await store.children(parent)
     except NoNodeError:
+        return []
+
+
+def _decoded(path: str, data: bytes) -> dict[str, str]:
+    """A node that is none of ours counts as no settings: it must not stop a broker."""
+    try:
+        return znodes.decode_config(data)
+    except ValueError as error:
+        log.warning("settings node ignored path=%s error=%r", path, str(error))
         return {}
-    nodes = await store.read_many([f"{parent}/{name}" for name in names])
-    return {name: znodes.decode_config(node[0]) for name, node in zip(names, nodes, strict=True) if node is not None}
 
 
 async def write_entity_config(store: Tree, entity_type: str, name: str, config: Mapping[str, str]) -> None:
@@ -78,11 +115,14 @@ async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) 
     )
     newer = [(number, name) for number, name in numbered if number > sequence]
     nodes = await store.read_many([f"{znodes.CONFIG_CHANGES}/{name}" for _, name in newer])
-    return [
-        ConfigChange(number, znodes.decode_config_change(node[0]))
-        for (number, _), node in zip(newer, nodes, strict=True)
-        if node is not None
-    ]
+    changes = []
+    for (number, name), node in zip(newer, nodes, strict=True):
+        if node is not None:
+            try:
+                changes.append(ConfigChange(number, znodes.decode_config_change(node[0])))
+            except ValueError as error:
+                log.warning("change of settings ignored node=%s error=%r", name, str(error))
+    return changes
 
 
 async def purge_changes(store: Tree, now_ms: int) -> int:

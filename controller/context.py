@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from config.inter_broker_version import LATEST, InterBrokerVersion
 from controller.znodes import BrokerRegistration, PartitionState, ReplicaAssignment
 from protocol.primitives import ZERO_UUID
 
@@ -52,10 +53,12 @@ class TopicContext:
 
 @dataclass(slots=True)
 class ControllerContext:
-    """`epoch_version` is the version of /controller_epoch: every write of this controller is checked against it."""
+    """`epoch_version` is the version of /controller_epoch: every write of this controller is checked against it.
+    `version` says what the other brokers understand; `reassigning` are the partitions with a reassignment under way."""
 
     epoch: int = 0
     epoch_version: int = 0
+    version: InterBrokerVersion = LATEST
     live_brokers: dict[int, LiveBroker] = field(default_factory=dict)
     shutting_down: set[int] = field(default_factory=set)
     topics: dict[str, TopicContext] = field(default_factory=dict)
@@ -66,6 +69,7 @@ class ControllerContext:
     offline_directories: dict[int, set[TopicPartition]] = field(default_factory=dict)
     topics_to_delete: dict[str, None] = field(default_factory=dict)
     deletions_started: set[str] = field(default_factory=set)
+    reassigning: dict[TopicPartition, None] = field(default_factory=dict)
 
     # Brokers.
 
@@ -89,6 +93,7 @@ class ControllerContext:
             return
         self.names_by_id.pop(topic.topic_id, None)
         for partition, assignment in topic.assignments.items():
+            self.reassigning.pop((name, partition), None)
             self.leadership.pop((name, partition), None)
             self.partition_phases.pop((name, partition), None)
             for broker_id in assignment.replicas:
@@ -100,6 +105,11 @@ class ControllerContext:
         topic = self.topics.get(name)
         found = None if topic is None else topic.assignments.get(partition)
         return ReplicaAssignment(()) if found is None else found
+
+    def set_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Replicas that are no more keep their phase until it is moved to NON_EXISTENT."""
+        name, partition = topic_partition
+        self.topics[name].assignments[partition] = assignment
 
     def topic_id(self, name: str) -> bytes:
         topic = self.topics.get(name)
@@ -120,6 +130,14 @@ class ControllerContext:
     def is_being_deleted(self, name: str) -> bool:
         return name in self.topics_to_delete
 
+    def awaits_deletion(self, topic_partition: TopicPartition) -> bool:
+        """Its topic is being deleted, and no reassignment of it has to end first: it gets no leader any more."""
+        return topic_partition[0] in self.topics_to_delete and topic_partition not in self.reassigning
+
+    def is_being_reassigned(self, name: str) -> bool:
+        """Any partition of the topic."""
+        return any(topic == name for topic, _ in self.reassigning)
+
     # Phases.
 
     def partition_phase(self, topic_partition: TopicPartition) -> PartitionPhase:
@@ -139,11 +157,3 @@ class ControllerContext:
             for broker_id in assignment.replicas
             if broker_id in broker_ids
         ]
-
-    def count_offline_partitions(self) -> int:
-        """Partitions without a live leader, topics being deleted left out."""
-        return sum(
-            not self.is_live(state.leader)
-            for (name, _), state in self.leadership.items()
-            if not self.is_being_deleted(name)
-        )

@@ -3,8 +3,8 @@
     wished --> brokers' metadata forgets it --> replicas stop --> replicas delete their files --> nodes removed
 
 Rules: a topic is deleted only while all of its replicas can be reached; a dead broker, or one that fails to delete,
-makes the topic ineligible until that broker comes (back) online. The wish's node goes last, so a controller that dies
-in the middle leaves the work to the next. Every step may be repeated.
+makes the topic ineligible until that broker comes (back) online, and a reassignment under way is ended first. The wish's
+node goes last, so a controller that dies in the middle leaves the work to the next. Every step may be repeated.
 Source: Kafka TopicDeletionManager, TopicDeletionStateMachine.
 """
 
@@ -41,14 +41,17 @@ async def read_wishes(term: Term, *, is_enabled: bool) -> None:
 async def resume(term: Term) -> None:
     """Do the next step for every topic that is to go: KafkaController.resumeDeletions."""
     for name in list(term.context.topics_to_delete):
-        phases = {term.context.replica_phase(each) for each in _replicas(term, name)}
-        if phases <= {ReplicaPhase.DELETION_SUCCESSFUL}:
+        if term.context.is_being_reassigned(name):
+            log.info("deletion waits for a reassignment topic=%s", name)
+            continue
+        if _is_deleted_everywhere(term, name):
             await _complete(term, name)
-        elif ReplicaPhase.DELETION_STARTED not in phases:
+        else:
             await _begin(term, name)
 
 
 async def _begin(term: Term, name: str) -> None:
+    """Ask the brokers that can be asked and have not been: some may have come (back) since others were."""
     context = term.context
     topic_partitions = context.partitions_of(name)
     if name not in context.deletions_started:
@@ -61,10 +64,9 @@ async def _begin(term: Term, name: str) -> None:
         ]
         partitions.move(context, movable, PartitionPhase.OFFLINE)
         partitions.move(context, movable, PartitionPhase.NON_EXISTENT)
-        term.send_metadata(context.live_brokers, topic_partitions)
-    remaining = [
-        each for each in _replicas(term, name) if context.replica_phase(each) is not ReplicaPhase.DELETION_SUCCESSFUL
-    ]
+        await term.send_metadata(context.live_brokers, topic_partitions)
+    asked = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL)
+    remaining = [each for each in _replicas(term, name) if context.replica_phase(each) not in asked]
     dead = [each for each in remaining if not context.is_replica_online(each[2], each[:2])]
     if dead:
         log.info("deletion waits topic=%s brokers=%s", name, sorted({each[2] for each in dead}))
@@ -80,11 +82,12 @@ async def _begin(term: Term, name: str) -> None:
         batch = term.new_batch()
         movable_replicas = [each for each in alive if replicas.can_move(context, each, phase)]
         replicas.move(context, batch, movable_replicas, phase)
-        term.send(batch)
+        await term.send(batch)
 
 
 async def on_replicas_deleted(term: Term, deleted: Iterable[Replica], failed: Iterable[Replica]) -> None:
     """Brokers have answered."""
+    deleted, failed = list(deleted), list(failed)
     context = term.context
     batch = term.new_batch()
     for each, phase in [
@@ -93,7 +96,9 @@ async def on_replicas_deleted(term: Term, deleted: Iterable[Replica], failed: It
     ]:
         if context.is_being_deleted(each[0]) and replicas.can_move(context, each, phase):
             replicas.move(context, batch, [each], phase)
-    await _complete_where_possible(term)
+    for name in dict.fromkeys(name for name, _, _ in deleted):
+        if context.is_being_deleted(name) and _is_deleted_everywhere(term, name):
+            await _complete(term, name)
 
 
 async def on_brokers_failed(term: Term, gone: Iterable[Replica]) -> None:
@@ -102,11 +107,8 @@ async def on_brokers_failed(term: Term, gone: Iterable[Replica]) -> None:
     replicas.move(term.context, term.new_batch(), movable, ReplicaPhase.DELETION_INELIGIBLE)
 
 
-async def _complete_where_possible(term: Term) -> None:
-    for name in list(term.context.topics_to_delete):
-        phases = {term.context.replica_phase(each) for each in _replicas(term, name)}
-        if phases <= {ReplicaPhase.DELETION_SUCCESSFUL}:
-            await _complete(term, name)
+def _is_deleted_everywhere(term: Term, name: str) -> bool:
+    return all(term.context.replica_phase(each) is ReplicaPhase.DELETION_SUCCESSFUL for each in _replicas(term, name))
 
 
 async def _complete(term: Term, name: str) -> None:

@@ -8,11 +8,11 @@ Source: Kafka Election, PartitionLeaderElectionAlgorithms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from controller.znodes import PartitionState
+from controller.znodes import RECOVERING, PartitionState
 
 NO_LEADER = -1
 INITIAL_LEADER_EPOCH = 0
@@ -77,24 +77,39 @@ def elect_for_shutdown(
     return None if leader is None else Elected(leader, tuple(each for each in isr if each not in shutting_down))
 
 
-def next_state(state: PartitionState, elected: Elected, controller_epoch: int) -> PartitionState:
-    """The state to write; its `partition_epoch` is still that of the node as it was read."""
+def next_state(
+    state: PartitionState, elected: Elected, controller_epoch: int, *, marks_recovery: bool = False
+) -> PartitionState:
+    """The state to write; its `partition_epoch` is still that of the node as it was read. `marks_recovery` says that the
+    brokers know what a leader from an unclean election has to do (KIP-704)."""
+    is_recovering = elected.is_unclean and marks_recovery
     return replace(
         state,
         leader=elected.leader,
         isr=elected.isr,
         leader_epoch=state.leader_epoch + 1,
         controller_epoch=controller_epoch,
+        leader_recovery_state=RECOVERING if is_recovering else state.leader_recovery_state,
     )
 
 
-def without_replica(state: PartitionState, broker_id: int, controller_epoch: int) -> PartitionState | None:
-    """The state after `broker_id` went: out of the ISR, unless it is the last member (nobody else has all records), and
+def raise_epoch(state: PartitionState, controller_epoch: int) -> PartitionState:
+    """Leader and ISR stay, but brokers shall listen again: what else they are told of the partition has changed."""
+    return replace(state, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch)
+
+
+def without_replica(
+    state: PartitionState, broker_id: int, controller_epoch: int, replicas: Collection[int]
+) -> PartitionState | None:
+    """The state after `broker_id` went: out of the ISR, unless no other of the partition's `replicas` has all records, and
     no longer leader. None when nothing changes."""
     if broker_id not in state.isr and broker_id != state.leader:
         return None
     leader = NO_LEADER if broker_id == state.leader else state.leader
-    isr = state.isr if state.isr == (broker_id,) else tuple(each for each in state.isr if each != broker_id)
+    isr = tuple(each for each in state.isr if each != broker_id)
+    if not any(each in replicas for each in isr):
+        # What a controller that died had yet to stop is no replica any more: its records go with it.
+        isr = (broker_id,) if broker_id in replicas and broker_id in state.isr else isr or state.isr
     if leader == state.leader and isr == state.isr:
         return None
     return replace(

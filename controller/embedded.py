@@ -20,6 +20,7 @@ import sqlite3
 from asyncio import Future, get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from controller.store import (
     ANY_VERSION,
@@ -66,23 +67,34 @@ class _File:
     """The SQLite file. Every method blocks: disk queue only."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         try:
             # The queue runs one job at a time, on whatever thread: the connection is never used by two at once.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
             for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.executescript(_SCHEMA)
+            self._facts = dict(self._connection.execute("SELECT name, value FROM fact"))
         except sqlite3.Error as error:
             raise StoreFileError(f"cannot open the store {path}: {error}") from error
-        self._facts = dict(self._connection.execute("SELECT name, value FROM fact"))
         version = self._facts.get("format", FORMAT_VERSION)
         if version != FORMAT_VERSION:
             self._connection.close()
             raise StoreFileError(f"the store {path} has format {version}, this release reads format {FORMAT_VERSION}")
 
     def load(self) -> tuple[NodeTree, int]:
-        """The tree, and the id of a new session: one more than any before."""
-        nodes = {row[0]: Node(*row[1:]) for row in self._connection.execute("SELECT * FROM node")}
+        """The tree, and the id of a new session: one more than any before. Raises StoreFileError, OSError."""
+        try:
+            # Most nodes say the same as others: they share what is equal, which is two thirds of what they would take.
+            same: dict[Any, Any] = {}
+            share = same.setdefault
+            nodes = {
+                row[0]: Node(*[share(value, value) for value in row[1:]])
+                for row in self._connection.execute("SELECT * FROM node")
+            }
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise StoreFileError(f"cannot read the store {self._path}: {error}") from error
         session_id = self._facts.get("session", 0) + 1
         self.commit([], {"format": FORMAT_VERSION, "session": session_id})
         return NodeTree(nodes, self._facts.get("zxid", 0)), session_id
@@ -166,7 +178,10 @@ class EmbeddedStore:
         store = cls(file, tree, session_id, queue, clock, tasks)
         left = tree.ephemerals_not_of(session_id)
         if left:
-            await store.multi([Delete(each) for each in left])
+            try:
+                await store.multi([Delete(each) for each in left])
+            except ConnectionLossError as error:
+                raise OSError(f"the store's file {path} cannot be written; is the disk full?") from error
         return store
 
     # The store.
@@ -182,7 +197,10 @@ class EmbeddedStore:
             return
         own = self._tree.ephemerals_of(self.session_id)
         if own:
-            await self.multi([Delete(each) for each in own])
+            try:
+                await self.multi([Delete(each) for each in own])
+            except ConnectionLossError:  # the disk may be full; the next start takes them away
+                log.warning("ephemeral nodes left in the store: count=%d", len(own))
         self._is_closed = True
         self._watches.clear()
         await self._queue.run(self._file.close)

@@ -16,40 +16,53 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from config.broker import BrokerSettings
-from controller import changes, deletion, producer_ids, znodes
+from config.inter_broker_version import InterBrokerVersion
+from controller import (
+    answers,
+    changes,
+    deletion,
+    elections,
+    features,
+    isr_changes,
+    notifications,
+    producer_ids,
+    reassigning,
+    shutdown,
+    znodes,
+)
 from controller.admin import TIMED_OUT, Outcome, ReplicationPolicy, TopicAdmin
 from controller.channels import BrokerChannel, Channels, ControlResponse
-from controller.context import ControllerContext, Replica, TopicPartition
+from controller.claim import ControllerEpoch, claim, current_epoch
+from controller.context import ControllerContext, TopicPartition
+from controller.counts import ControllerCounts, count
 from controller.election import NO_LEADER, ElectionReason
+from controller.event_times import ControllerState, EventTimes
 from controller.requests import ControlRequest, Sender
 from controller.store import (
-    BadVersionError,
     ConnectionLossError,
-    Create,
     Delete,
-    NodeExistsError,
     NoNodeError,
     Session,
     SessionEvent,
     SessionExpiredError,
-    SetData,
-    Stat,
     Store,
-    Tree,
     WatchEvent,
 )
 from controller.term import ControllerMovedError, Term
 from controller.waiting import image_shows
-from controller.znodes import BrokerRegistration, ProducerIdBlock
+from controller.znodes import BrokerRegistration, ProducerIdBlock, ReplicaAssignment
 from metadata.image import MetadataCache, PartitionImage
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from protocol.messages.update_metadata import UpdateMetadataResponse
 from runtime.clock import Clock
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
@@ -57,29 +70,37 @@ from runtime.tasks import TaskScope
 T = TypeVar("T")
 
 ELECTION_BACKOFF_S = 0.1  # after an election that the store did not answer
+LAST_REQUESTS_PATIENCE_S = 1.0  # of a term that ends in good order
+CLOSE_PATIENCE_S = 2.0  # with a store that does not answer
+FIRST_BALANCE_S = 5  # into a term; later as leader.imbalance.check.interval.seconds says
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """`key` is not None for events that need not wait twice."""
+    """Work of the kind `state`. `name` is not None for events that need not wait twice: with `state` it tells which."""
 
-    key: tuple[str, str] | None
+    state: ControllerState
+    name: str | None
     run: Callable[[], Awaitable[None]]
+    queued_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSeat:
-    """Who sits in this controller's chair, and how it reaches others. `connect` makes a channel to a broker."""
+    """Who sits in this controller's chair, and how it reaches others. `connect` makes a channel to a broker. While this
+    broker is not registered it does not stand: it would find itself dead."""
 
     broker_id: int
     inter_broker_listener: str
     connect: Callable[[BrokerRegistration], BrokerChannel]
+    is_registered: Callable[[], bool] = lambda: True
 
 
 class Controller:
-    """Life: `start` once the broker is registered, `close` before the store. `topics` serves admin requests."""
+    """Life: `start` once the broker is registered, `close` before the store; `retire` before the broker leaves the
+    cluster, so that the next controller finds it gone. `topics` serves admin requests."""
 
     def __init__(
         self,
@@ -106,10 +127,13 @@ class Controller:
         self._tasks = tasks
         self._term: Term | None = None
         self._events: deque[_Event] = deque()
-        self._queued: set[tuple[str, str]] = set()
+        self._queued: set[tuple[ControllerState, str]] = set()
+        self.times = EventTimes(clock)
         self._wake = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._past_unclean_elections = 0
+        self._balance_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_active(self) -> bool:
@@ -125,41 +149,84 @@ class Controller:
         """What the active controller knows, to be read only; None while not elected."""
         return None if self._term is None else self._term.context
 
+    def counts(self) -> ControllerCounts:
+        """For gauges."""
+        return ControllerCounts() if self._term is None else count(self._term.context)
+
+    @property
+    def unclean_elections_count(self) -> int:
+        """Of all terms of this controller."""
+        return self._past_unclean_elections + (0 if self._term is None else self._term.unclean_elections_count)
+
+    @property
+    def event_queue_size(self) -> int:
+        return len(self._events)
+
+    def request_queue_sizes(self) -> dict[int, int]:
+        """Control requests that wait, by broker."""
+        return {} if self._term is None else self._term.channels.queue_sizes()
+
     async def start(self) -> None:
         """Stand for election. Returns when there is a controller, this broker or another."""
         self._store.subscribe(self._on_session)
-        await self._stand_again()
+        with self.times.measured(ControllerState.CONTROLLER_CHANGE):
+            await self._stand_again()
         self._runner = self._tasks.spawn(self._run(), name="controller events")
 
-    async def close(self) -> None:
-        """Step down in good order: the next controller need not wait for our session to end."""
+    async def told(self) -> None:
+        """Return when the brokers have answered what this controller has decided; at once when another one decides."""
+        if self._term is not None:
+            await self._term.channels.idle()
+
+    def on_registered(self) -> None:
+        """This broker has a place in the cluster, perhaps again."""
+        if self._runner is not None and self._term is None:
+            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+
+    async def retire(self) -> None:
+        """Decide nothing more. What was decided still reaches the brokers, as far as they take it in a bounded time: the
+        next controller would have to find out and tell them again."""
         self._is_closed = True
         self._wake.set()
         if self._runner is not None:
-            await asyncio.wait([self._runner])
-        term, self._term = self._term, None
-        if term is not None:
-            term.channels.close()
+            await asyncio.wait([self._runner], timeout=CLOSE_PATIENCE_S)
+            if not self._runner.done():  # the store is silent: what is under way is as after a crash
+                log.info("stepping down in the middle of an event")
+                self._runner.cancel()
+                await asyncio.wait([self._runner])
+        if self._term is not None:
             try:
-                await term.write(Delete(znodes.CONTROLLER))
-            except (ControllerMovedError, NoNodeError, SessionExpiredError, ConnectionLossError) as error:
+                async with asyncio.timeout(LAST_REQUESTS_PATIENCE_S):
+                    await self.told()
+            except TimeoutError:
+                log.info("stepping down with requests unanswered queues=%s", self.request_queue_sizes())
+
+    async def close(self) -> None:
+        """Step down in good order: the next controller need not wait for our session to end."""
+        await self.retire()
+        term = self._end_term()
+        if term is not None:
+            try:
+                async with asyncio.timeout(CLOSE_PATIENCE_S):
+                    await term.write(Delete(znodes.CONTROLLER))
+            except (ControllerMovedError, NoNodeError, SessionExpiredError, ConnectionLossError, TimeoutError) as error:
                 log.info("stepped down without a word error=%r", error)
         for event in self._drop_events():
             await event.run()  # calls see that there is no term and answer NOT_CONTROLLER
 
     # --- the queue ---
 
-    def _put(self, key: tuple[str, str] | None, run: Callable[[], Awaitable[None]]) -> None:
-        if key is not None:
-            if key in self._queued:
+    def _put(self, state: ControllerState, name: str | None, run: Callable[[], Awaitable[None]]) -> None:
+        if name is not None:
+            if (state, name) in self._queued:
                 return
-            self._queued.add(key)
-        self._events.append(_Event(key, run))
+            self._queued.add((state, name))
+        self._events.append(_Event(state, name, run, self.times.stamp()))
         self._wake.set()
 
     def _drop_events(self) -> list[_Event]:
         """Empty the queue; returns the calls in it, which somebody waits for."""
-        calls = [event for event in self._events if event.key is None]
+        calls = [event for event in self._events if event.name is None]
         self._events.clear()
         self._queued.clear()
         return calls
@@ -171,15 +238,17 @@ class Controller:
                 await self._wake.wait()
                 continue
             event = self._events.popleft()
-            if event.key is not None:
-                self._queued.discard(event.key)
+            if event.name is not None:
+                self._queued.discard((event.state, event.name))
             try:
-                await event.run()
+                with self.times.measured(event.state, event.queued_ms):
+                    await event.run()
             except (ControllerMovedError, SessionExpiredError, ConnectionLossError) as error:
                 log.warning("controller term over epoch=%d error=%r", self.epoch, error)
-                await self._stand_again()
+                with self.times.measured(ControllerState.CONTROLLER_CHANGE):
+                    await self._stand_again()
 
-    async def _call(self, operation: Callable[[Term], Awaitable[T]]) -> T:
+    async def _call(self, state: ControllerState, operation: Callable[[Term], Awaitable[T]]) -> T:
         """Run `operation` as an event of the term. Raises KafkaError(NOT_CONTROLLER) while not elected."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -191,7 +260,7 @@ class Controller:
                 result = await operation(self._term)
             except KafkaError as error:
                 _refuse(answer, error)
-            except (ControllerMovedError, SessionExpiredError, ConnectionLossError):
+            except (ControllerMovedError, SessionExpiredError, ConnectionLossError, asyncio.CancelledError):
                 _refuse(answer, KafkaError(ErrorCode.NOT_CONTROLLER))
                 raise
             else:
@@ -200,17 +269,17 @@ class Controller:
 
         if self._term is None or self._is_closed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        self._put(None, run)
+        self._put(state, None, run)
         return await answer
 
-    def _put_change(self, key: tuple[str, str], operation: Callable[[Term], Awaitable[None]]) -> None:
+    def _put_change(self, state: ControllerState, name: str, operation: Callable[[Term], Awaitable[object]]) -> None:
         """Something changed that only an elected controller minds."""
 
         async def run() -> None:
             if self._term is not None:
                 await operation(self._term)
 
-        self._put(key, run)
+        self._put(state, name, run)
 
     # --- what it hears ---
 
@@ -218,54 +287,97 @@ class Controller:
         if event is SessionEvent.EXPIRED:
             self._resign()  # at once: nothing of the old session may be decided any more
         elif event is SessionEvent.CONNECTED and self._term is None:
-            self._put(("stand", ""), self._stand)
+            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
     def _on_watch(self, event: WatchEvent) -> None:
-        is_enabled = self._settings().delete_topic_enable
         name = event.path.rpartition("/")[2]
         match event.path:
             case znodes.CONTROLLER:
-                self._put(("stand", ""), self._stand)
+                self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
             case znodes.BROKER_IDS:
-                self._put_change(("brokers", ""), changes.on_brokers_changed)
+                self._put_change(ControllerState.BROKER_CHANGE, "", changes.on_brokers_changed)
             case znodes.TOPICS:
-                self._put_change(("topics", ""), lambda term: changes.on_topics_changed(term, self._randomness))
-            case znodes.DELETE_TOPICS:
                 self._put_change(
-                    ("deletions", ""), lambda term: changes.on_deletions_wished(term, is_enabled=is_enabled)
+                    ControllerState.TOPIC_CHANGE, "", lambda term: changes.on_topics_changed(term, self._randomness)
                 )
+            case znodes.DELETE_TOPICS:
+                self._put_change(ControllerState.TOPIC_DELETION, "", changes.on_deletions_wished)
+            case znodes.REASSIGNMENTS:
+                self._put_change(ControllerState.ALTER_PARTITION_REASSIGNMENT, "", reassigning.on_wishes_changed)
+            case znodes.PREFERRED_ELECTION:
+                self._put_change(ControllerState.MANUAL_LEADER_BALANCE, "", elections.on_preferred_wished)
+            case znodes.ISR_CHANGES:
+                self._put_change(ControllerState.ISR_CHANGE, "", notifications.on_isr_changes)
+            case znodes.LOG_DIR_EVENTS:
+                self._put_change(ControllerState.LOG_DIR_CHANGE, "", notifications.on_log_dir_events)
             case path if path.startswith(znodes.BROKER_IDS):
-                self._put_change(("broker", name), lambda term: changes.on_broker_modified(term, int(name)))
+                self._put_change(
+                    ControllerState.BROKER_CHANGE, name, lambda term: changes.on_broker_modified(term, int(name))
+                )
             case path if path.startswith(znodes.TOPICS):
-                self._put_change(("topic", name), lambda term: changes.on_topic_modified(term, name))
+                self._put_change(ControllerState.TOPIC_CHANGE, name, lambda term: changes.on_topic_modified(term, name))
 
     def _on_response(self, broker_id: int, request: ControlRequest, response: ControlResponse) -> None:
         match request, response:
             case StopReplicaRequest(), StopReplicaResponse():
-                deleted, failed = _deletion_results(broker_id, request, response)
+                deleted, failed = answers.deletion_results(broker_id, request, response)
                 if deleted or failed:
-                    self._put_fact(lambda term: deletion.on_replicas_deleted(term, deleted, failed))
+                    self._put_answer(
+                        ControllerState.TOPIC_DELETION,
+                        broker_id,
+                        request,
+                        lambda term: deletion.on_replicas_deleted(term, deleted, failed),
+                    )
             case LeaderAndIsrRequest(), LeaderAndIsrResponse():
                 if response.error_code != ErrorCode.NONE:
                     log.warning("broker refused LeaderAndIsr broker=%d error=%d", broker_id, response.error_code)
-                elif any(row.error_code for topic in response.topics for row in topic.partition_errors):
-                    self._put_fact(lambda term: _on_partition_errors(term, broker_id, response))
+                elif self._term is not None and answers.is_of_interest(self._term.context, broker_id, response):
+                    self._put_answer(
+                        ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED,
+                        broker_id,
+                        request,
+                        lambda term: answers.on_leader_and_isr(term, broker_id, response),
+                    )
+            case _, UpdateMetadataResponse() if response.error_code != ErrorCode.NONE:
+                log.warning("broker refused UpdateMetadata broker=%d error=%d", broker_id, response.error_code)
 
-    def _put_fact(self, operation: Callable[[Term], Awaitable[None]]) -> None:
-        """A broker's answer; it counts for the term in which it was asked."""
+    def _put_answer(
+        self,
+        state: ControllerState,
+        broker_id: int,
+        request: ControlRequest,
+        operation: Callable[[Term], Awaitable[None]],
+    ) -> None:
+        """What a broker has answered, if it still lives the life that was asked when the answer's turn comes: the next one
+        is asked anew, and what the one before had refused would undo that."""
+
+        async def of_this_life(term: Term) -> None:
+            known = term.context.live_brokers.get(broker_id)
+            if known is not None and known.epoch == request.broker_epoch:
+                await operation(term)
+
+        self._put_fact(state, of_this_life)
+
+    def _put_fact(self, state: ControllerState, operation: Callable[[Term], Awaitable[None]]) -> None:
+        """Something that follows from this term alone: a broker's answer, or what an answered request leads to."""
         asked_in = self._term
 
         async def run() -> None:
             if self._term is not None and self._term is asked_in:
                 await operation(self._term)
 
-        self._put(None, run)
+        self._put(state, None, run)
 
     # --- election ---
 
     async def _stand_again(self) -> None:
-        """After a doubt: give up what we may still hold, then stand like everybody else."""
+        """After a doubt: give up what we may still hold, then stand like everybody else. The store may be silent for
+        long: those who have asked something of the term that is over do not wait for it."""
         self._resign()
+        calls = [event for event in self._events if event.name is None]
+        self._events = deque(event for event in self._events if event.name is not None)
+        for call in calls:
+            await call.run()
         while not self._is_closed:
             try:
                 await self._stand()
@@ -277,60 +389,82 @@ class Controller:
                 return
 
     def _resign(self) -> None:
-        term, self._term = self._term, None
+        term = self._end_term()
         if term is not None:
             log.info("resigned epoch=%d", term.context.epoch)
+
+    def _end_term(self) -> Term | None:
+        """Nothing is sent any more, whatever is still under way."""
+        if self._balance_timer is not None:
+            self._balance_timer.cancel()
+            self._balance_timer = None
+        term, self._term = self._term, None
+        if term is not None:
+            self._past_unclean_elections += term.unclean_elections_count
             term.channels.close()
+        return term
 
     async def _stand(self) -> None:
         """Become controller, or watch who is. A controller node of our own session without a term is taken over: its
         epoch is raised like anybody's. Our own claim sets the watch off as well: that event leaves the next one."""
+        if not self._seat.is_registered():
+            return  # `on_registered` comes back
         session = self._store.session()
+        before = await current_epoch(session)
         stat = await session.exists(znodes.CONTROLLER, self._on_watch)
         if stat is not None and stat.ephemeral_owner != session.session_id:
             self._resign()
             return
         if stat is not None and self._term is not None and self._term.session is session:
             return
-        epoch_data, epoch_stat = await _controller_epoch(session)
-        epoch = znodes.decode_controller_epoch(epoch_data) + 1
         node = znodes.encode_controller(self.broker_id, self._clock.wall_ms())
-        claim = Create(znodes.CONTROLLER, node, ephemeral=True) if stat is None else SetData(znodes.CONTROLLER, node)
-        try:
-            results = await session.multi(
-                [claim, SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), epoch_stat.version)]
-            )
-            written = results[1]
-            assert isinstance(written, Stat)
-            epoch_version = written.version
-        except (NodeExistsError, BadVersionError, NoNodeError):
-            self._put(("stand", ""), self._stand)  # somebody moved first: look again who it is
-            return
-        except ConnectionLossError:
-            found = await _won_epoch(session, epoch)
-            if found is None:
-                raise
-            epoch_version = found
-        await self._begin_term(session, epoch, epoch_version)
+        won = await claim(session, node, before, is_seated=stat is not None)
+        if won is None:
+            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)  # somebody moved first: look again who it is
+        else:
+            await self._begin_term(session, won)
 
-    async def _begin_term(self, session: Session, epoch: int, epoch_version: int) -> None:
+    async def _begin_term(self, session: Session, won: ControllerEpoch) -> None:
         self._resign()
-        log.info("elected controller broker=%d epoch=%d", self.broker_id, epoch)
+        log.info("elected controller broker=%d epoch=%d", self.broker_id, won.epoch)
+        version = InterBrokerVersion.parse(self._settings().inter_broker_protocol_version)
         term = Term(
-            ControllerContext(epoch=epoch, epoch_version=epoch_version),
+            ControllerContext(epoch=won.epoch, epoch_version=won.version, version=version),
             session,
             Channels(self._seat.connect, self._tasks, self._on_response),
             self._sender,
             self._on_watch,
-            is_unclean_allowed=self._settings().unclean_leader_election_enable,
+            self._settings,
+            self._clock,
         )
         self._term = term
         try:
-            await changes.take_over(term, self._randomness, is_deletion_enabled=self._settings().delete_topic_enable)
+            await changes.take_over(term, self._randomness)
+            self._plan_balance(FIRST_BALANCE_S)
         except ControllerMovedError:
-            log.warning("deposed while taking over epoch=%d", epoch)
+            log.warning("deposed while taking over epoch=%d", won.epoch)
             self._resign()
-            self._put(("stand", ""), self._stand)
+            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+
+    # --- balance ---
+
+    def _plan_balance(self, delay_s: float) -> None:
+        """The next look at the balance of leaders; a term that is over takes its timer with it."""
+        if self._term is not None and self._settings().auto_leader_rebalance_enable:
+            self._balance_timer = asyncio.get_running_loop().call_later(
+                delay_s, lambda: self._put_change(ControllerState.AUTO_LEADER_BALANCE, "", self._balance)
+            )
+
+    async def _balance(self, term: Term) -> None:
+        await elections.balance_leaders(term)
+        self._plan_balance(self._settings().leader_imbalance_check_interval_seconds)
+
+    def on_unclean_election_enabled(self, topic: str | None = None) -> None:
+        """unclean.leader.election.enable became true, of `topic` or (None) of the brokers."""
+        state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
+        if topic is None:
+            state = ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
+        self._put_change(state, topic or "", lambda term: changes.on_unclean_election_enabled(term, topic))
 
     # --- requests ---
 
@@ -340,7 +474,9 @@ class Controller:
         """PREFERRED or UNCLEAN. Answers when this broker's metadata shows the new leaders.
         Raises KafkaError(NOT_CONTROLLER)."""
         keys = list(dict.fromkeys(wanted))
-        outcomes, elected = await self._call(lambda term: _elect(term, keys, reason))
+        outcomes, elected = await self._call(
+            ControllerState.MANUAL_LEADER_BALANCE, lambda term: elections.elect(term, keys, reason)
+        )
         if elected and timeout_ms > 0:
             await image_shows(
                 self._metadata,
@@ -353,13 +489,55 @@ class Controller:
             outcomes[key] = Outcome() if is_shown else TIMED_OUT
         return outcomes
 
-    async def allocate_producer_ids(self, broker_id: int) -> ProducerIdBlock:
+    async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
         """Raises KafkaError(NOT_CONTROLLER)."""
 
-        async def allocate(term: Term) -> ProducerIdBlock:
-            return await producer_ids.allocate_block(term.session, broker_id)
+        async def alter(term: Term) -> AlterPartitionResponse:
+            response, granted = await isr_changes.alter(term, request, version)
+            if any(key in term.context.reassigning for key in granted):
+                # After the answer: the leader must not wait for it.
+                self._put_fact(
+                    ControllerState.ALTER_PARTITION_REASSIGNMENT,
+                    lambda term: reassigning.complete_where_in_sync(term, granted),
+                )
+            return response
 
-        return await self._call(allocate)
+        return await self._call(ControllerState.ISR_CHANGE, alter)
+
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        """What the broker still leads. Raises KafkaError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
+        return await self._call(
+            ControllerState.CONTROLLED_SHUTDOWN,
+            lambda term: shutdown.controlled_shutdown(term, broker_id, broker_epoch),
+        )
+
+    async def alter_reassignments(
+        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, Outcome]:
+        """The replicas that each partition shall have; None calls its reassignment off. Answers when it is noted, not
+        when it is done. Raises KafkaError(NOT_CONTROLLER)."""
+        return await self._call(
+            ControllerState.ALTER_PARTITION_REASSIGNMENT, lambda term: reassigning.alter(term, wanted)
+        )
+
+    async def list_reassignments(
+        self, wanted: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """Those under way, of `wanted` or all. Raises KafkaError(NOT_CONTROLLER)."""
+
+        async def under_way(term: Term) -> dict[TopicPartition, ReplicaAssignment]:
+            return reassigning.under_way(term, wanted)
+
+        return await self._call(ControllerState.LIST_PARTITION_REASSIGNMENT, under_way)
+
+    async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+        """Raises KafkaError(NOT_CONTROLLER)."""
+        return await self._call(ControllerState.UPDATE_FEATURES, lambda term: features.update(term, request, version))
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None = None) -> ProducerIdBlock:
+        """`broker_epoch` is None for this very broker. Raises KafkaError: NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED,
+        STALE_BROKER_EPOCH."""
+        return await self._call(ControllerState.IDLE, lambda term: producer_ids.allocate(term, broker_id, broker_epoch))
 
 
 def _refuse(answer: asyncio.Future[T], error: KafkaError) -> None:
@@ -367,93 +545,5 @@ def _refuse(answer: asyncio.Future[T], error: KafkaError) -> None:
         answer.set_exception(error)
 
 
-async def _controller_epoch(session: Tree) -> tuple[bytes, Stat]:
-    try:
-        return await session.get(znodes.CONTROLLER_EPOCH)
-    except NoNodeError:
-        first = znodes.encode_controller_epoch(znodes.INITIAL_CONTROLLER_EPOCH)
-    try:
-        await session.create(znodes.CONTROLLER_EPOCH, first)
-    except NodeExistsError:
-        log.debug("another broker made the controller epoch")
-    return await session.get(znodes.CONTROLLER_EPOCH)
-
-
-async def _won_epoch(session: Session, epoch: int) -> int | None:
-    """After a claim without an answer: the version of the epoch node if the claim was carried out, None if not."""
-    stat = await session.exists(znodes.CONTROLLER)
-    data, epoch_stat = await session.get(znodes.CONTROLLER_EPOCH)
-    is_ours = stat is not None and stat.ephemeral_owner == session.session_id
-    return epoch_stat.version if is_ours and znodes.decode_controller_epoch(data) == epoch else None
-
-
 def _leader(partition: PartitionImage | None) -> int:
     return NO_LEADER if partition is None else partition.leader
-
-
-async def _elect(
-    term: Term, wanted: list[TopicPartition], reason: ElectionReason
-) -> tuple[dict[TopicPartition, Outcome], dict[TopicPartition, int]]:
-    """(outcomes that are settled, leaders that were elected)."""
-    context = term.context
-    outcomes: dict[TopicPartition, Outcome] = {}
-    electable: list[TopicPartition] = []
-    for key in wanted:
-        state = context.leadership.get(key)
-        if state is None:
-            outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
-        elif context.is_being_deleted(key[0]):
-            outcomes[key] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-        elif _needs_election(context, key, state.leader, reason):
-            electable.append(key)
-        else:
-            outcomes[key] = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have.")
-    elections = await term.elect(electable, reason)
-    is_preferred = reason is ElectionReason.PREFERRED
-    failure = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if is_preferred else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    for key, message in elections.failures.items():
-        outcomes[key] = Outcome(failure, f"Failed to elect leader for partition {key[0]}-{key[1]}: {message}")
-    return outcomes, {key: state.leader for key, state in elections.elected.items()}
-
-
-def _needs_election(context: ControllerContext, key: TopicPartition, leader: int, reason: ElectionReason) -> bool:
-    if reason is ElectionReason.PREFERRED:
-        return leader != context.assignment(key).replicas[0]
-    return leader == NO_LEADER or not context.is_live(leader)
-
-
-def _deletion_results(
-    broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
-) -> tuple[list[Replica], list[Replica]]:
-    """Which replicas of those that were to be deleted were, and which were not."""
-    failed_rows = {(row.topic_name, row.partition_index) for row in response.partition_errors if row.error_code}
-    everything_failed = response.error_code != ErrorCode.NONE
-    deleted: list[Replica] = []
-    failed: list[Replica] = []
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            if state.delete_partition:
-                key = (topic.topic_name, state.partition_index)
-                (failed if everything_failed or key in failed_rows else deleted).append((*key, broker_id))
-    return deleted, failed
-
-
-async def _on_partition_errors(term: Term, broker_id: int, response: LeaderAndIsrResponse) -> None:
-    """A replica whose log directory failed is offline until its broker says otherwise."""
-    context = term.context
-    offline = context.offline_directories.setdefault(broker_id, set())
-    newly: list[Replica] = []
-    for topic in response.topics:
-        name = context.names_by_id.get(topic.topic_id)
-        if name is None:
-            continue
-        for row in topic.partition_errors:
-            key = (name, row.partition_index)
-            if row.error_code == ErrorCode.KAFKA_STORAGE_ERROR and key not in offline:
-                offline.add(key)
-                newly.append((*key, broker_id))
-            elif row.error_code == ErrorCode.NONE:
-                offline.discard(key)
-    if newly:
-        log.warning("replicas offline broker=%d count=%d first=%s", broker_id, len(newly), newly[:1])
-        await changes.take_replicas_down(term, newly)

@@ -26,6 +26,7 @@ from controller.election import (
     elect_offline,
     elect_preferred,
     next_state,
+    raise_epoch,
 )
 from controller.requests import RequestBatch
 from controller.znodes import PartitionState
@@ -41,11 +42,12 @@ VALID_PREVIOUS: Mapping[PartitionPhase, frozenset[PartitionPhase]] = {
 @dataclass(slots=True)
 class StateWrites:
     """State nodes to write, and why some partitions get none. `unclean` names those whose new leader was not in
-    sync."""
+    sync, `unchanged` those whose node already says what it should."""
 
     writes: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     failures: dict[TopicPartition, str] = field(default_factory=dict)
     unclean: set[TopicPartition] = field(default_factory=set)
+    unchanged: dict[TopicPartition, PartitionState] = field(default_factory=dict)
 
 
 def can_move(context: ControllerContext, topic_partition: TopicPartition, target: PartitionPhase) -> bool:
@@ -105,7 +107,8 @@ def plan_elections(
                 f"in sync {list(state.isr)}, alive {sorted(context.live_brokers)}"
             )
             continue
-        plan.writes[topic_partition] = next_state(state, elected, context.epoch)
+        marks_recovery = context.version.supports_leader_recovery
+        plan.writes[topic_partition] = next_state(state, elected, context.epoch, marks_recovery=marks_recovery)
         if elected.is_unclean:
             plan.unclean.add(topic_partition)
     return plan
@@ -140,18 +143,32 @@ def _elect(
             return elect_for_shutdown(assignment.replicas, state.isr, is_registered, context.shutting_down)
 
 
+def plan_raised_epochs(context: ControllerContext, states: Mapping[TopicPartition, PartitionState]) -> StateWrites:
+    """The same leaders and ISRs under a new leader epoch. `states` are the state nodes as just read."""
+    plan = StateWrites()
+    for topic_partition, state in states.items():
+        if state.controller_epoch > context.epoch:
+            plan.failures[topic_partition] = f"a controller of epoch {state.controller_epoch} has already decided"
+        else:
+            plan.writes[topic_partition] = raise_epoch(state, context.epoch)
+    return plan
+
+
 def committed(
     context: ControllerContext,
     batch: RequestBatch,
     topic_partition: TopicPartition,
     state: PartitionState,
     *,
-    is_new: bool,
+    is_new: bool = False,
+    to_shutting_down: bool = False,
 ) -> None:
-    """`state` is in the store: the partition is online, and its replicas are told."""
+    """`state` is in the store: the partition is online, and its replicas are told. A broker that is shutting down has
+    stopped its followers already and must not start them again; it is told only that it leads no more."""
     context.leadership[topic_partition] = state
     context.partition_phases[topic_partition] = PartitionPhase.ONLINE
     replicas = context.assignment(topic_partition).replicas
     receivers = [each for each in replicas if context.is_replica_online(each, topic_partition)]
-    receivers += [each for each in replicas if each in context.shutting_down and each in context.live_brokers]
+    if to_shutting_down:
+        receivers += [each for each in replicas if each in context.shutting_down and each in context.live_brokers]
     batch.add_leader_and_isr(receivers, topic_partition, is_new=is_new)

@@ -12,31 +12,55 @@ from collections.abc import Awaitable, Callable
 
 from controller import znodes
 from controller.store import BadVersionError, ConnectionLossError, NoNodeError, Tree, ensure_path
+from controller.term import Term
 from controller.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode, KafkaError
 
 BLOCK_SIZE = 1_000
+LOSSES_MAX = 5
 PRODUCER_ID_MAX = (1 << 63) - 1
 
 
 async def allocate_block(store: Tree, broker_id: int) -> ProducerIdBlock:
     """Take the next block for `broker_id`. The write's version makes two takers take two blocks.
-    A write whose answer is lost costs a block and nothing else: the next one is taken."""
+    A write whose answer is lost costs a block and nothing else: the next one is taken. Raises ConnectionLossError when
+    that happens too often."""
+    losses = 0
     while True:
         try:
             data, stat = await store.get(znodes.PRODUCER_ID_BLOCK)
         except NoNodeError:
             await ensure_path(store, znodes.PRODUCER_ID_BLOCK)
             continue
-        first = ProducerIdBlock.decode(data).end if data else 0
+        try:
+            first = ProducerIdBlock.decode(data).end if data else 0
+        except ValueError as error:  # to guess would be to give ids twice
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The last block of producer ids: {error}") from error
         if first > PRODUCER_ID_MAX - BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")
         block = ProducerIdBlock(broker_id, first, first + BLOCK_SIZE)
         try:
             await store.set(znodes.PRODUCER_ID_BLOCK, block.encode(), stat.version)
-        except (BadVersionError, ConnectionLossError):
+        except BadVersionError:
+            continue
+        except ConnectionLossError:
+            losses += 1
+            if losses == LOSSES_MAX:
+                raise
             continue
         return block
+
+
+async def allocate(term: Term, broker_id: int, broker_epoch: int | None) -> ProducerIdBlock:
+    """A block for a broker that asks; `broker_epoch` is None where it need not be checked. Raises KafkaError:
+    BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    if broker_epoch is not None:
+        known = term.context.live_brokers.get(broker_id)
+        if known is None:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if known.epoch != broker_epoch:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    return await allocate_block(term.session, broker_id)
 
 
 class ProducerIds:

@@ -1,18 +1,28 @@
-"""A broker's place in the tree: the persistent paths, the cluster id, and /brokers/ids/N with the broker's epoch.
+"""A broker's place in the tree: the persistent paths, the cluster id, its own id, and /brokers/ids/N with the broker's epoch.
 
 Rules: the broker epoch is the czxid of the broker's node. A node of the same id that belongs to another session is
-never removed: it is another broker, or our own earlier self whose session must end first.
-Source: Kafka KafkaZkClient.registerBroker, createTopLevelPaths, createOrGetClusterId; KIP-380.
+never removed: it is another broker, or our own earlier self whose session must end first. A write without an answer is
+looked up: what it wanted is there, or it is tried again, a few times.
+Source: Kafka KafkaZkClient.registerBroker, createTopLevelPaths, createOrGetClusterId, generateBrokerSequenceId; KIP-380.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
 
+from config.broker import BrokerSettings
 from controller import znodes
 from controller.store import ConnectionLossError, NodeExistsError, NoNodeError, Tree, ensure_path
 from controller.znodes import BrokerRegistration
 from runtime.randomness import Randomness, uuid_bytes
+
+T = TypeVar("T")
+
+# A store that never answers is the caller's to deal with.
+ATTEMPTS_MAX: Final = 5
 
 
 class BrokerIdTakenError(Exception):
@@ -21,44 +31,69 @@ class BrokerIdTakenError(Exception):
 
 async def ensure_persistent_paths(store: Tree) -> None:
     for path in znodes.PERSISTENT_PATHS:
-        await ensure_path(store, path)
-    if await store.exists(znodes.FEATURE) is None:
-        try:
-            await store.create(znodes.FEATURE, znodes.encode_feature())
-        except NodeExistsError:
-            return  # another broker was faster
+        await _until_answered(lambda path=path: ensure_path(store, path))  # type: ignore[misc]
+    await _until_answered(lambda: _ensure_node(store, znodes.FEATURE, znodes.encode_feature()))
 
 
 async def cluster_id(store: Tree, randomness: Randomness, remembered: str | None = None) -> str:
     """The cluster's id. The first broker of a cluster makes it, from what its data directory remembers if it does."""
-    try:
-        data, _ = await store.get(znodes.CLUSTER_ID)
-        return znodes.decode_cluster_id(data)
-    except NoNodeError:
-        own = remembered or base64.urlsafe_b64encode(uuid_bytes(randomness)).rstrip(b"=").decode()
-    await ensure_path(store, znodes.CLUSTER)
-    try:
-        await store.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(own))
-    except (NodeExistsError, ConnectionLossError):
-        data, _ = await store.get(znodes.CLUSTER_ID)
-        return znodes.decode_cluster_id(data)
-    return own
+    own = remembered or base64.urlsafe_b64encode(uuid_bytes(randomness)).rstrip(b"=").decode()
+    await _until_answered(lambda: ensure_path(store, znodes.CLUSTER))
+    await _until_answered(lambda: _ensure_node(store, znodes.CLUSTER_ID, znodes.encode_cluster_id(own)))
+    data, _ = await store.get(znodes.CLUSTER_ID)
+    return znodes.decode_cluster_id(data)
+
+
+async def choose_broker_id(store: Tree, settings: BrokerSettings, remembered: int | None) -> int:
+    """`broker.id`, else the one in meta.properties, else a new one above `reserved.broker.max.id`."""
+    if settings.effective_broker_id >= 0:
+        return settings.effective_broker_id
+    if remembered is not None:
+        return remembered
+    if settings.zookeeper_connect is None:
+        known = await store.exists(znodes.BROKER_SEQUENCE)
+        if known is not None and known.version > 0:  # meta.properties was lost: nobody else has this store
+            return settings.reserved_broker_max_id + known.version
+    stat = await store.set(znodes.BROKER_SEQUENCE, b"")
+    return settings.reserved_broker_max_id + stat.version
 
 
 async def register_broker(store: Tree, session_id: int, registration: BrokerRegistration) -> int:
-    """Returns the broker epoch. Raises BrokerIdTakenError."""
-    path = znodes.broker_path(registration.broker_id)
+    """Make the broker's node and return the broker epoch. A node that is this session's already is brought up to date.
+    `store` is best the session itself, so that nothing is made under a later one. Raises BrokerIdTakenError, and
+    ConnectionLossError when the store did not answer: then, too, it may be called again."""
+    path, content = znodes.broker_path(registration.broker_id), registration.encode()
+    for _ in range(ATTEMPTS_MAX):
+        with suppress(NodeExistsError, ConnectionLossError):  # whose it is, the node itself tells
+            await store.create(path, content, ephemeral=True)
+        try:
+            data, stat = await store.get(path)
+            if stat.ephemeral_owner != session_id:
+                owner = stat.ephemeral_owner & 0xFFFFFFFFFFFFFFFF
+                raise BrokerIdTakenError(f"broker id {registration.broker_id} is registered by session {owner:#x}")
+            if data != content:
+                await store.set(path, content)
+            return stat.czxid
+        except NoNodeError:
+            continue  # never made, or its owner's session has ended this moment
+    raise ConnectionLossError(path)
+
+
+async def _ensure_node(store: Tree, path: str, data: bytes) -> None:
+    """Create the node with `data` unless it is there."""
+    if await store.exists(path) is not None:
+        return
     try:
-        await store.create(path, registration.encode(), ephemeral=True)
-    except (NodeExistsError, ConnectionLossError) as error:
-        stat = await store.exists(path)
-        if stat is None:
-            raise
-        if stat.ephemeral_owner != session_id:
-            raise BrokerIdTakenError(
-                f"broker id {registration.broker_id} is registered by session {stat.ephemeral_owner:#x}"
-            ) from error
-        await store.set(path, registration.encode())
-    stat = await store.exists(path)
-    assert stat is not None, "the node of a live session vanished"
-    return stat.czxid
+        await store.create(path, data)
+    except NodeExistsError:
+        return  # another broker was faster
+
+
+async def _until_answered(attempt: Callable[[], Awaitable[T]]) -> T:
+    """`attempt` looks before it writes, so it may be made again after a write without an answer."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return await attempt()
+        except ConnectionLossError:
+            continue
+    return await attempt()

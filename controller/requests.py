@@ -1,16 +1,19 @@
 """The requests that tell brokers what the controller decided, gathered for a whole step and built at its end. Pure.
 
 Rules: at most one LeaderAndIsr, one UpdateMetadata and one StopReplica a broker and step, in this order; only to
-registered brokers, each with its own broker epoch. A change of leadership also reaches every broker's metadata.
+registered brokers, each with its own broker epoch. A change of leadership also reaches every broker's metadata. The
+metadata of very many partitions goes in several requests, which say the same as one: partitions are merged. A broker that
+has just come serves clients once it hears that it is there: it does in the last of them (`announce`). LeaderAndIsr
+is never split: a broker takes the first one for the whole of what it holds.
 Partitions of topics that are being deleted carry the leader LEADER_DURING_DELETE, which takes them out of the brokers'
-metadata. Built for the versions of inter.broker.protocol.version 3.9: LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4.
+metadata. Built in the newest form: LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4; `request_versions` rewrites them.
 Source: Kafka ControllerBrokerRequestBatch; KIP-380 (broker epoch), KIP-516 (topic ids), KIP-570 (leader epoch in
 StopReplica).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from controller.context import ControllerContext, ReplicaPhase, TopicPartition
@@ -34,9 +37,13 @@ LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
 NO_EPOCH = -1
 
+METADATA_STEP = 1_000  # partitions of one UpdateMetadata: bounds the time that its encoding takes
+ROWS_STEP = 200  # rows that are built before others get a turn
+
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+Parcel = tuple[int, ControlRequest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,9 @@ class RequestBatch:
         self._leader_and_isr: dict[int, dict[TopicPartition, bool]] = {}
         self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}
         self._metadata_brokers: dict[int, None] = {}
+        self._newcomers: set[int] = set()
         self._metadata_partitions: dict[TopicPartition, None] = {}
+        self._leader_and_isr_rows: dict[tuple[TopicPartition, bool], LeaderAndIsrPartitionState] = {}
 
     def add_leader_and_isr(self, broker_ids: Iterable[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
         for broker_id in broker_ids:
@@ -74,51 +83,66 @@ class RequestBatch:
         self._metadata_brokers.update(dict.fromkeys(broker_ids))
         self._metadata_partitions.update(dict.fromkeys(topic_partitions))
 
-    def build(self) -> list[tuple[int, ControlRequest]]:
+    def announce(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition]) -> None:
+        """The same to brokers that know nothing of the cluster yet."""
+        self._newcomers.update(broker_ids)
+        self.add_update_metadata(sorted(self._newcomers), topic_partitions)
+
+    def build(self) -> list[Parcel]:
         """(broker, request) in the order of sending."""
-        requests: list[tuple[int, ControlRequest]] = []
+        return [parcel for parcel in self.build_in_steps() if parcel is not None]
+
+    def build_in_steps(self) -> Iterator[Parcel | None]:
+        """The same; None where whoever has long work may let others have a turn."""
         for broker_id, partitions in self._leader_and_isr.items():
             if broker_id in self._context.live_brokers:
-                requests.append((broker_id, self._build_leader_and_isr(broker_id, partitions)))
-        if self._metadata_brokers:
-            topic_states = self._metadata_topic_states()
-            live_brokers = [self._metadata_broker(broker_id) for broker_id in sorted(self._context.live_brokers)]
-            requests += [
-                (broker_id, self._build_update_metadata(broker_id, topic_states, live_brokers))
-                for broker_id in self._metadata_brokers
-                if broker_id in self._context.live_brokers
-            ]
+                yield from self._build_leader_and_isr(broker_id, partitions)
+        yield from self._build_update_metadata()
         for broker_id, stopped in self._stop_replica.items():
             if broker_id in self._context.live_brokers:
-                requests.append((broker_id, self._build_stop_replica(broker_id, stopped)))
-        return requests
+                yield broker_id, self._build_stop_replica(broker_id, stopped)
 
     # LeaderAndIsr.
 
-    def _build_leader_and_isr(self, broker_id: int, partitions: dict[TopicPartition, bool]) -> LeaderAndIsrRequest:
+    def _build_leader_and_isr(self, broker_id: int, partitions: dict[TopicPartition, bool]) -> Iterator[Parcel | None]:
         states: dict[str, list[LeaderAndIsrPartitionState]] = {}
         leaders: dict[int, None] = {}
-        for topic_partition, is_new in partitions.items():
+        for number, (topic_partition, is_new) in enumerate(partitions.items(), 1):
             state = self._context.leadership[topic_partition]
             leaders[state.leader] = None
             replica_is_new = self._context.replica_phase((*topic_partition, broker_id)) is ReplicaPhase.NEW
             states.setdefault(topic_partition[0], []).append(
                 self._leader_and_isr_state(topic_partition, state, is_new=is_new or replica_is_new)
             )
-        return LeaderAndIsrRequest(
-            controller_id=self._sender.broker_id,
-            controller_epoch=self._context.epoch,
-            broker_epoch=self._context.live_brokers[broker_id].epoch,
-            topic_states=[
-                LeaderAndIsrTopicState(
-                    topic_name=name, topic_id=self._context.topic_id(name), partition_states=partition_states
-                )
-                for name, partition_states in states.items()
-            ],
-            live_leaders=[self._live_leader(each) for each in leaders if each in self._context.live_brokers],
+            if number % ROWS_STEP == 0:
+                yield None
+        yield (
+            broker_id,
+            LeaderAndIsrRequest(
+                controller_id=self._sender.broker_id,
+                controller_epoch=self._context.epoch,
+                broker_epoch=self._context.live_brokers[broker_id].epoch,
+                topic_states=[
+                    LeaderAndIsrTopicState(
+                        topic_name=name, topic_id=self._context.topic_id(name), partition_states=partition_states
+                    )
+                    for name, partition_states in states.items()
+                ],
+                live_leaders=[self._live_leader(each) for each in leaders if each in self._context.live_brokers],
+            ),
         )
 
     def _leader_and_isr_state(
+        self, topic_partition: TopicPartition, state: PartitionState, *, is_new: bool
+    ) -> LeaderAndIsrPartitionState:
+        """The same row for every broker that is told the same."""
+        found = self._leader_and_isr_rows.get((topic_partition, is_new))
+        if found is None:
+            found = self._new_leader_and_isr_state(topic_partition, state, is_new=is_new)
+            self._leader_and_isr_rows[topic_partition, is_new] = found
+        return found
+
+    def _new_leader_and_isr_state(
         self, topic_partition: TopicPartition, state: PartitionState, *, is_new: bool
     ) -> LeaderAndIsrPartitionState:
         assignment = self._context.assignment(topic_partition)
@@ -133,6 +157,7 @@ class RequestBatch:
             adding_replicas=list(assignment.adding),
             removing_replicas=list(assignment.removing),
             is_new=is_new,
+            leader_recovery_state=state.leader_recovery_state,
         )
 
     def _live_leader(self, broker_id: int) -> LeaderAndIsrLiveLeader:
@@ -147,28 +172,36 @@ class RequestBatch:
 
     # UpdateMetadata.
 
-    def _build_update_metadata(
-        self, broker_id: int, topic_states: list[UpdateMetadataTopicState], live_brokers: list[UpdateMetadataBroker]
-    ) -> UpdateMetadataRequest:
-        return UpdateMetadataRequest(
-            controller_id=self._sender.broker_id,
-            controller_epoch=self._context.epoch,
-            broker_epoch=self._context.live_brokers[broker_id].epoch,
-            topic_states=topic_states,
-            live_brokers=live_brokers,
-        )
-
-    def _metadata_topic_states(self) -> list[UpdateMetadataTopicState]:
-        states: dict[str, list[UpdateMetadataPartitionState]] = {}
-        for topic_partition in self._metadata_partitions:
-            state = self._context.leadership.get(topic_partition)
-            if state is not None:
-                rows = states.setdefault(topic_partition[0], [])
-                rows.append(self._metadata_state(topic_partition, state))
-        return [
-            UpdateMetadataTopicState(topic_name=name, topic_id=self._context.topic_id(name), partition_states=rows)
-            for name, rows in states.items()
-        ]
+    def _build_update_metadata(self) -> Iterator[Parcel | None]:
+        if not self._metadata_brokers:
+            return
+        live_brokers = [self._metadata_broker(broker_id) for broker_id in sorted(self._context.live_brokers)]
+        known = [each for each in self._metadata_partitions if each in self._context.leadership]
+        for start in range(0, max(len(known), 1), METADATA_STEP):
+            states: dict[str, list[UpdateMetadataPartitionState]] = {}
+            for number, topic_partition in enumerate(known[start : start + METADATA_STEP], 1):
+                state = self._context.leadership[topic_partition]
+                states.setdefault(topic_partition[0], []).append(self._metadata_state(topic_partition, state))
+                if number % ROWS_STEP == 0:
+                    yield None
+            topic_states = [
+                UpdateMetadataTopicState(topic_name=name, topic_id=self._context.topic_id(name), partition_states=rows)
+                for name, rows in states.items()
+            ]
+            is_last = start + METADATA_STEP >= len(known)
+            for broker_id in self._metadata_brokers:
+                if broker_id in self._context.live_brokers:
+                    is_announced = is_last or broker_id not in self._newcomers
+                    yield (
+                        broker_id,
+                        UpdateMetadataRequest(
+                            controller_id=self._sender.broker_id,
+                            controller_epoch=self._context.epoch,
+                            broker_epoch=self._context.live_brokers[broker_id].epoch,
+                            topic_states=topic_states,
+                            live_brokers=live_brokers if is_announced else _without(live_brokers, broker_id),
+                        ),
+                    )
 
     def _metadata_state(self, topic_partition: TopicPartition, state: PartitionState) -> UpdateMetadataPartitionState:
         is_deleted = self._context.is_being_deleted(topic_partition[0])
@@ -221,3 +254,7 @@ class RequestBatch:
                 StopReplicaTopicState(topic_name=name, partition_states=rows) for name, rows in topics.items()
             ],
         )
+
+
+def _without(brokers: list[UpdateMetadataBroker], broker_id: int) -> list[UpdateMetadataBroker]:
+    return [each for each in brokers if each.id != broker_id]

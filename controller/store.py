@@ -73,6 +73,14 @@ class NoChildrenForEphemeralsError(StoreError):
     """An ephemeral node cannot be a parent."""
 
 
+class AccessDeniedError(StoreError):
+    """The node's access list forbids it, or the list for a new node names nobody."""
+
+
+class RefusedError(StoreError):
+    """The store cannot carry this out at all: it is too large, or malformed in the store's eyes."""
+
+
 class SessionExpiredError(StoreError):
     """The session that this operation belongs to is over; its ephemeral nodes are gone or going."""
 

@@ -6,15 +6,23 @@ agreed.
 
 Rules: every write carries a check of /controller_epoch, so a deposed controller changes nothing: ControllerMovedError.
 Every operation goes to the session of the election: SessionExpiredError once it is gone. Either ends the term.
+Long steps give the event loop its turn (`runtime.slices`); the controller's own events stay in order, since a step is one
+event.
+State nodes are not read before they are written where this controller alone writes them (`known_states`): it knows what
+is in them, and the version of each write says whether that holds.
 Source: Kafka KafkaController, ZkPartitionStateMachine, ZkReplicaStateMachine, KafkaZkClient (controller epoch checks).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
+from config.broker import BrokerSettings
 from controller import partitions, replicas, znodes
 from controller.channels import Channels
 from controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase, TopicPartition
@@ -34,12 +42,21 @@ from controller.store import (
     Stat,
     StoreError,
     Transaction,
+    Tree,
     Watch,
 )
-from controller.znodes import PartitionState
+from controller.znodes import BrokerRegistration, PartitionState, ReplicaAssignment, TopicRegistration
+from runtime.clock import Clock
+from runtime.slices import Slices
 
+T = TypeVar("T")
+
+READS_STEP = 500  # state nodes that are decoded before others get a turn
 NEW_PARTITIONS_STEP = 200
+CHANGES_STEP = 200  # partitions that change their leader or ISR and are told together
+MOVES_STEP = 200
 WRITES_STEP = 200  # transactions in flight at once
+LOGGED_FAILURES = 10  # of one step: thousands of partitions may fail for one reason
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 log = logging.getLogger(__name__)
@@ -65,29 +82,41 @@ class Term:
         channels: Channels,
         sender: Sender,
         watch: Watch,
-        *,
-        is_unclean_allowed: bool,
+        settings: Callable[[], BrokerSettings],
+        clock: Clock,
     ) -> None:
         self.context = context
         self.session = session
         self.channels = channels
         self.watch = watch
+        self.unclean_elections_count = 0
         self._sender = sender
-        self._is_unclean_allowed = is_unclean_allowed
+        self._settings = settings
+        self._slices = Slices(clock)
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return self._settings()
+
+    async def breathe(self) -> None:
+        """A point at which everybody else may have a turn, if this work has had its own."""
+        await self._slices.breathe()
 
     # Sending.
 
     def new_batch(self) -> RequestBatch:
         return RequestBatch(self.context, self._sender)
 
-    def send(self, batch: RequestBatch) -> None:
-        for broker_id, request in batch.build():
-            self.channels.send(broker_id, request)
+    async def send(self, batch: RequestBatch) -> None:
+        for parcel in batch.build_in_steps():
+            if parcel is not None:
+                self.channels.send(*parcel)
+            await self.breathe()
 
-    def send_metadata(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition] = ()) -> None:
+    async def send_metadata(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition] = ()) -> None:
         batch = self.new_batch()
         batch.add_update_metadata(broker_ids, topic_partitions)
-        self.send(batch)
+        await self.send(batch)
 
     # Fenced writes.
 
@@ -117,12 +146,24 @@ class Term:
     async def read_states(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """The state nodes that exist."""
         keys = list(topic_partitions)
-        nodes = await self.session.read_many([znodes.state_path(*key) for key in keys])
-        return {
-            key: PartitionState.decode(node[0], node[1].version)
-            for key, node in zip(keys, nodes, strict=True)
-            if node is not None
-        }
+        states: dict[TopicPartition, PartitionState] = {}
+        for start in range(0, len(keys), READS_STEP):
+            step = keys[start : start + READS_STEP]
+            nodes = await self.session.read_many([znodes.state_path(*key) for key in step])
+            for key, node in zip(step, nodes, strict=True):
+                if node is not None:
+                    state = decoded(znodes.state_path(*key), partial(PartitionState.decode, node[0], node[1].version))
+                    if state is not None:
+                        states[key] = state
+            await self.breathe()
+        return states
+
+    async def known_states(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The same as this controller knows them, read where it does not, or where leaders write them too."""
+        keys = list(topic_partitions)
+        known = self.context.leadership if self.context.version.supports_alter_partition else {}
+        states = {key: known[key] for key in keys if key in known}
+        return states | await self.read_states(key for key in keys if key not in states)
 
     async def create_partitions(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """New partitions, from nothing to online: KafkaController.onNewPartitionCreation. A large number goes in steps,
@@ -138,18 +179,30 @@ class Term:
         await self.bring_online(topic_partitions)
         batch = self.new_batch()
         replicas.move(context, batch, context.replicas_of(topic_partitions), ReplicaPhase.ONLINE)
-        self.send(batch)
+        await self.send(batch)
 
     async def bring_online(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """NEW partitions get their first leader, OFFLINE ones another, where there is one."""
-        context = self.context
-        wanted = [each for each in topic_partitions if not context.is_being_deleted(each[0])]
-        new = [each for each in wanted if context.partition_phase(each) is PartitionPhase.NEW]
-        offline = [each for each in wanted if context.partition_phase(each) is PartitionPhase.OFFLINE]
+        wanted = list(topic_partitions)
+        new = self._wanted_online(wanted, PartitionPhase.NEW)
         if new:
             await self._create_states(new)
-        if offline:
-            await self.elect(offline, ElectionReason.OFFLINE)
+        await self.elect_leaderless(wanted)
+
+    async def elect_leaderless(
+        self, topic_partitions: Iterable[TopicPartition], into: RequestBatch | None = None
+    ) -> Elections:
+        """Those of them that are OFFLINE. See `elect`."""
+        offline = self._wanted_online(topic_partitions, PartitionPhase.OFFLINE)
+        return await self.elect(offline, ElectionReason.OFFLINE, into)
+
+    def _wanted_online(self, topic_partitions: Iterable[TopicPartition], phase: PartitionPhase) -> list[TopicPartition]:
+        context = self.context
+        return [
+            each
+            for each in topic_partitions
+            if context.partition_phase(each) is phase and not context.awaits_deletion(each)
+        ]
 
     async def _create_states(self, new: list[TopicPartition]) -> None:
         plan = partitions.plan_first_leaders(self.context, new)
@@ -170,42 +223,102 @@ class Term:
                 log.warning("partition %s-%d was not made error=%r", *key, outcome)
             else:
                 partitions.committed(self.context, batch, key, state, is_new=True)
-        self.send(batch)
+        await self.send(batch)
 
-    async def elect(self, topic_partitions: Iterable[TopicPartition], reason: ElectionReason) -> Elections:
-        """Choose leaders anew and tell everybody. A state node that changed meanwhile is read and decided again."""
+    async def elect(
+        self, topic_partitions: Iterable[TopicPartition], reason: ElectionReason, into: RequestBatch | None = None
+    ) -> Elections:
+        """Choose leaders anew and tell everybody. A large number goes in steps, so that the first are told early. With
+        `into`, what is to be told is added there, and the caller's to send."""
         result = Elections({}, {})
-        remaining = list(topic_partitions)
-        batch = self.new_batch()
-        while remaining:
-            states = await self.read_states(remaining)
-            for each in remaining:
-                if each not in states:
-                    result.failures[each] = "it has no state node"
-            allowed = await self._unclean_allowed(states) if reason is ElectionReason.OFFLINE else {}
-            plan = partitions.plan_elections(self.context, states, reason, allowed)
-            self._log_failures(plan)
-            result.failures.update(plan.failures)
-            written, remaining = await self._write_states(plan)
-            for key, state in written.items():
-                partitions.committed(self.context, batch, key, state, is_new=False)
-                result.elected[key] = state
-                if key in plan.unclean:
-                    log.warning("unclean election topic=%s partition=%d leader=%d", *key, state.leader)
-        self.send(batch)
+        for step in _steps(topic_partitions, CHANGES_STEP):
+            batch = self.new_batch() if into is None else into
+            await self._elect_step(step, reason, result, batch)
+            if into is None:
+                await self.send(batch)
         return result
+
+    async def _elect_step(
+        self,
+        topic_partitions: Sequence[TopicPartition],
+        reason: ElectionReason,
+        result: Elections,
+        batch: RequestBatch,
+    ) -> None:
+        """A state node that changed meanwhile is read and decided again; so is one that leaves nobody to elect."""
+        allowed = {}
+        if reason is ElectionReason.OFFLINE:
+            allowed = await self._unclean_allowed(topic_partitions)
+        states = await self.known_states(topic_partitions)
+        is_read = False
+        remaining = list(topic_partitions)
+        while remaining:
+            plan = partitions.plan_elections(self.context, states, reason, allowed)
+            written, again = await self.write_states(plan)
+            if is_read:
+                self._log_failures(plan)
+                result.failures |= plan.failures
+                result.failures |= dict.fromkeys(
+                    (each for each in remaining if each not in states), "it has no state node"
+                )
+            else:
+                again += [each for each in remaining if each in plan.failures or each not in states]
+            to_shutting_down = reason is ElectionReason.CONTROLLED_SHUTDOWN
+            for key, state in written.items():
+                partitions.committed(self.context, batch, key, state, to_shutting_down=to_shutting_down)
+                result.elected[key] = state
+            unclean = [key for key in plan.unclean if key in written]
+            if unclean:
+                self.unclean_elections_count += len(unclean)
+                leaders = sorted({written[key].leader for key in unclean})
+                log.warning("unclean elections count=%d leaders=%s such_as=%s-%d", len(unclean), leaders, *min(unclean))
+            remaining = again
+            states, is_read = await self.read_states(remaining), True
+
+    async def raise_leader_epoch(self, topic_partition: TopicPartition) -> PartitionState | None:
+        """The same leader and ISR under a new leader epoch, written and not yet told; None for a partition that never
+        had a leader."""
+        while states := await self.read_states([topic_partition]):
+            plan = partitions.plan_raised_epochs(self.context, states)
+            if plan.failures:
+                raise ControllerMovedError(plan.failures[topic_partition])
+            written, _ = await self.write_states(plan)
+            if written:
+                self.context.leadership.update(written)
+                return written[topic_partition]
+        return None
+
+    async def write_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
+        """Into the topic's node, beside what others may have added to it meanwhile, then into the context. False: the
+        topic is gone, or its node cannot be read."""
+        name, partition = topic_partition
+        while True:
+            try:
+                data, stat = await self.session.get(znodes.topic_path(name))
+            except NoNodeError:
+                return False
+            registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, data))
+            if registration is None:
+                return False
+            changed = replace(registration, assignments={**registration.assignments, partition: assignment})
+            [outcome] = await self.write_many([[SetData(znodes.topic_path(name), changed.encode(), stat.version)]])
+            if not isinstance(outcome, StoreError):
+                self.context.set_assignment(topic_partition, assignment)
+                return True
 
     async def _unclean_allowed(self, topic_partitions: Iterable[TopicPartition]) -> dict[str, bool]:
         names = list(dict.fromkeys(name for name, _ in topic_partitions))
         nodes = await self.session.read_many([znodes.config_path("topics", name) for name in names])
         allowed = {}
         for name, node in zip(names, nodes, strict=True):
-            own = {} if node is None else znodes.decode_config(node[0])
-            text = own.get(UNCLEAN_ELECTION)
-            allowed[name] = self._is_unclean_allowed if text is None else text.strip().lower() == "true"
+            path = znodes.config_path("topics", name)
+            own = None if node is None else decoded(path, partial(znodes.decode_config, node[0]))
+            text = (own or {}).get(UNCLEAN_ELECTION)
+            by_default = self.settings.unclean_leader_election_enable
+            allowed[name] = by_default if text is None else text.strip().lower() == "true"
         return allowed
 
-    async def _write_states(
+    async def write_states(
         self, plan: StateWrites
     ) -> tuple[dict[TopicPartition, PartitionState], list[TopicPartition]]:
         """(what was written, with its new partition epochs; what must be read and decided again)."""
@@ -229,37 +342,86 @@ class Term:
 
     # Replicas.
 
-    async def take_replicas_offline(self, going: Iterable[Replica]) -> None:
-        """Out of the ISR, told to stop, and the rest of each partition told."""
+    async def take_down(self, leaderless: Iterable[TopicPartition], going: Iterable[Replica]) -> None:
+        """Other leaders for partitions that have lost theirs, and `going` out of the ISR. Brokers hear of each partition
+        once, and first of those without a leader."""
+        by_partition: dict[TopicPartition, list[Replica]] = {each: [] for each in leaderless}
+        lost = set(by_partition)
+        for replica in going:
+            by_partition.setdefault(replica[:2], []).append(replica)
+        for step in _steps(by_partition, CHANGES_STEP):
+            batch = self.new_batch()
+            batch.add_update_metadata(self.context.live_brokers, ())
+            await self.elect([each for each in step if each in lost], ElectionReason.OFFLINE, batch)
+            await self.take_replicas_offline([replica for each in step for replica in by_partition[each]], batch)
+            await self.send(batch)
+
+    async def take_replicas_offline(self, going: Iterable[Replica], into: RequestBatch | None = None) -> None:
+        """Out of the ISR, told to stop, and everybody told. A large number goes in steps. With `into`, what is to be told
+        is added there, and the caller's to send."""
         by_broker: dict[int, list[Replica]] = {}
         for replica in going:
             if replicas.can_move(self.context, replica, ReplicaPhase.OFFLINE):
                 by_broker.setdefault(replica[2], []).append(replica)
-        batch = self.new_batch()
         for broker_id, theirs in by_broker.items():
-            replicas.move(self.context, batch, theirs, ReplicaPhase.OFFLINE)
-            remaining = [(name, partition) for name, partition, _ in theirs]
-            while remaining:
-                plan = replicas.plan_offline(self.context, broker_id, await self.read_states(remaining))
-                self._log_failures(plan)
-                written, remaining = await self._write_states(plan)
-                for key, state in written.items():
-                    replicas.offline_committed(self.context, batch, broker_id, key, state)
-        self.send(batch)
+            for step in _steps(theirs, CHANGES_STEP):
+                batch = self.new_batch() if into is None else into
+                await self._take_offline_step(broker_id, step, batch)
+                if into is None:
+                    await self.send(batch)
+
+    async def _take_offline_step(self, broker_id: int, going: Sequence[Replica], batch: RequestBatch) -> None:
+        batch.add_update_metadata(self.context.live_brokers, ())
+        await self.move_replicas(batch, going, ReplicaPhase.OFFLINE)
+        remaining = [(name, partition) for name, partition, _ in going]
+        states = await self.known_states(remaining)
+        while remaining:
+            plan = replicas.plan_offline(self.context, broker_id, states)
+            self._log_failures(plan)
+            written, remaining = await self.write_states(plan)
+            for key, state in written.items():
+                replicas.offline_committed(self.context, batch, broker_id, key, state)
+            self.context.leadership.update(plan.unchanged)
+            batch.add_update_metadata(self.context.live_brokers, plan.unchanged)
+            states = await self.read_states(remaining)
+
+    async def move_replicas(self, batch: RequestBatch, moving: Iterable[Replica], target: ReplicaPhase) -> None:
+        """Those that can be moved there; the batch is the caller's to send."""
+        for step in _steps(moving, MOVES_STEP):
+            movable = [each for each in step if replicas.can_move(self.context, each, target)]
+            replicas.move(self.context, batch, movable, target)
+            await self.breathe()
 
     def _log_failures(self, plan: StateWrites) -> None:
-        for (name, partition), reason in plan.failures.items():
+        for (name, partition), reason in islice(plan.failures.items(), LOGGED_FAILURES):
             log.warning("no leader topic=%s partition=%d reason=%r", name, partition, reason)
+        if len(plan.failures) > LOGGED_FAILURES:
+            log.warning("no leader for more partitions count=%d", len(plan.failures) - LOGGED_FAILURES)
 
 
-async def read_registrations(
-    session: Session, watch: Watch | None = None
-) -> Mapping[int, tuple[znodes.BrokerRegistration, int]]:
+def _steps(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    whole = list(items)
+    return (whole[start : start + size] for start in range(0, len(whole), size))
+
+
+def decoded(path: str, decode: Callable[[], T]) -> T | None:
+    """None for a node that nobody can read, whoever wrote it: one bad node must not stop every controller."""
+    try:
+        return decode()
+    except (ValueError, TypeError, AttributeError) as error:  # of JSON that is something else than it should be
+        log.warning("node is unreadable and counts as missing path=%s error=%r", path, error)
+        return None
+
+
+async def read_registrations(session: Tree, watch: Watch | None = None) -> Mapping[int, tuple[BrokerRegistration, int]]:
     """The brokers that are registered now, with their epochs. `watch` is left on the list and on every broker."""
-    ids = [int(name) for name in await session.children(znodes.BROKER_IDS, watch)]
+    ids = [int(name) for name in await session.children(znodes.BROKER_IDS, watch) if name.isdigit()]
     nodes = await session.read_many([znodes.broker_path(each) for each in ids], watch)
-    return {
-        broker_id: (znodes.BrokerRegistration.decode(broker_id, node[0]), node[1].czxid)
-        for broker_id, node in zip(ids, nodes, strict=True)
-        if node is not None
-    }
+    found: dict[int, tuple[BrokerRegistration, int]] = {}
+    for broker_id, node in zip(ids, nodes, strict=True):
+        if node is not None:
+            path = znodes.broker_path(broker_id)
+            registration = decoded(path, partial(BrokerRegistration.decode, broker_id, node[0]))
+            if registration is not None:
+                found[broker_id] = (registration, node[1].czxid)
+    return found

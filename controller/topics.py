@@ -47,8 +47,13 @@ def colliding(name: str, existing: Iterable[str]) -> list[str]:
     """Topics that differ from `name` only by '.' and '_', which are one character in metric names."""
     if not may_collide(name):
         return []
-    folded = name.replace(".", "_")
-    return [each for each in existing if each != name and each.replace(".", "_") == folded]
+    same = folded(name)
+    return [each for each in existing if each != name and folded(each) == same]
+
+
+def folded(name: str) -> str:
+    """What colliding names have in common."""
+    return name.replace(".", "_")
 
 
 def may_collide(name: str) -> bool:

@@ -12,6 +12,7 @@ the reported cversion counts creations and deletions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from sys import intern
 
 from controller.store import (
     ANY_VERSION,
@@ -104,10 +105,11 @@ class NodeTree:
         self.zxid = zxid
         self._staged_zxid = zxid
         self._staged_nodes: dict[str, tuple[int, Node | None]] = {}  # path -> (zxid of the newest, what it leaves)
-        self._names: dict[str, set[str]] = {}
+        # Children by their parent's path. A lone one has no set: each of ten thousand partitions has its "state" alone.
+        self._names: dict[str, str | set[str]] = {}
         for path in self.nodes:
             if path != "/":
-                self._names.setdefault(parent_of(path), set()).add(path.rpartition("/")[2])
+                self._add_name(path)
 
     # Reads of what is applied.
 
@@ -119,7 +121,8 @@ class NodeTree:
 
     def children(self, path: str) -> list[str]:
         self.node(path)
-        return sorted(self._names.get(path, ()))
+        names = self._names.get(path, ())
+        return [names] if isinstance(names, str) else sorted(names)
 
     def ephemerals_of(self, session_id: int) -> list[str]:
         return sorted(path for path, node in self.nodes.items() if node.ephemeral_owner == session_id)
@@ -153,13 +156,27 @@ class NodeTree:
             if node is None:
                 if self.nodes.pop(path, None) is not None:
                     self._names.pop(path, None)
-                    siblings = self._names.get(parent_of(path))  # None: the parent went in the same transaction
-                    if siblings is not None:
-                        siblings.discard(path.rpartition("/")[2])
+                    self._remove_name(path)
                 continue
             if path not in self.nodes:
-                self._names.setdefault(parent_of(path), set()).add(path.rpartition("/")[2])
+                self._add_name(path)
             self.nodes[path] = node
+
+    def _add_name(self, path: str) -> None:
+        parent, name = parent_of(path), intern(path.rpartition("/")[2])
+        names = self._names.setdefault(parent, name)
+        if isinstance(names, set):
+            names.add(name)
+        elif names != name:
+            self._names[parent] = {names, name}
+
+    def _remove_name(self, path: str) -> None:
+        parent, name = parent_of(path), path.rpartition("/")[2]
+        names = self._names.get(parent)  # None: the parent went in the same transaction
+        if isinstance(names, set):
+            names.discard(name)
+        elif names == name:
+            del self._names[parent]
 
     def abandon_staged(self) -> None:
         """Forget every staged transaction: none of them will be applied."""

@@ -5,17 +5,18 @@ maps, so that a tree written here cannot be told from one written there. Decoder
 and accept every version of a node that a running cluster may still hold. `ValueError` means the data is no such node.
 
 Order of keys: fixed maps stand as read off a running cluster. Maps that grow (partitions, settings, a broker's
-description) are hash maps over there, so their order follows from Java's string hash; see `java_hash_order`.
+description) are hash maps over there, so their order follows from Java's string hash; see `znode_json`.
 Source: Kafka ZkData; ids in base64 as KIP-516.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from controller.znode_json import decode_json, encode_json, java_map_order, one_error, require, scala_map_order
 from protocol.primitives import ZERO_UUID, uuid_from_text, uuid_to_text
 
 ADMIN = "/admin"
@@ -32,7 +33,9 @@ DELETE_TOPICS = "/admin/delete_topics"
 FEATURE = "/feature"
 ISR_CHANGES = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+REASSIGNMENTS = "/admin/reassign_partitions"
 TOPICS = "/brokers/topics"
 
 ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
@@ -53,9 +56,13 @@ PERSISTENT_PATHS = (
 
 BROKER_VERSION = 5
 CONTROLLER_VERSION = 2
+HOST_ID = "barnabas_host_id"
 TOPIC_VERSION = 3
 TOPIC_VERSION_WITHOUT_ID = 2
 INITIAL_CONTROLLER_EPOCH = 0
+
+RECOVERED = 0
+RECOVERING = 1
 
 
 def broker_path(broker_id: int) -> str:
@@ -91,70 +98,19 @@ def config_change_path() -> str:
     return f"{CONFIG_CHANGES}/config_change_"
 
 
+def isr_change_path() -> str:
+    """Created sequentially by leaders that write their in-sync sets themselves."""
+    return f"{ISR_CHANGES}/isr_change_"
+
+
+def log_dir_event_path() -> str:
+    """Created sequentially by a broker that has lost a log directory."""
+    return f"{LOG_DIR_EVENTS}/log_dir_event_"
+
+
 def offset_path(group: str, topic: str, partition: int) -> str:
     """Where OffsetCommit and OffsetFetch of version 0 keep an offset, as decimal text."""
     return f"{CONSUMERS}/{group}/offsets/{topic}/{partition}"
-
-
-# --- JSON ---
-
-
-def java_hash(text: str) -> int:
-    """Java's String.hashCode, as an unsigned number: over UTF-16 units."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value
-
-
-def _spread(text: str) -> int:
-    value = java_hash(text)
-    return value ^ (value >> 16)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 32) if value & 0x80000000 else value
-
-
-def scala_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a Scala mutable.HashMap walks `keys`: by bucket of a table of 16 that doubles when adding
-    would fill three quarters, and by hash within a bucket."""
-    names = list(keys)
-    buckets = 16
-    while len(names) >= buckets * 3 // 4:
-        buckets *= 2
-    return sorted(names, key=lambda name: (_spread(name) & (buckets - 1), _signed(_spread(name))))
-
-
-def java_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a Java Properties walks `keys`: by bucket of a table of 16 that doubles at three quarters, in
-    order of insertion within a bucket."""
-    names = list(keys)
-    buckets = 16
-    while len(names) >= buckets * 3 // 4:
-        buckets *= 2
-    return sorted(names, key=lambda name: _spread(name) & (buckets - 1))
-
-
-def _encode(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _decode(data: bytes, what: str) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except ValueError as error:
-        raise ValueError(f"{what}: not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{what}: a JSON object was expected")  # noqa: TRY004 (one error for every bad node)
-    return value
-
-
-def _require(value: Mapping[str, Any], key: str, what: str) -> Any:
-    if key not in value:
-        raise ValueError(f"{what}: {key} is missing")
-    return value[key]
 
 
 # --- brokers, cluster, controller ---
@@ -170,7 +126,8 @@ class RegisteredEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """/brokers/ids/N. `endpoints` keep their order; the first PLAINTEXT one fills the fields of old clients."""
+    """/brokers/ids/N. `endpoints` keep their order; the first PLAINTEXT one fills the fields of old clients. `host_id` is
+    barnabas.host.id, under a key that Apache Kafka does not look at."""
 
     broker_id: int
     endpoints: tuple[RegisteredEndpoint, ...]
@@ -178,6 +135,7 @@ class BrokerRegistration:
     rack: str | None = None
     jmx_port: int = -1
     features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    host_id: str | None = None
 
     def encode(self) -> bytes:
         plaintext = next((each for each in self.endpoints if each.security_protocol == "PLAINTEXT"), None)
@@ -193,12 +151,15 @@ class BrokerRegistration:
         }
         if self.rack is not None:
             values["rack"] = self.rack
-        return _encode({key: values[key] for key in scala_map_order(values)})
+        if self.host_id is not None:
+            values[HOST_ID] = self.host_id
+        return encode_json({key: values[key] for key in scala_map_order(values)})
 
     @classmethod
+    @one_error
     def decode(cls, broker_id: int, data: bytes) -> BrokerRegistration:
         what = broker_path(broker_id)
-        value = _decode(data, what)
+        value = decode_json(data, what)
         protocols = value.get("listener_security_protocol_map") or {}
         endpoints = []
         for text in value.get("endpoints") or []:
@@ -209,7 +170,7 @@ class BrokerRegistration:
             protocol = protocols.get(listener, listener)
             endpoints.append(RegisteredEndpoint(listener, host.strip("[]"), int(port), protocol))
         if not endpoints:  # version 1 knows one host and port only
-            host, port = _require(value, "host", what), int(_require(value, "port", what))
+            host, port = require(value, "host", what), int(require(value, "port", what))
             endpoints.append(RegisteredEndpoint("PLAINTEXT", host, port))
         return cls(
             broker_id=broker_id,
@@ -218,6 +179,7 @@ class BrokerRegistration:
             rack=value.get("rack"),
             jmx_port=int(value.get("jmx_port", -1)),
             features=value.get("features") or {},
+            host_id=value.get(HOST_ID),
         )
 
 
@@ -226,15 +188,16 @@ def _url_host(host: str) -> str:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    return _encode({"version": "1", "id": cluster_id})
+    return encode_json({"version": "1", "id": cluster_id})
 
 
+@one_error
 def decode_cluster_id(data: bytes) -> str:
-    return str(_require(_decode(data, CLUSTER_ID), "id", CLUSTER_ID))
+    return str(require(decode_json(data, CLUSTER_ID), "id", CLUSTER_ID))
 
 
 def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
-    return _encode(
+    return encode_json(
         {
             "version": CONTROLLER_VERSION,
             "brokerid": broker_id,
@@ -244,22 +207,49 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
     )
 
 
+@one_error
 def decode_controller(data: bytes) -> int:
     """The id of the broker that controls."""
-    return int(_require(_decode(data, CONTROLLER), "brokerid", CONTROLLER))
+    return int(require(decode_json(data, CONTROLLER), "brokerid", CONTROLLER))
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
     return str(epoch).encode()
 
 
+@one_error
 def decode_controller_epoch(data: bytes) -> int:
     return int(data)
 
 
+@dataclass(frozen=True, slots=True)
+class FinalizedFeatures:
+    """/feature. `levels` by feature; they count only while features are enabled at all."""
+
+    levels: Mapping[str, int] = field(default_factory=dict)
+    is_enabled: bool = True
+
+    def encode(self, *, with_minimum: bool = False) -> bytes:
+        """`with_minimum` writes the form from before KIP-778, for brokers of that time."""
+        levels: dict[str, Any] = dict(self.levels)
+        if with_minimum:
+            levels = {name: {"min_version_level": 1, "max_version_level": level} for name, level in levels.items()}
+        return encode_json({"features": levels, "version": 1 if with_minimum else 2, "status": int(self.is_enabled)})
+
+    @classmethod
+    @one_error
+    def decode(cls, data: bytes) -> FinalizedFeatures:
+        value = decode_json(data, FEATURE)
+        levels = {
+            str(name): int(level["max_version_level"] if isinstance(level, dict) else level)
+            for name, level in (value.get("features") or {}).items()
+        }
+        return cls(levels, int(require(value, "status", FEATURE)) == 1)
+
+
 def encode_feature() -> bytes:
     """No finalized features, enabled."""
-    return _encode({"features": {}, "version": 2, "status": 1})
+    return FinalizedFeatures().encode()
 
 
 # --- topics and partitions ---
@@ -276,6 +266,26 @@ class ReplicaAssignment:
     @property
     def is_being_reassigned(self) -> bool:
         return bool(self.adding or self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas before the reassignment."""
+        return tuple(each for each in self.replicas if each not in self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas after it."""
+        return tuple(each for each in self.replicas if each not in self.removing)
+
+
+def _ids(values: Iterable[Any]) -> tuple[int, ...]:
+    return _shared(tuple(map(int, values)))
+
+
+@lru_cache(maxsize=4096)
+def _shared(ids: tuple[int, ...]) -> tuple[int, ...]:
+    """One tuple for all partitions that have their replicas in one place."""
+    return ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,16 +306,17 @@ class TopicRegistration:
         values["adding_replicas"] = numbered("adding")
         values["removing_replicas"] = numbered("removing")
         values["version"] = TOPIC_VERSION_WITHOUT_ID if self.topic_id == ZERO_UUID else TOPIC_VERSION
-        return _encode(values)
+        return encode_json(values)
 
     @classmethod
+    @one_error
     def decode(cls, topic: str, data: bytes) -> TopicRegistration:
         what = topic_path(topic)
-        value = _decode(data, what)
+        value = decode_json(data, what)
         adding, removing = value.get("adding_replicas") or {}, value.get("removing_replicas") or {}
         assignments = {
-            int(index): ReplicaAssignment(tuple(replicas), tuple(adding.get(index, ())), tuple(removing.get(index, ())))
-            for index, replicas in _require(value, "partitions", what).items()
+            int(index): ReplicaAssignment(_ids(replicas), _ids(adding.get(index, ())), _ids(removing.get(index, ())))
+            for index, replicas in require(value, "partitions", what).items()
         }
         topic_id = value.get("topic_id")
         return cls(uuid_from_text(topic_id) if topic_id else ZERO_UUID, dict(sorted(assignments.items())))
@@ -313,65 +324,123 @@ class TopicRegistration:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """/brokers/topics/T/partitions/P/state. `partition_epoch` is the node's version and not part of its data."""
+    """/brokers/topics/T/partitions/P/state. `partition_epoch` is the node's version and not part of its data.
+    `leader_recovery_state` is RECOVERING from an unclean election until its leader next changes the ISR (KIP-704)."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
     partition_epoch: int = 0
+    leader_recovery_state: int = RECOVERED
 
     def encode(self) -> bytes:
-        return _encode(
+        recovery = {"leader_recovery_state": self.leader_recovery_state}
+        return encode_json(
             {
                 "controller_epoch": self.controller_epoch,
                 "leader": self.leader,
                 "version": 1,
+                **({} if self.leader_recovery_state == RECOVERED else recovery),
                 "leader_epoch": self.leader_epoch,
                 "isr": list(self.isr),
             }
         )
 
     @classmethod
+    @one_error
     def decode(cls, data: bytes, partition_epoch: int) -> PartitionState:
         what = "partition state"
-        value = _decode(data, what)
+        value = decode_json(data, what)
         return cls(
-            leader=int(_require(value, "leader", what)),
-            leader_epoch=int(_require(value, "leader_epoch", what)),
-            isr=tuple(_require(value, "isr", what)),
-            controller_epoch=int(_require(value, "controller_epoch", what)),
+            leader=int(require(value, "leader", what)),
+            leader_epoch=int(require(value, "leader_epoch", what)),
+            isr=_ids(require(value, "isr", what)),
+            controller_epoch=int(require(value, "controller_epoch", what)),
             partition_epoch=partition_epoch,
+            leader_recovery_state=int(value.get("leader_recovery_state", RECOVERED)),
         )
+
+
+# --- wishes and notifications about partitions ---
+
+
+def _topic_partitions(value: Mapping[str, Any], what: str) -> list[Mapping[str, Any]]:
+    rows = require(value, "partitions", what)
+    if not isinstance(rows, list):
+        raise ValueError(f"{what}: partitions is no list")  # noqa: TRY004 (one error for every bad node)
+    for row in rows:
+        require(row, "topic", what)
+        require(row, "partition", what)
+    return rows
+
+
+def encode_topic_partitions(topic_partitions: Iterable[tuple[str, int]]) -> bytes:
+    """/admin/preferred_replica_election, and the children of /isr_change_notification."""
+    rows = [{"topic": name, "partition": partition} for name, partition in topic_partitions]
+    return encode_json({"version": 1, "partitions": rows})
+
+
+@one_error
+def decode_topic_partitions(data: bytes) -> list[tuple[str, int]]:
+    what = "list of partitions"
+    return [(str(row["topic"]), int(row["partition"])) for row in _topic_partitions(decode_json(data, what), what)]
+
+
+def encode_reassignments(targets: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
+    """/admin/reassign_partitions: the replicas that each partition shall have."""
+    rows = [
+        {"topic": name, "partition": partition, "replicas": list(replicas)}
+        for (name, partition), replicas in targets.items()
+    ]
+    return encode_json({"version": 1, "partitions": rows})
+
+
+@one_error
+def decode_reassignments(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
+    rows = _topic_partitions(decode_json(data, REASSIGNMENTS), REASSIGNMENTS)
+    return {(str(row["topic"]), int(row["partition"])): _ids(require(row, "replicas", REASSIGNMENTS)) for row in rows}
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """A log directory of `broker_id` has failed."""
+    return encode_json({"version": 1, "broker": broker_id, "event": 1})
+
+
+@one_error
+def decode_log_dir_event(data: bytes) -> int:
+    return int(require(decode_json(data, LOG_DIR_EVENTS), "broker", LOG_DIR_EVENTS))
 
 
 # --- settings ---
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    return _encode({"version": 1, "config": {key: config[key] for key in java_map_order(config)}})
+    return encode_json({"version": 1, "config": {key: config[key] for key in java_map_order(config)}})
 
 
+@one_error
 def decode_config(data: bytes) -> dict[str, str]:
     """Empty data counts as no settings: the node may have been made before its content."""
     if not data:
         return {}
-    config = _decode(data, CONFIG).get("config") or {}
+    config = decode_json(data, CONFIG).get("config") or {}
     return {str(key): str(value) for key, value in config.items()}
 
 
 def encode_config_change(entity_path: str) -> bytes:
     """`entity_path` as in "topics/orders" or "clients/<default>"."""
-    return _encode({"version": 2, "entity_path": entity_path})
+    return encode_json({"version": 2, "entity_path": entity_path})
 
 
+@one_error
 def decode_config_change(data: bytes) -> str:
     """The entity's path; version 1 names type and entity apart."""
-    value = _decode(data, CONFIG_CHANGES)
+    value = decode_json(data, CONFIG_CHANGES)
     if "entity_path" in value:
         return str(value["entity_path"])
-    entity_type = _require(value, "entity_type", CONFIG_CHANGES)
-    return f"{entity_type}/{_require(value, 'entity_name', CONFIG_CHANGES)}"
+    entity_type = require(value, "entity_type", CONFIG_CHANGES)
+    return f"{entity_type}/{require(value, 'entity_name', CONFIG_CHANGES)}"
 
 
 # --- producer ids ---
@@ -386,16 +455,17 @@ class ProducerIdBlock:
     end: int
 
     def encode(self) -> bytes:
-        return _encode(
+        return encode_json(
             {"version": 1, "broker": self.broker_id, "block_start": str(self.first), "block_end": str(self.end - 1)}
         )
 
     @classmethod
+    @one_error
     def decode(cls, data: bytes) -> ProducerIdBlock:
-        value = _decode(data, PRODUCER_ID_BLOCK)
-        first = int(_require(value, "block_start", PRODUCER_ID_BLOCK))
-        end = int(_require(value, "block_end", PRODUCER_ID_BLOCK)) + 1
-        return cls(int(_require(value, "broker", PRODUCER_ID_BLOCK)), first, end)
+        value = decode_json(data, PRODUCER_ID_BLOCK)
+        first = int(require(value, "block_start", PRODUCER_ID_BLOCK))
+        end = int(require(value, "block_end", PRODUCER_ID_BLOCK)) + 1
+        return cls(int(require(value, "broker", PRODUCER_ID_BLOCK)), first, end)
 
 
 def partition_indexes(names: Sequence[str]) -> list[int]:

@@ -5,7 +5,7 @@ and waits for the answer; what the answer is, the shard decides.
 
 Rules: asyncio lives here and in `shard_host`. The replication layer tells elections and resignations.
 Invariants: a group is served by the one shard of its partition, in the leader epoch in which it was loaded; the number of
-partitions is fixed when the coordinator starts.
+partitions is the topic's own, as it was when this broker first heard of it, and no group is served before.
 Source: Kafka GroupCoordinator.validateGroupStatus, GroupCoordinatorAdapter, GroupMetadataManager (owned partitions).
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from coordinator.group.committing import commit_response
+from coordinator.group.committing import FetchedOffsets, commit_response
 from coordinator.group.describing import described_error
 from coordinator.group.group import GroupState
 from coordinator.group.joining import Join
@@ -28,7 +28,7 @@ from coordinator.group.shard import GroupShard
 from coordinator.observation import GroupMetrics, GroupObserver, NoGroupMetrics
 from coordinator.partitioner import partition_for
 from coordinator.shard import Effect, LogReader, LogWriter
-from coordinator.shard_host import LOAD_SLICE_MS, ShardHost, ShardPorts, ShardState
+from coordinator.shard_host import ShardHost, ShardPorts, ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.describe_groups import DescribedGroup
@@ -38,12 +38,13 @@ from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from protocol.messages.list_groups import ListedGroup
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.records.compression import Compression
 from protocol.schema import Message
 from runtime.clock import Clock
 from runtime.randomness import Randomness
+from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from runtime.timer import Timer, TimerEntry
 
@@ -84,7 +85,8 @@ class GroupCoordinator:
     ) -> None:
         self._settings = settings
         self._doors = doors
-        self._partitions_count = settings.partitions_count
+        self._partitions_count: int | None = None
+        self._topic_partitions_count: Callable[[], int | None] = lambda: settings.partitions_count
         self._hosts: dict[int, GroupHost] = {}
         self._is_active = False
         self._expiry_timer: TimerEntry | None = None
@@ -98,10 +100,11 @@ class GroupCoordinator:
             commit_timeout_ms=settings.commit_timeout_ms,
         )
 
-    def start(self, partitions_count: int | None = None) -> None:
-        """`partitions_count`: how many partitions the topic has, when it is there already."""
+    def start(self, partitions_count: Callable[[], int | None] | None = None) -> None:
+        """`partitions_count` answers how many partitions the topic has, None as long as that is not known: a setting may
+        have changed since it was made, or be another one on the broker that made it. Not given: as the settings say."""
         if partitions_count is not None:
-            self._partitions_count = partitions_count
+            self._topic_partitions_count = partitions_count
         self._is_active = True
         self._schedule_expiry(0)
 
@@ -113,7 +116,12 @@ class GroupCoordinator:
             host.close()
         self._hosts.clear()
 
-    def partition_for(self, group_id: str) -> int:
+    def partition_for(self, group_id: str) -> int | None:
+        """None as long as the topic is not known."""
+        if self._partitions_count is None:
+            self._partitions_count = self._topic_partitions_count()
+            if self._partitions_count is None:
+                return None
         return partition_for(group_id, self._partitions_count)
 
     # --- elections -------------------------------------------------------------------------------------------------
@@ -136,6 +144,12 @@ class GroupCoordinator:
             return
         del self._hosts[partition]
         host.close()
+
+    def on_transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """The marker that ends a transaction of `producer_id` is committed in `partition` of the topic."""
+        host = self._hosts.get(partition)
+        if host is not None:
+            host.end_transaction(producer_id, committed=committed)
 
     def on_partitions_deleted(self, places: Iterable[tuple[str, int]]) -> None:
         """(topic, partition) that are gone from the cluster: their offsets go too."""
@@ -215,10 +229,10 @@ class GroupCoordinator:
 
         return await self._answered(host, commit)
 
-    def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+    def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
         host = self._host_of(wanted.group_id, may_be_empty=True)
         if isinstance(host, ErrorCode):
-            return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=[], error_code=host)
+            return FetchedOffsets(host, {})
         return host.shard.fetch_offsets(wanted, require_stable=require_stable)
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
@@ -226,6 +240,8 @@ class GroupCoordinator:
         host = self._host_of(request.group_id)
         if isinstance(host, ErrorCode):
             return offset_delete_error(host)
+
+        host.run_due(host.shard.sessions_of(request.group_id))
 
         def delete(future: asyncio.Future[OffsetDeleteResponse]) -> _GroupOperation:
             return lambda shard, now_ms: shard.delete_offsets(request, future, now_ms)
@@ -246,7 +262,7 @@ class GroupCoordinator:
         wanted_types = {kind.lower() for kind in types}
         error = ErrorCode.NONE
         groups: list[ListedGroup] = []
-        slices = _Slices(self._doors.clock)
+        slices = Slices(self._doors.clock)
         for host in list(self._hosts.values()):
             if host.state is ShardState.LOADING:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -258,7 +274,7 @@ class GroupCoordinator:
     async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
         """One result for each of `group_ids`, which are distinct."""
         waiting: list[asyncio.Future[DeletableGroupResult]] = []
-        slices = _Slices(self._doors.clock)
+        slices = Slices(self._doors.clock)
         for group_id in group_ids:
             future: asyncio.Future[DeletableGroupResult] = asyncio.get_running_loop().create_future()
             waiting.append(future)
@@ -266,6 +282,7 @@ class GroupCoordinator:
             if isinstance(host, ErrorCode):
                 future.set_result(DeletableGroupResult(group_id=group_id, error_code=host))
             else:
+                host.run_due(host.shard.sessions_of(group_id))
                 host.run(_delete_group(group_id, future))
             await slices.breathe()
         return [await future for future in waiting]
@@ -295,7 +312,7 @@ class GroupCoordinator:
 
     async def _expire(self) -> None:
         """Look at every group once. Rescheduled only then, so that two looks never overlap."""
-        slices = _Slices(self._doors.clock)
+        slices = Slices(self._doors.clock)
         for host in list(self._hosts.values()):
             if host.state is not ShardState.ACTIVE:
                 continue
@@ -313,7 +330,8 @@ class GroupCoordinator:
             return ErrorCode.INVALID_GROUP_ID
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        host = self._hosts.get(self.partition_for(group_id))
+        partition = self.partition_for(group_id)
+        host = None if partition is None else self._hosts.get(partition)
         if host is None:
             return ErrorCode.NOT_COORDINATOR
         match host.state:
@@ -339,16 +357,3 @@ def _delete_group(group_id: str, future: asyncio.Future[DeletableGroupResult]) -
 
 def _expire_group(group_id: str) -> _GroupOperation:
     return lambda shard, now_ms: shard.expire(group_id, now_ms)
-
-
-class _Slices:
-    """Lets others run when this task has had the loop for long enough."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._since_ms = clock.monotonic_ms()
-
-    async def breathe(self) -> None:
-        if self._clock.monotonic_ms() - self._since_ms >= LOAD_SLICE_MS:
-            await asyncio.sleep(0)
-            self._since_ms = self._clock.monotonic_ms()

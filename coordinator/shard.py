@@ -168,7 +168,8 @@ class LogReader(Protocol):
     """Reads the partition that is loaded."""
 
     def batches(self, partition: int) -> AsyncIterator[Buffer]:
-        """Whole record batches from the log start to the log end as it was at the call, some at a time.
+        """Whole record batches from the log start to the log end as it was at the call, some at a time; over when all of
+        them are committed.
 
         Raises: KafkaError when the partition is not led here (any more).
         """

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -38,18 +38,18 @@ from coordinator.shard import (
     TimerKey,
 )
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import BatchHeader, iter_headers
+from protocol.records.any_format import iter_any_headers, iter_any_records
+from protocol.records.batch import BatchHeader
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType, read_marker
-from protocol.records.record import Record, encode_batch, iter_records
+from protocol.records.record import Record, encode_batch
 from runtime.clock import Clock
 from runtime.filesystem import Buffer
+from runtime.slices import Slices
 from runtime.timer import Timer, TimerEntry
 
 logger = logging.getLogger(__name__)
 
-# While a log is loaded the loop gets back to others after so long.
-LOAD_SLICE_MS = 5
 # A load that somebody may notice; the others are not worth a line each.
 SLOW_LOAD_MS = 100
 # What one batch of an internal topic may decompress to while it is loaded.
@@ -104,6 +104,7 @@ class ShardHost(Generic[S]):
         self._is_running = False
         self._timers: dict[TimerKey, TimerEntry] = {}
         self._in_flight: deque[_InFlight] = deque()
+        self._ended_while_loading: list[tuple[int, bool]] = []
 
     @property
     def shard(self) -> S:
@@ -136,13 +137,27 @@ class ShardHost(Generic[S]):
                 case Append(result):
                     self._append(result)
                 case ScheduleTimer(key, deadline_ms):
-                    self._schedule(key, deadline_ms)
+                    if self.state is not ShardState.CLOSED:
+                        self._schedule(key, deadline_ms)
                 case CancelTimer(key):
                     entry = self._timers.pop(key, None)
                     if entry is not None:
                         entry.cancel()
                 case Event():
                     self._ports.observe(effect)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """A marker that another coordinator has written is committed. While loading it may lie behind what is read; to
+        apply it once more changes nothing."""
+        if self.state is ShardState.LOADING:
+            self._ended_while_loading.append((producer_id, committed))
+            return
+
+        def end(shard: S, _now_ms: int) -> list[Effect]:
+            shard.replay_end_transaction(producer_id, committed=committed)
+            return []
+
+        self.run(end)
 
     # --- timers ----------------------------------------------------------------------------------------------------
 
@@ -153,6 +168,15 @@ class ShardHost(Generic[S]):
         delay_ms = deadline_ms - self._ports.clock.wall_ms()
         self._timers[key] = self._ports.timer.schedule(delay_ms, partial(self._on_timer, key))
 
+    def run_due(self, keys: Iterable[TimerKey]) -> None:
+        """Run those of the timers whose time has come, for an operation whose answer depends on them: a busy loop serves
+        requests before timers, and who waited for a timeout may not find that it has not happened yet."""
+        for key in keys:
+            entry = self._timers.get(key)
+            if entry is not None and self._ports.timer.is_due(entry):
+                entry.cancel()
+                self._on_timer(key)
+
     def _on_timer(self, key: TimerKey) -> None:
         del self._timers[key]
         self.run(lambda shard, now_ms: shard.on_timer(key, now_ms))
@@ -160,6 +184,9 @@ class ShardHost(Generic[S]):
     # --- appends ---------------------------------------------------------------------------------------------------
 
     def _append(self, result: Result) -> None:
+        if self.state is ShardState.CLOSED:  # the append before it failed, and took the partition with it
+            self._give_up([result])
+            return
         entry = _InFlight(result)
         self._in_flight.append(entry)
         try:
@@ -209,14 +236,13 @@ class ShardHost(Generic[S]):
     async def load(self) -> None:
         """Replay the partition's log, then serve. Gives up silently when closed meanwhile."""
         clock = self._ports.clock
-        started_ms = slice_ms = clock.monotonic_ms()
+        started_ms = clock.monotonic_ms()
+        slices = Slices(clock)
         try:
             async for buffer in self._ports.reader.batches(self.partition):
-                for position, header in iter_headers(buffer):
+                for position, header in iter_any_headers(buffer):
                     self._replay_batch(buffer, position, header)
-                    if clock.monotonic_ms() - slice_ms >= LOAD_SLICE_MS:
-                        await asyncio.sleep(0)
-                        slice_ms = clock.monotonic_ms()
+                    await slices.breathe()
                     if self.state is not ShardState.LOADING:
                         return
         except (KafkaError, OSError):
@@ -228,6 +254,9 @@ class ShardHost(Generic[S]):
         if self.state is ShardState.LOADING:
             self.state = ShardState.ACTIVE
             self.run(lambda shard, now_ms: shard.on_loaded(now_ms))
+            for producer_id, committed in self._ended_while_loading:
+                self.end_transaction(producer_id, committed=committed)
+            self._ended_while_loading.clear()
             took_ms = clock.monotonic_ms() - started_ms
             level = logging.INFO if took_ms >= SLOW_LOAD_MS else logging.DEBUG
             logger.log(
@@ -243,7 +272,7 @@ class ShardHost(Generic[S]):
             return
         now_ms = self._ports.clock.wall_ms()
         place = BatchPlace(header.base_offset, header.producer_id, header.is_transactional)
-        for record in iter_records(buffer, position, header, LOAD_BATCH_BYTES_MAX):
+        for record in iter_any_records(buffer, position, header, LOAD_BATCH_BYTES_MAX):
             # A record without a key is none of ours; an empty key is told apart as such.
             self._shard.replay(CoordinatorRecord(record.key or b"", record.value), place, now_ms)
 
@@ -260,4 +289,7 @@ class ShardHost(Generic[S]):
                 entry.timeout.cancel()
         self._in_flight.clear()
         if was_active:
-            self._carry_out(self._shard.on_unloaded(in_flight, self._ports.clock.wall_ms()))
+            self._give_up(in_flight)
+
+    def _give_up(self, results: list[Result]) -> None:
+        self._carry_out(self._shard.on_unloaded(results, self._ports.clock.wall_ms()))

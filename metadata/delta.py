@@ -1,15 +1,17 @@
 """What an UpdateMetadata request changes in the cluster image. Pure.
 
 Rules: brokers are replaced by the request's, always; partitions are merged, and one whose leader is
-LEADER_DURING_DELETE goes. Only the topics that the request names are built anew, so the cost follows the request and
+LEADER_DURING_DELETE goes. A topic with another id than before is another topic: nothing of the one before stays. Only
+the topics that the request names are built anew, so the cost follows the request and
 not the cluster (apart from one flat copy of the topics' dictionary).
 Source: Kafka ZkMetadataCache.updateMetadata; KIP-516 (topic ids).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from metadata.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
@@ -55,6 +57,10 @@ def apply(image: ClusterImage, request: UpdateMetadataRequest) -> tuple[ClusterI
     names_by_id = dict(image.names_by_id)
     for name, topic_id, partition_states in states:
         known = topics.get(name)
+        if known is not None and ZERO_UUID not in (topic_id, known.topic_id) and topic_id != known.topic_id:
+            changes.deleted += [(name, index) for index in known.partitions]
+            names_by_id.pop(known.topic_id, None)
+            known = None
         partitions = {} if known is None else dict(known.partitions)
         for state in partition_states:
             if state.leader == LEADER_DURING_DELETE:
@@ -76,6 +82,21 @@ def apply(image: ClusterImage, request: UpdateMetadataRequest) -> tuple[ClusterI
     return replace(merged, topics=MappingProxyType(topics), names_by_id=MappingProxyType(names_by_id)), changes
 
 
+def without_topics(image: ClusterImage, gone: Iterable[TopicImage]) -> tuple[ClusterImage, Changes]:
+    """The image without those of `gone` that it still holds: another topic of the same name stays."""
+    changes = Changes()
+    topics, names_by_id = dict(image.topics), dict(image.names_by_id)
+    for topic in gone:
+        known = topics.get(topic.name)
+        if known is not None and known.topic_id == topic.topic_id:
+            del topics[topic.name]
+            names_by_id.pop(topic.topic_id, None)
+            changes.deleted += [(topic.name, index) for index in known.partitions]
+    if not changes.deleted:
+        return image, changes
+    return replace(image, topics=MappingProxyType(topics), names_by_id=MappingProxyType(names_by_id)), changes
+
+
 def _states(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, list[UpdateMetadataPartitionState]]]:
     """(topic, topic id, states) in whichever of the two forms the request's version has."""
     ungrouped: dict[str, list[UpdateMetadataPartitionState]] = {}
@@ -87,13 +108,19 @@ def _states(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, list[U
         yield topic.topic_name, topic.topic_id, topic.partition_states
 
 
+@lru_cache(maxsize=4096)
+def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
+    """One tuple for all partitions that are in one place."""
+    return brokers
+
+
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
     return PartitionImage(
         leader=state.leader,
         leader_epoch=state.leader_epoch,
-        isr=tuple(state.isr),
-        replicas=tuple(state.replicas),
-        offline_replicas=tuple(state.offline_replicas),
+        isr=_shared(tuple(state.isr)),
+        replicas=_shared(tuple(state.replicas)),
+        offline_replicas=_shared(tuple(state.offline_replicas)),
         partition_epoch=state.zk_version,
         controller_epoch=state.controller_epoch,
     )

@@ -207,6 +207,12 @@ class Message(metaclass=MessageType):
         kind.__init__ = constructor  # type: ignore[method-assign]
         constructor(self, **values)
 
+    @classmethod
+    def maker(cls) -> type[Self]:
+        """A function to be called like the class, for answers that are made at every request: Python calls a function
+        with keywords in a quarter of the time that it takes for a class."""
+        return codec.compile_maker(cls)  # type: ignore[return-value]  # what counts is how it is called
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message) or self.__fields__ is not other.__fields__:
             return NotImplemented

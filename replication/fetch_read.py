@@ -1,10 +1,11 @@
 """Reading one partition for a fetch: which errors, how far, which bytes.
 
 Rules: synchronous; a read that would wait for the disk answers "cold" and leaves the wait to the caller. Records are
-never looked into: the answer is a byte range of the log.
-Invariants: a consumer sees nothing at or past the high watermark (read_committed: the last stable offset); an offset
-between that and the log end is an empty answer, never OFFSET_OUT_OF_RANGE.
-Source: Kafka ReplicaManager.readFromLog, Partition.fetchRecords; KIP-207, KIP-320, KIP-595 (diverging epoch).
+never looked into: the answer is a byte range of the log, and at read_committed the aborted transactions that overlap it.
+Invariants: a consumer sees nothing at or past the high watermark (read_committed: the last stable offset), on the leader
+or on a follower; an offset between that and the log end is an empty answer, never OFFSET_OUT_OF_RANGE. Who sees more than
+that reads in the leader epoch in which it asked, or nothing, however long the read waits.
+Source: Kafka ReplicaManager.readFromLog, Partition.fetchRecords; KIP-207, KIP-320, KIP-392, KIP-595 (diverging epoch).
 """
 
 from __future__ import annotations
@@ -12,81 +13,240 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.partition import Partition
+from replication.partition import NO_LEADER, Partition
+from replication.waiters import COMMITTED_END, LOG_END, STABLE_END
 
 if TYPE_CHECKING:
+    from protocol.messages.fetch import FetchRequest
     from replication.fetch_sessions import FetchItem
     from runtime.filesystem import Buffer
+    from storage.txn_index import AbortedTransaction
 
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
 EMPTY = b""
 UNKNOWN_EPOCH = -1
+NO_REPLICA = -1
+CONSUMER_ID = -1
+# The limit of a read that may not read.
+NOTHING = -(1 << 63)
+NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
+# Errors of what is not even looked for in the logs: such partitions neither end the wait for others nor keep it up.
+UNREAD_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+# Consumers know since then that followers may answer them (KIP-392).
+FOLLOWER_READS_VERSION = 11
+
+
+class Reader:
+    """Who reads; not changed once made. A `replica_id` below -1 is a debugging consumer: it sees all that is in the log, on
+    any replica. `rack` is where a consumer is, when it says so and understands to be sent elsewhere."""
+
+    __slots__ = (
+        "broker_epoch",
+        "interest",
+        "is_replica",
+        "needs_leader",
+        "rack",
+        "read_committed",
+        "reads_to_log_end",
+        "replica_id",
+    )
+
+    def __init__(
+        self,
+        replica_id: int = CONSUMER_ID,
+        broker_epoch: int = -1,
+        *,
+        read_committed: bool = False,
+        needs_leader: bool = True,
+        rack: str = "",
+    ) -> None:
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        self.read_committed = read_committed
+        self.needs_leader = needs_leader
+        self.rack = rack
+        self.is_replica = replica_id >= 0
+        self.reads_to_log_end = replica_id != CONSUMER_ID
+        if self.reads_to_log_end:
+            self.interest = LOG_END
+        else:
+            self.interest = STABLE_END if read_committed else COMMITTED_END
+
+
+_CONSUMERS = {
+    (read_committed, needs_leader): Reader(read_committed=read_committed, needs_leader=needs_leader)
+    for read_committed in (False, True)
+    for needs_leader in (False, True)
+}
+
+
+def reader_of(request: FetchRequest, version: int) -> Reader:
+    """Who sent it: only its leader serves a follower, and a consumer of before KIP-392."""
+    replica_id = request.replica_id
+    if replica_id == CONSUMER_ID:
+        replica_id = request.replica_state.replica_id  # where it stands since version 15
+    read_committed = request.isolation_level == READ_COMMITTED
+    needs_leader = version < FOLLOWER_READS_VERSION
+    if replica_id != CONSUMER_ID:
+        return Reader(replica_id, request.replica_state.replica_epoch, needs_leader=replica_id >= 0)
+    if request.rack_id and not needs_leader:
+        return Reader(read_committed=read_committed, needs_leader=False, rack=request.rack_id)
+    return _CONSUMERS[read_committed, needs_leader]
 
 
 class PartitionRead:
-    """What a fetch answers for one partition. `records` is None while a cold read has yet to bring them."""
+    """What a fetch answers for one partition. `records` is None while a cold read has yet to bring them;
+    `available_bytes` is for who waits for enough of them."""
 
     __slots__ = (
-        "diverging_end_offset",
-        "diverging_epoch",
+        "aborted",
+        "available_bytes",
+        "diverging",
+        "ends_waiting",
         "error",
         "high_watermark",
         "item",
         "last_stable_offset",
+        "leader_epoch",
         "limit_offset",
         "log_start_offset",
         "partition",
+        "preferred_read_replica",
         "records",
     )
 
-    def __init__(self, item: FetchItem, partition: Partition | None, error: ErrorCode = ErrorCode.NONE) -> None:
+    def __init__(self, item: FetchItem, partition: Partition | None, error: ErrorCode = NO_ERROR) -> None:
         self.item = item
         self.partition = partition
         self.error = error
+        self.ends_waiting = error is not NO_ERROR  # the client must hear of it at once
+        self.available_bytes = 0
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
-        self.limit_offset = -1
-        self.diverging_epoch = UNKNOWN_EPOCH
-        self.diverging_end_offset = -1
+        self.limit_offset = NOTHING
+        # In which records are read that may go again; UNKNOWN_EPOCH for one who is shown committed ones alone.
+        self.leader_epoch = UNKNOWN_EPOCH
+        # (epoch, its end offset) where the client's log went another way.
+        self.diverging: tuple[int, int] | None = None
+        self.preferred_read_replica = NO_REPLICA
         self.records: Buffer | None = EMPTY
+        # The aborted transactions among the records, for who reads committed ones alone; None for everybody else.
+        self.aborted: list[AbortedTransaction] | None = None
 
     @property
-    def ends_waiting(self) -> bool:
-        """The client must hear of this at once."""
-        return self.error != ErrorCode.NONE or self.diverging_epoch != UNKNOWN_EPOCH
+    def is_unread(self) -> bool:
+        return self.error in UNREAD_ERRORS
+
+    @property
+    def has_records(self) -> bool:
+        """More than the client has, which `fill` would read."""
+        return self.item.fetch_offset < self.limit_offset
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Another epoch has begun since: the log may have been cut, and hold what does not belong behind the client's."""
+        return self.partition is not None and self.leader_epoch not in (UNKNOWN_EPOCH, self.partition.leader_epoch)
+
+    def fail(self, error: ErrorCode) -> int:
+        """Nothing can be read after all: no bytes."""
+        self.error, self.ends_waiting = error, True
+        self.limit_offset, self.records = NOTHING, EMPTY
+        return 0
+
+    def send_elsewhere(self, replica_id: int) -> None:
+        """The client had better read there."""
+        self.preferred_read_replica, self.ends_waiting = replica_id, True
+        self.limit_offset, self.aborted = NOTHING, None
+
+    def has_more(self, reader: Reader) -> bool:
+        """Whether the next fetch has to look again, although nothing may have happened until then."""
+        return (
+            self.has_records
+            or self.ends_waiting
+            or (reader.is_replica and not self.item.rests)
+            or (bool(reader.rack) and self.partition is not None and self.partition.may_send_elsewhere)
+        )
 
 
-def inspect(item: FetchItem, partition: Partition, *, read_committed: bool) -> PartitionRead:
+def inspect(item: FetchItem, partition: Partition, reader: Reader) -> PartitionRead:
     """Everything about the answer but its records: the errors, and where reading would end (`limit_offset`)."""
     read = PartitionRead(item, partition)
-    try:
-        partition.check_leader(item.current_leader_epoch)
-    except KafkaError as error:
-        read.error = error.code
-        return read
+    if partition.leader is None or reader.is_replica or item.current_leader_epoch != UNKNOWN_EPOCH:
+        try:
+            _check_reader(item, partition, reader)
+        except KafkaError as error:
+            read.fail(error.code)
+            return read
     log = partition.log
     fetch_offset = item.fetch_offset
     if item.last_fetched_epoch != UNKNOWN_EPOCH and _diverges(read, partition):
         return read
     if not log.log_start_offset <= fetch_offset <= log.log_end_offset:
-        read.error = ErrorCode.OFFSET_OUT_OF_RANGE
+        read.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
         return read
     read.high_watermark = log.high_watermark
     read.last_stable_offset = partition.last_stable_offset
     read.log_start_offset = log.log_start_offset
-    read.limit_offset = read.last_stable_offset if read_committed else read.high_watermark
+    if reader.reads_to_log_end:
+        is_held_back = reader.is_replica and partition.is_throttled(reader.replica_id)
+        read.limit_offset = fetch_offset if is_held_back else log.log_end_offset
+        read.leader_epoch = partition.leader_epoch
+    elif reader.read_committed:
+        read.limit_offset, read.aborted = read.last_stable_offset, []
+    else:
+        read.limit_offset = read.high_watermark
     return read
+
+
+def _check_reader(item: FetchItem, partition: Partition, reader: Reader) -> None:
+    """Raises KafkaError when this reader must not read here."""
+    if partition.leader is not None or reader.needs_leader:
+        partition.check_leader(item.current_leader_epoch)
+        if reader.is_replica:
+            partition.check_replica(reader.replica_id, reader.broker_epoch, item.current_leader_epoch)
+        return
+    partition.check_epoch(item.current_leader_epoch)
+    if partition.log.failure is not None:
+        raise partition.log.failure
+    if partition.leader_id == NO_LEADER:  # it follows nobody, so what it has may stay as it is for long
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} has no leader.")
+
+
+def record_follower(read: PartitionRead, reader: Reader, now_ms: int) -> None:
+    """A follower has asked: what it holds may commit records. Once a request, before anything is read for it."""
+    if read.partition is not None and not read.ends_waiting:
+        item, partition = read.item, read.partition
+        partition.on_follower_fetch(
+            reader.replica_id, reader.broker_epoch, item.fetch_offset, item.log_start_offset, now_ms
+        )
+        read.high_watermark, read.last_stable_offset = partition.high_watermark, partition.last_stable_offset
+        item.replica = partition.let_rest(reader.replica_id, item.session)
+
+
+def watch(read: PartitionRead, reader: Reader) -> None:
+    """Have the session touched by what happens to the partition from now on."""
+    assert read.partition is not None
+    read.item.watch(read.partition.watchers.of(reader.interest))
 
 
 def _diverges(read: PartitionRead, partition: Partition) -> bool:
     """Whether the client's last epoch ended earlier here than where it reads: it must truncate, or seek."""
     item, log = read.item, partition.log
     epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
-    if end_offset < 0:
-        read.error = ErrorCode.OFFSET_OUT_OF_RANGE
+    if end_offset < 0 or item.fetch_offset < log.log_start_offset:
+        read.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
         return True
     if epoch < item.last_fetched_epoch or end_offset < item.fetch_offset:
-        read.diverging_epoch, read.diverging_end_offset = epoch, end_offset
+        read.diverging, read.ends_waiting = (epoch, end_offset), True
         read.high_watermark = log.high_watermark
         read.last_stable_offset = partition.last_stable_offset
         read.log_start_offset = log.log_start_offset
@@ -96,11 +256,11 @@ def _diverges(read: PartitionRead, partition: Partition) -> bool:
 
 def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
     """Bytes that `fill` could answer; unless `exactly`, 1 stands for "some"."""
-    item = read.item
-    if read.error != ErrorCode.NONE or item.fetch_offset >= read.limit_offset:
+    if not read.has_records:
         return 0
     if not exactly:
         return 1
+    item = read.item
     assert read.partition is not None
     return min(read.partition.log.bytes_between(item.fetch_offset, read.limit_offset), max(item.max_bytes, 1))
 
@@ -111,20 +271,27 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
     `at_least_one`: the first batch is answered however large it is.
     """
     item, partition = read.item, read.partition
-    if partition is None or read.error != ErrorCode.NONE or item.fetch_offset >= read.limit_offset:
+    if partition is None or not read.has_records:
         return 0
     limit_bytes = min(max_bytes, item.max_bytes)
     if limit_bytes <= 0 and not at_least_one:
         return 0
+    if read.is_overtaken:
+        return read.fail(ErrorCode.FENCED_LEADER_EPOCH)
     try:
         read.records = partition.log.read(
             item.fetch_offset, limit_offset=read.limit_offset, max_bytes=max(limit_bytes, 0), at_least_one=at_least_one
         )
+        if read.records is None:
+            return -1
+        if read.aborted is not None and read.records:
+            aborted = partition.log.aborted_in(item.fetch_offset, len(read.records))
+            if aborted is None:
+                read.records = None
+                return -1
+            read.aborted = aborted
     except KafkaError as error:
-        read.error = error.code
-        return 0
-    if read.records is None:
-        return -1
+        return read.fail(error.code)
     return len(read.records)
 
 
@@ -139,7 +306,10 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
             max_bytes=max(min(max_bytes, item.max_bytes), 0),
             at_least_one=at_least_one,
         )
+        if read.aborted is not None and read.records:
+            read.aborted = await partition.log.aborted_in_cold(item.fetch_offset, len(read.records))
     except KafkaError as error:
-        read.error, read.records = error.code, EMPTY
-        return 0
+        return read.fail(error.code)
+    if read.is_overtaken:
+        return read.fail(ErrorCode.FENCED_LEADER_EPOCH)
     return len(read.records)

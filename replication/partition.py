@@ -1,88 +1,89 @@
 """One partition on this broker: its log, its role, and who waits for it. The host of the pure `LeaderState`.
 
+Who waits for what: followers for the log end, consumers for the high watermark or the last stable offset, produces for
+the written end or the high watermark, DeleteRecords for the low watermark.
+
 Rules: synchronous; every effect of an event is carried out before the next event of the same partition. Errors leave as
 `KafkaError`. Waiting fetches are woken once a loop turn, however many appends the turn held.
-Invariants: only a leader appends what clients send; readers see nothing at or past the high watermark.
+Invariants: only a leader appends what clients send, only a follower what a leader has; consumers see nothing at or past
+the high watermark, here or on a follower. A leader moves its high watermark only while the ISR is large enough, in the
+same step in which it releases who waits, so no produce is told NOT_ENOUGH_REPLICAS_AFTER_APPEND here.
 Source: Kafka Partition, ReplicaManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.leader import HighWatermarkAdvanced, LeaderState
-from replication.waiters import CommitWaiters, FetchWaiter, FetchWaiters
+from replication.assignment import NO_EPOCH, NO_LEADER, Assignment
+from replication.doors import ALONE, PartitionDoors
+from replication.leader import (
+    Effect,
+    HighWatermarkAdvanced,
+    IsrAnswer,
+    IsrChange,
+    IsrChangeFailed,
+    IsrChangeWished,
+    IsrCommitted,
+    LeaderState,
+)
+from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchLine, ReplicaProgress
+from replication.replica_selector import preferred_read_replica
+from replication.waiters import CommitWaiters, FetchWatchers, WakeUps, mark
 from storage.log import AppendOrigin, AppendResult, PartitionLog
+from storage.validation import ValidatedRecords
 
 if TYPE_CHECKING:
     from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
     from runtime.filesystem import Buffer
 
-NO_LEADER = -1
-NO_EPOCH = -1
+__all__ = ["NO_EPOCH", "NO_LEADER", "Partition", "WakeUps"]
+
+logger = logging.getLogger(__name__)
 
 
-class WakeUps:
-    """Gathers the waiter lists that one loop turn has touched, and wakes each of them once at the turn's end."""
-
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        self._call_soon = call_soon
-        self._touched: dict[FetchWaiters, None] = {}
-
-    def touch(self, waiters: FetchWaiters) -> None:
-        if not self._touched:
-            self._call_soon(self._wake)
-        self._touched[waiters] = None
-
-    def _wake(self) -> None:
-        touched, self._touched = self._touched, {}
-        for waiters in touched:
-            waiters.wake()
-
-
-class Partition:
+class Partition(Assignment):
     """Life cycle: made by the first LeaderAndIsr that names it, dropped by StopReplica or with its log directory."""
 
     __slots__ = (
         "_broker_id",
-        "_hw_waiters",
-        "_lso_waiters",
+        "_doors",
+        "_leader_high_watermark",
+        "_leader_log_start_offset",
+        "_low_watermark_waiters",
         "_wake_ups",
         "_written_waiters",
         "commit_waiters",
-        "controller_epoch",
-        "isr",
         "last_stable_offset",
         "leader",
-        "leader_epoch",
-        "leader_id",
         "log",
-        "partition",
-        "partition_epoch",
-        "replicas",
-        "topic",
+        "start_listener",
+        "watchers",
     )
 
-    def __init__(self, log: PartitionLog, broker_id: int, wake_ups: WakeUps) -> None:
-        self.topic = log.topic
-        self.partition = log.partition
+    def __init__(self, log: PartitionLog, broker_id: int, wake_ups: WakeUps, doors: PartitionDoors = ALONE) -> None:
+        super().__init__(log.topic, log.partition)
         self.log = log
         self.leader: LeaderState | None = None
-        self.leader_id = NO_LEADER
-        self.leader_epoch = NO_EPOCH
-        self.partition_epoch = NO_EPOCH
-        self.controller_epoch = NO_EPOCH
-        self.isr: list[int] = []
-        self.replicas: list[int] = []
-        self.last_stable_offset = 0
+        self.last_stable_offset = log.commit(log.high_watermark)
         self.commit_waiters = CommitWaiters()
         self._written_waiters = CommitWaiters()
-        self._hw_waiters = FetchWaiters()
-        self._lso_waiters = FetchWaiters()
+        self._low_watermark_waiters = CommitWaiters()
+        # Who has seen everything: touched when there is more, and when there is something else to tell (a high watermark
+        # for followers, a new log start).
+        self.watchers = FetchWatchers()
+        # What the leader said last, as far as this log reaches: see `append_as_follower`.
+        self._leader_high_watermark = 0
+        self._leader_log_start_offset = 0
+        # Told when the log begins later than it did: whoever copies the partition, and tells the leader.
+        self.start_listener: Callable[[], None] | None = None
+        log.on_start_raised = self._on_start_raised
         self._wake_ups = wake_ups
         self._broker_id = broker_id
+        self._doors = doors
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.partition} leader={self.leader_id} epoch={self.leader_epoch}>"
@@ -102,37 +103,65 @@ class Partition:
         return self.log.topic_id
 
     def become_leader(self, state: LeaderAndIsrPartitionState) -> bool:
-        """Lead in `state.leader_epoch`. Returns whether this is a new term."""
-        is_new_term = self.leader is None or state.leader_epoch > self.leader_epoch
-        self._note(state)
-        if is_new_term:
-            log = self.log
-            self.leader = LeaderState(
-                self._broker_id,
-                leader_epoch=state.leader_epoch,
-                isr=state.isr,
-                leo=log.log_end_offset,
-                high_watermark=log.high_watermark,
-                min_insync_replicas=self._min_insync_replicas(),
+        """Lead in `state.leader_epoch`. Returns whether this is a new term; news of the present one are taken as well."""
+        if state.partition_epoch < self.partition_epoch:
+            return False  # the answer to a wish of ours was faster
+        leader, now_ms = self.leader, self._doors.now_ms()
+        is_new_term = leader is None or state.leader_epoch > self.leader_epoch
+        self.note(state)
+        if leader is not None and not is_new_term:
+            self._carry_out(
+                leader.on_partition_state(
+                    isr=state.isr, partition_epoch=state.partition_epoch, replicas=state.replicas, now_ms=now_ms
+                )
             )
-            log.assign_leader_epoch(state.leader_epoch, log.log_end_offset)
-            self._carry_out(self.leader.on_elected())
-            self._commit(log.high_watermark)
-        return is_new_term
+            self._tell_watchers()
+            return False
+        log, doors = self.log, self._doors
+        # Records that are assigned and not written yet are of earlier epochs: this one begins behind them.
+        self.leader = LeaderState(
+            self._broker_id,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            isr=self.isr,
+            replicas=self.replicas,
+            leo=log.log_end_offset,
+            epoch_start_offset=log.next_offset,
+            high_watermark=log.high_watermark,
+            min_insync_replicas=log.config.min_insync_replicas,
+            lag_max_ms=doors.lag_max_ms,
+            is_alive=doors.is_alive,
+            previous=leader,
+            now_ms=now_ms,
+        )
+        log.assign_leader_epoch(state.leader_epoch, log.next_offset)
+        self._carry_out(self.leader.on_elected(now_ms))
+        self._release_deletions()  # a replica that is none any more is not waited for
+        self._commit(log.high_watermark)
+        self._wake_fetches()
+        return True
 
     def become_follower(self, state: LeaderAndIsrPartitionState) -> bool:
         """Follow `state.leader`. Returns whether anything changed hands."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
         was_leader = self.leader is not None
         changed = was_leader or state.leader_epoch > self.leader_epoch
-        self._note(state)
+        self.note(state)
         self.leader = None
+        self._leader_high_watermark = self._leader_log_start_offset = 0
         if was_leader:
             self._answer_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif changed:
+            self._wake_fetches()
         return changed
 
-    def _min_insync_replicas(self) -> int:
-        """Never more than there are replicas, as in Kafka: one replica with min.insync.replicas=2 takes acks=all."""
-        return min(self.log.config.min_insync_replicas, len(self.replicas))
+    def replace_log(self, log: PartitionLog) -> None:
+        """Another log, in another directory, holds all that this one had written, and is the partition's from now on."""
+        old, self.log = self.log, log
+        old.on_start_raised, log.on_start_raised = log.on_start_raised, self._on_start_raised
+        self.last_stable_offset = log.commit(old.high_watermark)
+        self._wake_fetches()
 
     def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """This broker holds the partition no more: everybody who waits gets `error`."""
@@ -140,62 +169,68 @@ class Partition:
         self.leader_id = NO_LEADER
         self._answer_waiters(error)
 
-    def _note(self, state: LeaderAndIsrPartitionState) -> None:
-        self.leader_id = state.leader
-        self.leader_epoch = state.leader_epoch
-        self.partition_epoch = state.partition_epoch
-        self.controller_epoch = state.controller_epoch
-        self.isr = list(state.isr)
-        self.replicas = list(state.replicas)
-
     def _answer_waiters(self, error: ErrorCode) -> None:
         self._written_waiters.fail_all(error)
         self.commit_waiters.fail_all(error)
-        self._wake_ups.touch(self._hw_waiters)
-        self._wake_ups.touch(self._lso_waiters)
+        self._low_watermark_waiters.fail_all(error)
+        self._wake_fetches()
+
+    def _wake_fetches(self) -> None:
+        """All of them look again: the epoch, the role or the ends of the log are not what they were."""
+        for watchers in self.watchers.lists():
+            self._wake_ups.touch(watchers)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
 
         `current_leader_epoch` is the one the client believes in; -1 when it does not say.
         """
-        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
-            if current_leader_epoch < self.leader_epoch:
-                raise KafkaError(
-                    ErrorCode.FENCED_LEADER_EPOCH,
-                    f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is over: now {self.leader_epoch}.",
-                )
-            raise KafkaError(
-                ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is not known here yet: "
-                f"now {self.leader_epoch}.",
-            )
+        self.check_epoch(current_leader_epoch)
         if self.leader is None:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {self.topic}-{self.partition}."
-            )
+            raise self._not_leader()
+
+    def _not_leader(self) -> KafkaError:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {self.topic}-{self.partition}.")
+
+    # --- the state of replication, as metrics show it ---
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.leader is not None and self.replication_factor > len(self.isr)
+
+    @property
+    def spare_isr(self) -> int:
+        """In-sync replicas above what min.insync.replicas asks for; below zero, acks=all is refused."""
+        leader = self.leader
+        return 0 if leader is None else len(leader.isr) - leader.effective_min_isr
 
     # --- writing ---
 
     def append(
-        self, records: Buffer, *, origin: AppendOrigin, acks: int, now_ms: int, produce_version: int | None = None
+        self,
+        records: Buffer,
+        *,
+        origin: AppendOrigin,
+        acks: int,
+        now_ms: int,
+        produce_version: int | None = None,
+        checked: ValidatedRecords | None = None,
     ) -> AppendResult:
         """Append as leader. The records are readable once the high watermark passes `result.last_offset`.
 
         `records` is patched in place and belongs to the log until written. `acks` is the client's: -1 asks for a full
         ISR. The write may still be under way when this returns: see `when_written` and `when_committed`.
-        Raises KafkaError, and then nothing has changed.
+        `checked` is what the log's `validate_apart` made of records that take long.
+        Raises KafkaError or LongValidation, and then nothing has changed.
         """
         leader = self.leader
         if leader is None:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {self.topic}-{self.partition}."
-            )
+            raise self._not_leader()
         if acks == -1 and leader.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic}-{self.partition} has {len(leader.isr)} in-sync replicas, "
-                f"min.insync.replicas asks for {leader.min_insync_replicas}.",
+                f"min.insync.replicas asks for {leader.effective_min_isr}.",
             )
         result = self.log.append(
             records,
@@ -204,10 +239,53 @@ class Partition:
             now_ms=now_ms,
             done=self._on_written,
             produce_version=produce_version,
+            checked=checked,
         )
         if self.leader is None:  # the write failed at once and took the directory offline
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic}-{self.partition} has failed.")
         return result
+
+    def append_as_follower(
+        self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, now_ms: int
+    ) -> None:
+        """Append what the leader has, and take over how far it is committed and where it begins, as far as this log goes.
+
+        `records` may be empty. The write may still be under way when this returns: only what is below
+        `log.log_end_offset` may be claimed to the leader. Raises KafkaError, and then nothing has changed.
+        """
+        if self.leader is not None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker leads {self.topic}-{self.partition}: it follows nobody."
+            )
+        if len(records):
+            self.log.append(
+                records,
+                leader_epoch=self.leader_epoch,
+                origin=AppendOrigin.REPLICA,
+                now_ms=now_ms,
+                done=self._on_copied,
+            )
+            if self.log.failure is not None:  # the write failed at once
+                raise self.log.failure
+        self._leader_high_watermark = leader_high_watermark
+        self._leader_log_start_offset = leader_log_start_offset
+        self._take_over_offsets()
+
+    def _on_copied(self, error: KafkaError | None) -> None:
+        self._on_written(error)
+        if error is None and self.leader is None:
+            self._take_over_offsets()
+
+    def _take_over_offsets(self) -> None:
+        """The leader's high watermark and start, each no further than this log reaches by now."""
+        log = self.log
+        high_watermark = max(min(self._leader_high_watermark, log.log_end_offset), log.log_start_offset)
+        if high_watermark != log.high_watermark:
+            self._commit(high_watermark)
+        log_start_offset = min(self._leader_log_start_offset, high_watermark)
+        if log_start_offset > log.log_start_offset:
+            log.raise_log_start_offset(log_start_offset)
+            self.truncated()
 
     def is_written(self, end_offset: int) -> bool:
         return self.log.log_end_offset >= end_offset
@@ -229,7 +307,11 @@ class Partition:
 
     @property
     def waiting_fetches_count(self) -> int:
-        return len(self._hw_waiters) + len(self._lso_waiters)
+        return sum(watcher.is_parked for watchers in self.watchers.lists() for watcher in watchers)
+
+    @property
+    def waiting_deletions_count(self) -> int:
+        return len(self._low_watermark_waiters)
 
     def forget_written(self, ticket: int) -> None:
         self._written_waiters.cancel(ticket)
@@ -242,31 +324,177 @@ class Partition:
         leo = self.log.log_end_offset
         if self._written_waiters.heap:
             self._written_waiters.release(leo)
+        if self.watchers.leo:
+            self._wake_ups.touch(self.watchers.leo)
         leader = self.leader
         if leader is not None:
-            high_watermark = leader.on_append(leo)
+            high_watermark = leader.on_append(leo) if leader.is_alone else leader.on_append(leo, self._doors.now_ms())
             if high_watermark is not None:
                 self._commit(high_watermark)
-
-    def _carry_out(self, effects: list[HighWatermarkAdvanced]) -> None:
-        for effect in effects:  # no await in this loop: an event's effects are one step
-            self._commit(effect.high_watermark)
 
     def _commit(self, high_watermark: int) -> None:
         stable_offset = self.log.commit(high_watermark)
         if self.commit_waiters.heap:
             self.commit_waiters.release(high_watermark)
-        if self._hw_waiters.waiting:
-            self._wake_ups.touch(self._hw_waiters)
+        watchers = self.watchers
+        if watchers.hw:
+            self._wake_ups.touch(watchers.hw)
         if stable_offset != self.last_stable_offset:
             self.last_stable_offset = stable_offset
-            if self._lso_waiters.waiting:
-                self._wake_ups.touch(self._lso_waiters)
+            if watchers.lso:
+                self._wake_ups.touch(watchers.lso)
+        elif watchers.lso:
+            mark(watchers.lso)
+        if watchers.leo:
+            mark(watchers.leo)
+
+    def _on_start_raised(self) -> None:
+        stable_offset = self.log.commit(self.log.high_watermark)
+        if stable_offset != self.last_stable_offset:  # an open transaction began in what is gone
+            self.last_stable_offset = stable_offset
+            if self.watchers.lso:
+                self._wake_ups.touch(self.watchers.lso)
+        self._tell_watchers()
+        if self.start_listener is not None:
+            self.start_listener()
+
+    def _tell_watchers(self) -> None:
+        """Something that nobody waits for is not what it was."""
+        for watchers in self.watchers.lists():
+            mark(watchers)
 
     def on_config_changed(self) -> None:
-        """The log's settings changed: a lower min.insync.replicas may commit records."""
+        """The log's settings changed: a lower min.insync.replicas may commit records, a codec be too new for a client."""
+        self._tell_watchers()
         if self.leader is not None:
-            self._carry_out(self.leader.on_min_insync_replicas(self._min_insync_replicas()))
+            self._carry_out(
+                self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas, self._doors.now_ms())
+            )
+
+    # --- followers, and who is in sync ---
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:  # no await in this loop: an event's effects are one step
+            match effect:
+                case HighWatermarkAdvanced(high_watermark):
+                    self._commit(high_watermark)
+                case IsrChangeWished(change):
+                    self._doors.isr_changes.submit(self, change)
+                case IsrCommitted(isr, partition_epoch, is_expansion):
+                    self.isr, self.partition_epoch = isr, partition_epoch
+                    self._tell_watchers()
+                    metrics = self._doors.metrics
+                    (metrics.isr_expanded if is_expansion else metrics.isr_shrunk)()
+                    logger.debug("isr changed: partition=%s-%d isr=%s", self.topic, self.partition, self.isr)
+                case IsrChangeFailed(change, error):
+                    self._doors.metrics.isr_change_failed()
+                    logger.debug(
+                        "isr not changed: partition=%s-%d wished=%s error=%s",
+                        self.topic, self.partition, list(change.isr), error.name,
+                    )  # fmt: skip
+
+    def check_replica(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
+        """Whether a follower of this leader asks. Raises UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER: ask again later.
+
+        One that says which epoch it is in may have heard of an assignment that this leader does not know yet.
+        """
+        assert self.leader is not None
+        follower = self.leader.followers.get(replica_id)
+        if follower is None:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if current_leader_epoch != NO_EPOCH:
+                code = ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"Broker {replica_id} is no replica of {self.topic}-{self.partition} here.")
+        if UNKNOWN_BROKER_EPOCH < broker_epoch < follower.broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Broker {replica_id} has started anew since: epoch {follower.broker_epoch}, not {broker_epoch}.",
+            )
+
+    def on_follower_fetch(
+        self, replica_id: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, now_ms: int
+    ) -> None:
+        """A follower, checked by `check_replica`, holds everything below `fetch_offset`, which is in this log."""
+        leader = self.leader
+        if leader is None:
+            return  # what another partition's commit brought about has ended the leadership since the check
+        self._carry_out(
+            leader.on_follower_fetch(
+                replica_id,
+                broker_epoch=broker_epoch,
+                fetch_offset=fetch_offset,
+                log_start_offset=log_start_offset,
+                leo=self.log.log_end_offset,
+                now_ms=now_ms,
+            )
+        )
+        self._release_deletions()
+
+    def let_rest(self, replica_id: int, line: FetchLine) -> ReplicaProgress | None:
+        """See `LeaderState`."""
+        return None if self.leader is None else self.leader.let_rest(replica_id, line)
+
+    def on_brokers_gone(self, broker_ids: Set[int]) -> None:
+        """They are not alive any more."""
+        leader = self.leader
+        if leader is not None and not broker_ids.isdisjoint(leader.followers):
+            self._carry_out(leader.on_brokers_gone(self._doors.now_ms()))
+            self._release_deletions()
+
+    def on_tick(self, now_ms: int) -> None:
+        """Due every half of replica.lag.time.max.ms."""
+        if self.leader is not None and not self.leader.is_alone:
+            self._carry_out(self.leader.on_tick(now_ms))
+            self._release_deletions()
+
+    def wants(self, change: IsrChange) -> bool:
+        """See `IsrOwner`."""
+        return self.leader is not None and self.leader.pending is change
+
+    def on_isr_answer(self, change: IsrChange, answer: IsrAnswer) -> None:
+        """See `IsrOwner`."""
+        if self.leader is not None:
+            self._carry_out(self.leader.on_isr_answer(change, answer, self._doors.now_ms()))
+
+    def is_throttled(self, replica_id: int) -> bool:
+        """Whether this follower gets nothing now: it is out of sync, and such followers have used up their share."""
+        quota = self._doors.quota
+        return replica_id not in self.isr and quota.is_throttled(self.topic, self.partition) and quota.is_exceeded
+
+    def on_sent_to_replica(self, replica_id: int, size_bytes: int) -> None:
+        """Records are on their way to a follower."""
+        self._doors.metrics.sent_to_replica(size_bytes, is_reassignment=replica_id in self.adding_replicas)
+        if self._doors.quota.is_throttled(self.topic, self.partition):
+            self._doors.quota.record(size_bytes)
+
+    # --- deleting ---
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it no live replica holds records any more."""
+        start = self.log.log_start_offset
+        return start if self.leader is None else self.leader.low_watermark(start)
+
+    def delete_records(self, offset: int) -> int:
+        """Records below `offset` are gone for readers of this leader; answers the low watermark, which followers move.
+
+        Raises OFFSET_OUT_OF_RANGE above the high watermark.
+        """
+        self.log.delete_records(offset)
+        self.truncated()
+        self._release_deletions()
+        return self.low_watermark
+
+    def when_deleted(self, offset: int, on_result: Callable[[ErrorCode], None]) -> int:
+        """Call `on_result` once the low watermark is at `offset`; returns a ticket for `forget_deletion`."""
+        return self._low_watermark_waiters.park(offset, on_result)
+
+    def forget_deletion(self, ticket: int) -> None:
+        self._low_watermark_waiters.cancel(ticket)
+
+    def _release_deletions(self) -> None:
+        if self._low_watermark_waiters.heap:
+            self._low_watermark_waiters.release(self.low_watermark)
 
     # --- reading ---
 
@@ -274,14 +502,22 @@ class Partition:
         """The offset at which a consumer's reading ends."""
         return self.last_stable_offset if read_committed else self.log.high_watermark
 
-    def park_fetch(self, waiter: FetchWaiter, *, read_committed: bool) -> None:
-        (self._lso_waiters if read_committed else self._hw_waiters).park(waiter)
+    @property
+    def may_send_elsewhere(self) -> bool:
+        """Whether consumers are told of a replica near them at all."""
+        return self.leader is not None and self._doors.select_replica is not None
 
-    def leave_fetch(self, waiter: FetchWaiter) -> None:
-        self._hw_waiters.leave(waiter)
-        self._lso_waiters.leave(waiter)
+    def preferred_read_replica(
+        self, rack: str, fetch_offset: int, rack_of: Callable[[int], str | None], now_ms: int
+    ) -> int | None:
+        """Where a consumer in `rack` had better read `fetch_offset`; None: here. `rack_of` answers None for a broker that
+        it cannot reach."""
+        leader, select = self.leader, self._doors.select_replica
+        if leader is None or select is None:
+            return None
+        return preferred_read_replica(select, leader, rack, fetch_offset, rack_of, now_ms)
 
     def truncated(self) -> None:
-        """Records went away (DeleteRecords, truncation): waiting fetches look again."""
-        self._wake_ups.touch(self._hw_waiters)
-        self._wake_ups.touch(self._lso_waiters)
+        """Records went away at either end (DeleteRecords, truncation): waiting fetches look again."""
+        self.last_stable_offset = self.log.commit(self.log.high_watermark)
+        self._wake_fetches()

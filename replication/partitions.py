@@ -1,14 +1,23 @@
 """The partitions this broker holds, and what the controller's requests do to them.
 
+    LeaderAndIsr, a higher leader epoch:  leader here    leave its fetcher, then lead
+                                          leader alive   leave its fetcher, then follow the new leader
+                                          leader gone    open the log, and stay what it was (KAFKA-1647)
+    StopReplica:                          leave its fetcher, then let go, or delete
+
 Rules: control requests are handled one at a time, in order; each yields between partitions so that clients are served
-meanwhile. What a change means to a coordinator is told to the listeners after the partition has changed.
-Invariants: a request of an older controller epoch changes nothing; a partition never goes back to an older leader epoch.
+meanwhile. Of one LeaderAndIsr, partitions that are led here come first: producers wait for them. What a change means to
+a coordinator is told to the listeners after the partition has changed.
+Invariants: a request of an older controller epoch changes nothing; a partition never goes back to an older leader epoch;
+what a former leader sent is not appended any more once a partition has changed hands.
 Source: Kafka ReplicaManager.becomeLeaderOrFollower, stopReplicas; KIP-516 (topic ids), KIP-570 (leader epoch in StopReplica).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from protocol.errors import ErrorCode, KafkaError
@@ -21,12 +30,15 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.primitives import ZERO_UUID
-from replication.partition import Partition, WakeUps
+from replication.doors import ALONE, PartitionDoors
+from replication.partition import NO_EPOCH, Partition, WakeUps
+from runtime.slices import Slices
 from storage.log import PartitionLog
 
-# Leader epochs of StopReplica that carry no epoch: "deletion goes on" and "sender knows none".
+logger = logging.getLogger(__name__)
+
+# A leader epoch of StopReplica that is none: "deletion goes on". NO_EPOCH: the sender knows none.
 EPOCH_DURING_DELETE = -2
-NO_EPOCH = -1
 
 
 class Logs(Protocol):
@@ -52,6 +64,72 @@ class LeadershipListener(Protocol):
     def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None: ...
 
 
+class Following(Protocol):
+    """Who copies from other leaders. `replication.fetchers.Fetchers` fits it."""
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        """Copy `partition`, which nobody copies now."""
+
+    def refresh(self, partition: Partition) -> None:
+        """The topic of a partition, copied or not, has got an id."""
+
+    async def leave(self, topic: str, partition: int) -> None:
+        """When this returns, nothing is appended to the partition's log any more. Without effect on one not copied."""
+
+    def follows(self, topic: str, partition: int) -> bool:
+        """Whether the partition is copied."""
+
+    def forget(self, topic: str, partition: int) -> None:
+        """The same for a partition whose log has failed, at once."""
+
+    def settle(self) -> None:
+        """All partitions of a request are where they belong."""
+
+
+class Moving(Protocol):
+    """Who moves logs between directories. `replication.log_moves.LogMoves` fits it."""
+
+    def begin(self, partition: Partition) -> None:
+        """Go on with a move that a start, or AlterReplicaLogDirs, has left; no effect without."""
+
+    async def stop(self, topic: str, partition: int) -> None:
+        """When this returns, nothing is copied of the partition's log any more."""
+
+    async def suspend(self, topic: str, partition: int) -> None:
+        """When this returns, the partition's log stays the same one until `resume`."""
+
+    def resume(self, topic: str, partition: int) -> None: ...
+
+
+class MovesNothing:
+    """For partitions whose logs stay where they are."""
+
+    def begin(self, partition: Partition) -> None: ...
+
+    async def stop(self, topic: str, partition: int) -> None: ...
+
+    async def suspend(self, topic: str, partition: int) -> None: ...
+
+    def resume(self, topic: str, partition: int) -> None: ...
+
+
+class FollowsNobody:
+    """For a broker that has no others beside it."""
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
+
+    def refresh(self, partition: Partition) -> None: ...
+
+    async def leave(self, topic: str, partition: int) -> None: ...
+
+    def follows(self, topic: str, partition: int) -> bool:
+        return False
+
+    def forget(self, topic: str, partition: int) -> None: ...
+
+    def settle(self) -> None: ...
+
+
 class Partitions:
     """Registry by name and by topic id. `listener` is told of every change of leadership."""
 
@@ -61,12 +139,20 @@ class Partitions:
         logs: Logs,
         call_soon: Callable[[Callable[[], None]], object],
         listener: LeadershipListener,
+        *,
+        doors: PartitionDoors = ALONE,
+        following: Following | None = None,
+        moving: Moving | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._listener = listener
+        self._doors = doors
+        self._following = FollowsNobody() if following is None else following
+        self._moving = MovesNothing() if moving is None else moving
         self._wake_ups = WakeUps(call_soon)
         self._by_name: dict[tuple[str, int], Partition] = {}
+        # Topics of before KIP-516 have no id, and are not in here.
         self._by_id: dict[tuple[bytes, int], Partition] = {}
         self.controller_id = -1
         self.controller_epoch = 0
@@ -94,10 +180,23 @@ class Partitions:
         if request.controller_epoch < self.controller_epoch:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[], topics=[])
         self.controller_id, self.controller_epoch = request.controller_id, request.controller_epoch
+        assigned = list(_partition_states(request))
+        outcome = _Assignment(self._doors.now_ms(), [ErrorCode.NONE] * len(assigned))
+        slices = Slices(self._doors.now_ms)
+        for leads in (True, False):
+            for index, (topic_name, topic_id, state) in enumerate(assigned):
+                if (state.leader == self._broker_id) is leads:
+                    await self._moving.suspend(topic_name, state.partition_index)
+                    try:
+                        outcome.errors[index] = await self._become(topic_name, topic_id, state, outcome)
+                    finally:
+                        self._moving.resume(topic_name, state.partition_index)
+                    await slices.breathe()
+        self._following.settle()
+        self._log_assignment(request, outcome)
         topics: list[LeaderAndIsrTopicError] = []
         ungrouped: list[LeaderAndIsrPartitionError] = []
-        for topic_name, topic_id, state in _partition_states(request):
-            error = await self._become(topic_name, topic_id, state)
+        for (topic_name, topic_id, state), error in zip(assigned, outcome.errors, strict=True):
             row = LeaderAndIsrPartitionError(
                 topic_name=topic_name, partition_index=state.partition_index, error_code=error
             )
@@ -107,30 +206,106 @@ class Partitions:
             topics[-1].partition_errors.append(row)
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=ungrouped, topics=topics)
 
-    async def _become(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
-        key = (topic, state.partition_index)
-        known = self._by_name.get(key)
+    def _log_assignment(self, request: LeaderAndIsrRequest, outcome: _Assignment) -> None:
+        logger.info(
+            "partitions assigned: controller=%d controller_epoch=%d partitions=%d begin_to_lead=%d begin_to_follow=%d "
+            "took_ms=%d",
+            request.controller_id, request.controller_epoch, len(outcome.errors), outcome.leads_count,
+            outcome.follows_count, self._doors.now_ms() - outcome.began_ms,
+        )  # fmt: skip
+        if outcome.of_dead_leaders:
+            logger.warning(
+                "partitions not followed, their leaders are not alive: partitions=%d leaders=%s such_as=%s-%d",
+                len(outcome.of_dead_leaders), sorted(set(outcome.of_dead_leaders.values())),
+                *next(iter(outcome.of_dead_leaders)),
+            )  # fmt: skip
+
+    async def _become(
+        self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, outcome: _Assignment
+    ) -> ErrorCode:
+        known = self._by_name.get((topic, state.partition_index))
         if known is not None:
+            if known.log.failure is not None:
+                return ErrorCode.KAFKA_STORAGE_ERROR
             if ZERO_UUID not in (topic_id, known.topic_id) and topic_id != known.topic_id:
                 return ErrorCode.INCONSISTENT_TOPIC_ID
-            if state.leader_epoch <= known.leader_epoch:
+            if state.leader_epoch < known.leader_epoch:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
+            if state.leader_epoch == known.leader_epoch:
+                return await self._learn_topic_id(known, topic_id)
         if self._broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if known is None:
-            try:
-                log = await self._logs.log_for(topic, state.partition_index, topic_id, is_new=state.is_new)
-            except KafkaError as error:
-                return error.code
-            known = Partition(log, self._broker_id, self._wake_ups)
-            self._by_name[key] = known
-            self._by_id[log.topic_id, state.partition_index] = known
-        if state.leader == self._broker_id:
-            if known.become_leader(state):
-                self._listener.on_leader(known)
-        elif known.become_follower(state):
-            self._listener.on_not_leader(topic, state.partition_index, state.leader_epoch)
+        try:
+            known = await self._open(topic, topic_id, state)
+            await self._change_role(known, state, outcome)
+        except KafkaError as error:
+            return error.code
         return ErrorCode.NONE
+
+    async def _learn_topic_id(self, known: Partition, topic_id: bytes) -> ErrorCode:
+        """The epoch of now: all there may be to tell is the id of a topic that had none."""
+        if topic_id == ZERO_UUID or known.topic_id != ZERO_UUID:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        try:
+            await self._adopt_topic_id(known, topic_id)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    async def _adopt_topic_id(self, known: Partition, topic_id: bytes) -> None:
+        await known.log.adopt_topic_id(topic_id)
+        self._by_id[topic_id, known.partition] = known
+        self._following.refresh(known)
+
+    async def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
+        """The partition with its log. Raises KafkaError."""
+        index = state.partition_index
+        known = self._by_name.get((topic, index))
+        if known is None:
+            log = await self._logs.log_for(topic, index, topic_id, is_new=state.is_new)
+            if ZERO_UUID not in (topic_id, log.topic_id) and topic_id != log.topic_id:
+                # What was deleted under this name, while this broker could not hear it.
+                logger.error("log of an earlier topic: directory=%s topic_id=%s", log.directory, log.topic_id.hex())
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID, f"The log of {topic}-{index} is of topic {log.topic_id.hex()}."
+                )
+            known = Partition(log, self._broker_id, self._wake_ups, self._doors)
+            self._by_name[topic, index] = known
+            if log.topic_id != ZERO_UUID:
+                self._by_id[log.topic_id, index] = known
+            self._moving.begin(known)
+        elif known.topic_id == ZERO_UUID != topic_id:
+            await self._adopt_topic_id(known, topic_id)
+        return known
+
+    async def _change_role(self, known: Partition, state: LeaderAndIsrPartitionState, outcome: _Assignment) -> None:
+        """Raises KafkaError: the log failed meanwhile."""
+        topic, index = known.topic, known.partition
+        leads = state.leader == self._broker_id
+        if not leads and not self._doors.is_alive(state.leader):
+            # UpdateMetadata comes first, so that this is a leader that has just died: the next request names another.
+            # The log is there all the same, and with it its high watermark stays in the checkpoint.
+            outcome.of_dead_leaders[topic, index] = state.leader
+            return
+        await self._following.leave(topic, index)
+        if known.log.failure is not None:
+            raise known.log.failure
+        if leads:
+            if known.become_leader(state):
+                outcome.leads_count += 1
+                self._listener.on_leader(known)
+            return
+        if known.become_follower(state):
+            self._listener.on_not_leader(topic, index, state.leader_epoch)
+        if known.is_leader:
+            return
+        # What it took as leader may be on its way still, and the first fetch goes on behind it.
+        await known.log.settle()
+        if known.log.failure is not None:
+            raise known.log.failure
+        known.log.forget_unused_epochs()
+        outcome.follows_count += 1
+        self._following.follow(known, known.leader_id, known.leader_epoch)
 
     async def on_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         """Let go of partitions, and delete those that the request says."""
@@ -138,21 +313,28 @@ class Partitions:
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[])
         self.controller_id, self.controller_epoch = request.controller_id, request.controller_epoch
         rows: list[StopReplicaPartitionError] = []
+        slices = Slices(self._doors.now_ms)
         for topic, index, leader_epoch, delete in _stopped_partitions(request):
-            error = await self._stop(topic, index, leader_epoch, delete)
+            await self._moving.suspend(topic, index)
+            try:
+                error = await self._stop(topic, index, leader_epoch, delete)
+            finally:
+                self._moving.resume(topic, index)
             rows.append(StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=error))
+            await slices.breathe()
+        self._following.settle()
         return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=rows)
 
     async def _stop(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
         known = self._by_name.get((topic, index))
         if known is not None:
-            is_stale = leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and (
-                leader_epoch < known.leader_epoch or (leader_epoch == known.leader_epoch and not delete)
-            )
-            if is_stale:
+            if leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and leader_epoch < known.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             if delete and known.log.failure is not None:
                 return ErrorCode.KAFKA_STORAGE_ERROR  # its files cannot go now; the controller asks again later
+            if delete:
+                await self._moving.stop(topic, index)
+            await self._following.leave(topic, index)
             if delete:
                 del self._by_name[topic, index]
                 self._by_id.pop((known.topic_id, index), None)
@@ -169,10 +351,23 @@ class Partitions:
 
     def on_directory_failed(self, directory: str) -> None:
         """Partitions of a failed log directory answer KAFKA_STORAGE_ERROR from now on."""
+        folder = directory.rstrip("/") + "/"
         for partition in list(self._by_name.values()):
-            if partition.log.directory.startswith(directory):
+            if partition.log.directory.startswith(folder):
+                self._following.forget(partition.topic, partition.partition)
                 partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._listener.on_not_leader(partition.topic, partition.partition, partition.leader_epoch)
+
+
+@dataclass(slots=True)
+class _Assignment:
+    """What comes of one LeaderAndIsr: the error of each row, and what the log tells of all of them together."""
+
+    began_ms: int
+    errors: list[ErrorCode]
+    leads_count: int = 0
+    follows_count: int = 0
+    of_dead_leaders: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def _partition_states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:

@@ -1,8 +1,12 @@
-"""Requests that wait for a partition: produces for the high watermark, fetches for records. Kafka's purgatories.
+"""Who waits for a partition: produces for the high watermark, fetch sessions for records. Kafka's purgatories.
+
+A produce waits once. A fetch session watches a partition from the moment it has seen all there is until there is more,
+however many fetches that takes; whichever of them is parked at that moment is woken.
 
 Rules: a waiting request costs an entry here and one in the timing wheel: no task, no timer of its own. Wake-ups are
-exact: nothing polls. A waiter leaves every list it stands in the moment it completes.
-Invariants: a waiter completes once; waiters complete in the order they came for the same offset.
+exact: nothing polls. A session hears of a change at once, a parked fetch at the end of the loop turn.
+Invariants: a produce completes once, in the order they came for the same offset. A watcher that is told what it watches
+for leaves the list: a session that nobody uses any more costs one call and then nothing.
 Source: Kafka DelayedProduce, DelayedFetch, DelayedOperationPurgatory.
 """
 
@@ -14,6 +18,9 @@ from typing import Protocol
 
 from protocol.errors import ErrorCode
 
+# Where reading ends, for whom: followers, consumers, consumers that read committed transactions alone.
+LOG_END, COMMITTED_END, STABLE_END = range(3)
+
 
 class CommitWaiters:
     """Appends of one partition that wait until the high watermark reaches their end.
@@ -24,27 +31,33 @@ class CommitWaiters:
     __slots__ = ("_cancelled", "_sequence", "heap")
 
     def __init__(self) -> None:
-        # Owned by this class; whoever appends looks at it to see that nobody waits.
-        self.heap: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
-        self._cancelled: set[int] = set()
+        # Owned by this class; whoever appends looks at it to see that nobody waits. No list until somebody has: every
+        # partition has three of these.
+        self.heap: list[tuple[int, int, Callable[[ErrorCode], None]]] | tuple[()] = ()
+        # None while nobody has left.
+        self._cancelled: set[int] | None = None
         self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self.heap) - len(self._cancelled)
+        return len(self.heap) - len(self._cancelled or ())
 
     def park(self, required_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
         """Wait until the high watermark is at least `required_offset`. Returns a ticket for `cancel`."""
         self._sequence += 1
-        heapq.heappush(self.heap, (required_offset, self._sequence, on_result))
+        heap = self.heap
+        if isinstance(heap, tuple):
+            heap = self.heap = []
+        heapq.heappush(heap, (required_offset, self._sequence, on_result))
         return self._sequence
 
     def cancel(self, ticket: int) -> None:
         """Forget a waiter that is still parked (its request timed out or its client left)."""
-        self._cancelled.add(ticket)
-        if len(self._cancelled) * 2 > len(self.heap):
-            self.heap = [entry for entry in self.heap if entry[1] not in self._cancelled]
+        cancelled = self._cancelled = self._cancelled or set()
+        cancelled.add(ticket)
+        if len(cancelled) * 2 > len(self.heap):
+            self.heap = [entry for entry in self.heap if entry[1] not in cancelled]
             heapq.heapify(self.heap)
-            self._cancelled.clear()
+            self._cancelled = None
 
     def release(self, high_watermark: int) -> None:
         heap = self.heap
@@ -58,37 +71,84 @@ class CommitWaiters:
 
     def _complete(self, entry: tuple[int, int, Callable[[ErrorCode], None]], error: ErrorCode) -> None:
         _, ticket, on_result = entry
-        if ticket in self._cancelled:
+        if self._cancelled and ticket in self._cancelled:
             self._cancelled.discard(ticket)
         else:
             on_result(error)
 
 
-class FetchWaiter(Protocol):
-    """A parked fetch. It decides itself whether what it waits for is there."""
+class ParkedFetch(Protocol):
+    """A fetch that waits for records. It decides itself whether what it waits for is there."""
 
     def on_progress(self) -> None:
-        """Something of a partition that it waits in has changed: more committed records, or a reason to answer."""
+        """Partitions that it reads have changed. It may have been answered in the meantime."""
 
 
-class FetchWaiters:
-    """The fetches parked on one partition, in order of arrival."""
+class Watcher(Protocol):
+    """One partition's place in a fetch session. Stands in at most one of the partition's lists."""
 
-    __slots__ = ("waiting",)
+    @property
+    def is_parked(self) -> bool:
+        """Whether a fetch of the session waits now."""
+
+    def touch(self) -> ParkedFetch | None:
+        """The partition is not what it was when the session last looked; the fetch that waits for it, if one does."""
+
+
+class FetchWatchers:
+    """The fetch sessions that have seen all there is of one partition, by what would be more for them: `leo` (LOG_END),
+    `hw` (COMMITTED_END), `lso` (STABLE_END). A list stays None until it is needed: most partitions are read by few."""
+
+    __slots__ = ("hw", "leo", "lso")
 
     def __init__(self) -> None:
-        self.waiting: dict[FetchWaiter, None] = {}
+        self.leo: dict[Watcher, None] | None = None
+        self.hw: dict[Watcher, None] | None = None
+        self.lso: dict[Watcher, None] | None = None
 
-    def __len__(self) -> int:
-        return len(self.waiting)
+    def of(self, interest: int) -> dict[Watcher, None]:
+        """The list of those who wait for that end to move; they leave it when it does."""
+        if interest == COMMITTED_END:
+            if self.hw is None:
+                self.hw = {}
+            return self.hw
+        if interest == LOG_END:
+            if self.leo is None:
+                self.leo = {}
+            return self.leo
+        if self.lso is None:
+            self.lso = {}
+        return self.lso
 
-    def park(self, waiter: FetchWaiter) -> None:
-        self.waiting[waiter] = None
+    def lists(self) -> list[dict[Watcher, None]]:
+        """Those that hold any."""
+        return [watchers for watchers in (self.hw, self.lso, self.leo) if watchers]
 
-    def leave(self, waiter: FetchWaiter) -> None:
-        self.waiting.pop(waiter, None)
 
-    def wake(self) -> None:
-        if self.waiting:
-            for waiter in list(self.waiting):
-                waiter.on_progress()
+def mark(watchers: dict[Watcher, None]) -> None:
+    """Their partition has something new to tell that nobody waits for: they are told with their next answer."""
+    for watcher in watchers:
+        watcher.touch()
+
+
+class WakeUps:
+    """Gathers the fetches that one loop turn has given something to, and wakes each of them once at the turn's end."""
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._fetches: dict[ParkedFetch, None] = {}
+
+    def touch(self, watchers: dict[Watcher, None]) -> None:
+        """Their partition has what they watch for: all of them leave the list."""
+        for watcher in watchers:
+            fetch = watcher.touch()
+            if fetch is not None:
+                if not self._fetches:
+                    self._call_soon(self._wake)
+                self._fetches[fetch] = None
+        watchers.clear()
+
+    def _wake(self) -> None:
+        fetches, self._fetches = self._fetches, {}
+        for fetch in fetches:
+            fetch.on_progress()

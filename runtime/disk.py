@@ -1,8 +1,9 @@
 """The disk door, part two: who may wait for a disk, and in what order.
 
-`DiskQueue`: one FIFO per log directory. `write` jobs run inline on the event loop while the queue is idle and the
-directory's recent writes were fast; after a slow write, or while anything is queued, they go to the queue's thread.
-`run` jobs (fsync, open, rename, truncate, unlink, checkpoints) always run in the thread. Order is one FIFO over both.
+`DiskQueue`: one FIFO per name; a log directory has one for its logs and one for what lies beside them. `write` jobs run
+inline on the event loop while the queue is idle and its recent writes were fast; after a slow write, or while anything is
+queued, they go to the queue's thread. `run` jobs (fsync, open, rename, truncate, unlink, checkpoints) always run in the
+thread. Order is one FIFO over both.
 `Readers`: a small pool of threads for cold reads, without order.
 Rules: a job touches only what it was given; `done` is called on the loop. In simulation both run on virtual time.
 """

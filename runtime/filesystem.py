@@ -60,8 +60,9 @@ class FileSystem(Protocol):
     def write_bytes(self, path: str, content: Buffer) -> None:
         """Create or truncate, write, close. Not atomic, not durable."""
 
-    def replace(self, path: str, content: Buffer) -> None:
-        """Atomic and durable: temporary file, fsync, rename over `path`, fsync of the folder."""
+    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
+        """Atomic and durable: temporary file, fsync, rename over `path`, fsync of the folder. A private file is for
+        its owner's eyes only."""
 
     def rename(self, source: str, target: str) -> None: ...
 

@@ -1,6 +1,6 @@
 """Threads that wait for disks: the real adapter of `runtime.disk`.
 
-Rules: one thread per log directory, made when it is first needed; a small pool for cold reads. A thread runs only the
+Rules: one thread per queue, made when it is first needed; a small pool for cold reads. A thread runs only the
 job it was given, and everything it reports goes to the event loop through `call_soon_threadsafe`.
 Invariants: jobs of one queue run in the order they were given, inline ones included: a write runs inline only while
 nothing else is under way. `done` and every awaitable complete on the loop.
@@ -9,6 +9,7 @@ nothing else is under way. `done` and every awaitable complete on the loop.
 from __future__ import annotations
 
 import asyncio
+import resource
 import threading
 import time
 from collections import deque
@@ -24,9 +25,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# An inline write that took longer than this met a disk: the kernel's dirty limit, or a journal that is being written.
-# (Or another process had the core: on a busy machine that is the more frequent reason, so the first period is short.)
+# An inline write that took longer than this met a disk (the kernel's dirty limit, a journal that is being written), or
+# another process had the core, which on a busy machine is the more frequent reason and none to queue writes. The kernel
+# tells them apart: a thread that waits gives its core away of its own will. That it did is asked of every write in the
+# time after a slow one, and costs 0.7 us then.
 SLOW_WRITE_NS = 5_000_000
+WATCH_NS = 2_000_000_000
+# This slow it was a disk, whether the write was watched or not.
+VERY_SLOW_WRITE_NS = 50_000_000
 # A write in the thread takes the interpreter's lock again before its time is known, which alone takes up to 5 ms.
 SLOW_THREAD_WRITE_NS = 50_000_000
 # After a slow write the directory's writes stay off the loop for so long, and twice as long each time that the next
@@ -34,11 +40,20 @@ SLOW_THREAD_WRITE_NS = 50_000_000
 FIRST_SLOW_PERIOD_NS = 50_000_000
 LONGEST_SLOW_PERIOD_NS = 1_600_000_000
 SLOW_MEMORY_NS = 2_000_000_000
-# Writes that go to the thread together, and how long the loop works off others in one turn.
+# Writes that go to the thread together, and how long the loop works off others in one turn: at first, and twice as long
+# each time that more are left. Were it always the same, clients that answer each report with their next write would keep
+# the queue, and with it the longer way of every request, for good.
 BATCH_WRITES = 64
 INLINE_TURN_NS = 5_000_000
+LONGEST_INLINE_TURN_NS = 80_000_000
 READER_THREADS = 4
 _now_ns = time.perf_counter_ns
+_NOT_WATCHED = -1
+
+
+def _waits() -> int:
+    """How often the calling thread has waited for something so far."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 class _Job:
@@ -67,18 +82,14 @@ class OsDiskQueue:
         self._pending: deque[_Job] = deque()
         # Something was begun whose outcome is not reported yet, so that everything new has to wait its turn.
         self._is_under_way = False
+        self._turn_ns = INLINE_TURN_NS
         self._batches: SimpleQueue[list[_Job] | None] = SimpleQueue()  # at most one, for the thread
         self._outcomes: deque[_Outcome] = deque()
-        self._in_thread_count = 0
         self._slow_until_ns = 0
         self._slow_period_ns = 0
+        self._watched_until_ns = 0
         self._thread: threading.Thread | None = None
         self._is_closed = False
-
-    @property
-    def queued_count(self) -> int:
-        """Jobs whose outcome the loop has not seen yet."""
-        return len(self._pending) + self._in_thread_count
 
     def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         assert not self._is_closed, "write on a closed disk queue"
@@ -86,12 +97,13 @@ class OsDiskQueue:
         if self._is_under_way or started_ns < self._slow_until_ns:
             self._submit(_Job(job, lambda _, error: _report(done, error), is_write=True))
             return
+        waits = _NOT_WATCHED if started_ns >= self._watched_until_ns else _waits()
         error: OSError | None = None
         try:
             job()
         except OSError as raised:
             error = raised
-        self._note_time(started_ns)
+        self._note_time(started_ns, waits)
         done(error)
 
     def write_now(self, file: File, content: Buffer, position: int) -> bool:
@@ -99,8 +111,10 @@ class OsDiskQueue:
         started_ns = _now_ns()
         if self._is_under_way or started_ns < self._slow_until_ns:
             return False
+        waits = _NOT_WATCHED if started_ns >= self._watched_until_ns else _waits()
         file.write_at((content,), position)
-        self._note_time(started_ns)
+        if _now_ns() - started_ns > SLOW_WRITE_NS:
+            self._note_time(started_ns, waits)
         return True
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
@@ -135,7 +149,7 @@ class OsDiskQueue:
         inline again.
         """
         pending = self._pending
-        turn_ends_ns = _now_ns() + INLINE_TURN_NS
+        turn_ends_ns = _now_ns() + self._turn_ns
         try:
             while pending:
                 started_ns = _now_ns()
@@ -143,20 +157,23 @@ class OsDiskQueue:
                     self._hand_over()
                     return
                 if started_ns > turn_ends_ns:
+                    self._turn_ns = min(2 * self._turn_ns, LONGEST_INLINE_TURN_NS)
                     self._loop.call_soon(self._go_on)
                     return
                 job = pending.popleft()
+                waits = _NOT_WATCHED if started_ns >= self._watched_until_ns else _waits()
                 error: BaseException | None = None
                 try:
                     job.run()
                 except BaseException as raised:  # noqa: BLE001 - goes to the job's owner
                     error = raised
-                self._note_time(started_ns)
+                self._note_time(started_ns, waits)
                 job.finish(None, error)
         except BaseException:  # what waits for its turn is not lost with it
             self._loop.call_soon(self._go_on)
             raise
         self._is_under_way = False
+        self._turn_ns = INLINE_TURN_NS
 
     def _hand_over(self) -> None:
         """Give the thread its next batch: one job, or writes that follow each other."""
@@ -165,7 +182,6 @@ class OsDiskQueue:
         if batch[0].is_write:
             while pending and pending[0].is_write and len(batch) < BATCH_WRITES:
                 batch.append(pending.popleft())
-        self._in_thread_count = len(batch)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
             self._thread.start()
@@ -181,7 +197,6 @@ class OsDiskQueue:
         try:
             while outcomes:
                 job, result, error, elapsed_ns = outcomes.popleft()
-                self._in_thread_count -= 1
                 if job.is_write and elapsed_ns > SLOW_THREAD_WRITE_NS:
                     self._stay_off_the_loop(_now_ns())
                 job.finish(result, error)
@@ -190,10 +205,14 @@ class OsDiskQueue:
             raise
         self._go_on()
 
-    def _note_time(self, started_ns: int) -> None:
-        """An inline write has ended."""
+    def _note_time(self, started_ns: int, waits: int) -> None:
+        """An inline write has ended. `waits` is the thread's count before it, or `_NOT_WATCHED`."""
         ended_ns = _now_ns()
-        if ended_ns - started_ns > SLOW_WRITE_NS:
+        elapsed_ns = ended_ns - started_ns
+        if elapsed_ns <= SLOW_WRITE_NS:
+            return
+        self._watched_until_ns = ended_ns + WATCH_NS
+        if elapsed_ns > VERY_SLOW_WRITE_NS or (waits != _NOT_WATCHED and _waits() > waits):
             self._stay_off_the_loop(ended_ns)
 
     def _stay_off_the_loop(self, now_ns: int) -> None:
@@ -203,6 +222,7 @@ class OsDiskQueue:
         else:
             self._slow_period_ns = min(2 * self._slow_period_ns, LONGEST_SLOW_PERIOD_NS)
         self._slow_until_ns = now_ns + self._slow_period_ns
+        self._watched_until_ns = self._slow_until_ns + WATCH_NS
 
     def _work(self) -> None:
         """The thread."""
@@ -221,7 +241,7 @@ class OsDiskQueue:
                 post(self._finished, outcomes)
             except RuntimeError:
                 return  # the loop is closed: the process ends and nobody waits
-            del batch, outcomes  # what they hold is not to live until the next one
+            del batch, job, result, error, outcomes  # what they hold is not to live until the next one
 
 
 class OsReaders:

@@ -3,6 +3,9 @@
 Rules: no policy, no cache, no retry except for what POSIX may do partially (short reads and writes).
 `read_hot` uses preadv(2) with RWF_NOWAIT: pages in memory come at memory speed, cold ones raise EAGAIN and become None.
 A file system that does not know the flag (EOPNOTSUPP) is remembered per file: every read of it is cold from then on.
+Such a read would still read ahead for its file, in the caller's time: the kernel finds pages and fills requests for as
+much as the device's window, 2 ms where that is 8 MiB. So a file that is read hot is not read ahead by the kernel any more,
+but by the threads that read what was cold.
 """
 
 from __future__ import annotations
@@ -22,18 +25,25 @@ MAX_BUFFERS_PER_WRITE = 1024
 # Where a kernel or a file system says that it cannot tell hot pages from cold ones.
 NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+# A read of cold bytes has so many behind them brought in too, and those that follow find them hot: four of a consumer's.
+READ_AHEAD_BYTES = 4 * 1024 * 1024
+# Shorter reads look for something: what follows them may never be asked for.
+MIN_READ_BYTES_FOR_AHEAD = 64 * 1024
 FILE_MODE = 0o644
+PRIVATE_FILE_MODE = 0o600
 
 
 class OsFile:
     """One descriptor. Closed by its owner; using it afterwards raises OSError(EBADF)."""
 
-    __slots__ = ("_descriptor", "_knows_hot", "path")
+    __slots__ = ("_descriptor", "_is_read_hot", "_knows_hot", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._knows_hot = RWF_NOWAIT is not None
+        # False until the first hot read, and where there are none.
+        self._knows_hot = False
+        self._is_read_hot = False
 
     def __repr__(self) -> str:
         return f"<OsFile {self.path}>"
@@ -66,6 +76,8 @@ class OsFile:
 
     def read_at(self, length: int, position: int) -> bytes:
         content = os.pread(self._descriptor, length, position)
+        if self._is_read_hot and length >= MIN_READ_BYTES_FOR_AHEAD:
+            self._advise(position + length, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
         if len(content) == length or not content:
             return content
         parts = [content]
@@ -80,7 +92,7 @@ class OsFile:
         return b"".join(parts)
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
-        if not self._knows_hot:
+        if not self._knows_hot and not self._begin_hot_reads():
             return None
         assert RWF_NOWAIT is not None
         buffer = bytearray(length)
@@ -94,6 +106,18 @@ class OsFile:
             return None
         return buffer if count == length else memoryview(buffer)[:count]
 
+    def _begin_hot_reads(self) -> bool:
+        """Whether there are any. False as well where there turned out to be none."""
+        if RWF_NOWAIT is None or self._is_read_hot:
+            return False
+        self._advise(0, 0, os.POSIX_FADV_RANDOM)
+        self._is_read_hot = self._knows_hot = True
+        return True
+
+    def _advise(self, position: int, length: int, advice: int) -> None:
+        with contextlib.suppress(OSError):  # what is wrong with the file, reads and writes will say
+            os.posix_fadvise(self._descriptor, position, length, advice)
+
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
@@ -101,6 +125,8 @@ class OsFile:
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
+        if self._descriptor < 0:  # of which Python makes a ValueError
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
@@ -140,9 +166,11 @@ class OsFileSystem:
         with open(path, "wb") as file:
             file.write(content)
 
-    def replace(self, path: str, content: Buffer) -> None:
+    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
         temporary = path + ".tmp"
         with open(temporary, "wb") as file:
+            if is_private:  # before it has a content; what a crash left behind may have had another mode
+                os.fchmod(file.fileno(), PRIVATE_FILE_MODE)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

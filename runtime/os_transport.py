@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -145,11 +146,18 @@ class OsNetwork:
         return OsListener(Address(host, bound_port), servers)
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
-        options = self._options
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: OsConnection(handler, options), host, port
-        )
-        return connection
+        loop, options = asyncio.get_running_loop(), self._options
+        refusals: list[OSError] = []
+        for address in await _peer_addresses(host, port):
+            try:
+                _, connection = await loop.create_connection(lambda: OsConnection(handler, options), address, port)
+            except OSError as error:
+                refusals.append(error)
+            else:
+                return connection
+        if len(refusals) == 1:
+            raise refusals[0]
+        raise OSError("; ".join(dict.fromkeys(map(str, refusals))) or f"{host} has no address")
 
 
 async def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
@@ -160,6 +168,19 @@ async def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
         return [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, str(sockaddr[0])) for family, _, _, _, sockaddr in found))
+
+
+async def _peer_addresses(host: str, port: int) -> list[str]:
+    """The addresses to try one after another. Raises OSError for an unknown name.
+
+    uvloop's `create_connection` would look names up too, but when it is cancelled it leaves a failure that nobody takes.
+    """
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+    return [host]
 
 
 def _bind_all(addresses: list[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:

@@ -2,7 +2,7 @@
 
 Rules: `schedule` and `cancel` take constant time; the whole wheel owns at most one `call_later`, set to the nearest
 bucket that is not empty. Callbacks run on the loop, never from inside `schedule`. Resolution is one millisecond: a
-callback never runs early by the clock's milliseconds.
+callback never runs early by the clock's milliseconds. Callbacks that may be late share a wake-up of the loop.
 Invariants: a callback runs at most once, and never after `cancel`. Entries due at different milliseconds run in order.
 
 A level holds 64 buckets of 64^level ms. An entry goes to the level of the highest six-bit group in which its deadline
@@ -117,12 +117,18 @@ class Timer:
         self._handle: Cancellable | None = None
         self._is_closed = False
 
-    def schedule(self, delay_ms: int, callback: Callable[[], None]) -> TimerEntry:
-        """Run `callback` once `delay_ms` have passed; 0 or less means as soon as this turn of the loop is over."""
+    def schedule(self, delay_ms: int, callback: Callable[[], None], slack_ms: int = 0) -> TimerEntry:
+        """Run `callback` once `delay_ms` have passed; 0 or less means as soon as this turn of the loop is over.
+
+        With `slack_ms` it may come later by that much: deadlines move to multiples of a power of two.
+        """
         now_tick = self._clock.monotonic_ms() - self._started_ms
         if self._now_tick < now_tick < self._armed_tick:
             self._now_tick = now_tick  # places are finer the closer the present is
         deadline_tick = max(now_tick + min(delay_ms, MAX_DELAY_MS), self._now_tick + 1)
+        if slack_ms:
+            mask = (1 << (slack_ms + 1).bit_length() - 1) - 1
+            deadline_tick = (deadline_tick + mask) & ~mask
         entry = TimerEntry(deadline_tick, callback)
         if self._is_closed:
             return entry
@@ -130,6 +136,10 @@ class Timer:
         if deadline_tick < self._armed_tick:
             self._arm(now_tick)
         return entry
+
+    def is_due(self, entry: TimerEntry) -> bool:
+        """Whether the callback's time has come, though the loop may not have come to it."""
+        return entry.is_pending and entry.deadline_tick <= self._clock.monotonic_ms() - self._started_ms
 
     def close(self) -> None:
         self._is_closed = True

@@ -17,6 +17,7 @@ Source: Kafka CheckpointFile, OffsetCheckpointFile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 
 _VERSION = "0"
 
@@ -79,5 +80,5 @@ def decode_offsets(content: bytes) -> dict[tuple[str, int], int]:
         if len(fields) != 3:
             raise CorruptCheckpoint(f"{line!r} is no topic, partition and offset")
         topic, partition, offset = fields
-        offsets[topic, decode_integer(partition)] = decode_integer(offset)
+        offsets[intern(topic), decode_integer(partition)] = decode_integer(offset)
     return offsets

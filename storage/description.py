@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from protocol.errors import ErrorCode
 
+UNKNOWN_LAG = -1
+
 
 @dataclass(frozen=True, slots=True)
 class LogDescription:

@@ -5,7 +5,7 @@ aside, and renames the `.swap` files to their final names. So at a start `.clean
 files hold records that may be nowhere else.
 
 Rules: blocking; comes first of all when a log is loaded. Running it again after a crash in the middle ends the same.
-Invariant: a `.swap` file takes its name only when no old segment of its range is left.
+Invariant: a `.swap` file takes its name only when no old segment of its range is left, and the `.log` does so first.
 Source: Kafka LogLoader.removeTempFilesAndCollectSwapFiles, LogLoader.load.
 """
 
@@ -41,6 +41,9 @@ def finish_swap(filesystem: FileSystem, directory: str, names: Sequence[str]) ->
     complete_before = min((offset for offset in cleaned if offset is not None), default=None)
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     valid = [name for name in swaps if complete_before is None or (segment_file_offset(name) or 0) < complete_before]
+    valid = _without_foreign(filesystem, directory, names, valid)
+    # The `.log` takes its name first, so the others of a segment that has it already are its own.
+    valid.sort(key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
     ranges = [
         _offset_range(filesystem, f"{directory}/{name}", segment_file_offset(name) or 0)
         for name in valid
@@ -53,22 +56,41 @@ def finish_swap(filesystem: FileSystem, directory: str, names: Sequence[str]) ->
             is_old = name not in swaps and offset is not None and start <= offset < end
             if is_old and not name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, ".snapshot")):
                 filesystem.unlink(f"{directory}/{name}")
+    if valid:
         for name in valid:
             filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
         filesystem.sync_directory(directory)
-        logger.warning("interrupted cleaning finished: directory=%s from=%d to=%d", directory, start, end)
+        logger.warning("interrupted cleaning finished: directory=%s files=%d", directory, len(valid))
     for name in filesystem.list_directory(directory):
         if name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")):
             filesystem.unlink(f"{directory}/{name}")
     return filesystem.list_directory(directory)
 
 
+def _without_foreign(filesystem: FileSystem, directory: str, names: Sequence[str], swaps: Sequence[str]) -> list[str]:
+    """The `swaps` that a cleaner can have written. It renames none before all of it is on the disk, so one that is not
+    sound from end to end is no cleaner's, or was damaged since: it must not replace a segment that is still there."""
+    foreign: set[int | None] = set()
+    for name in swaps:
+        path, final_name = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
+        if final_name.endswith(LOG_SUFFIX) and final_name in names:
+            problem = _scan(filesystem, path, segment_file_offset(name) or 0).problem
+            if problem is not None:
+                logger.warning("damaged file of a cleaner ignored: file=%s problem=%r", path, problem)
+                foreign.add(segment_file_offset(name))
+    return [name for name in swaps if segment_file_offset(name) not in foreign]
+
+
 def _offset_range(filesystem: FileSystem, path: str, base_offset: int) -> tuple[int, int]:
     """[base offset, end) of a segment file; at least its base offset."""
+    return base_offset, max(_scan(filesystem, path, base_offset).next_offset, base_offset + 1)
+
+
+def _scan(filesystem: FileSystem, path: str, base_offset: int) -> SegmentScan:
     file = filesystem.open(path, writable=False)
     try:
         scan = SegmentScan(end_position=0, next_offset=base_offset)
         walk(file, base_offset, scan, file.size(), check_crc=False, visit=lambda header, buffer, at: None)
     finally:
         file.close()
-    return base_offset, max(scan.next_offset, base_offset + 1)
+    return scan

@@ -105,6 +105,8 @@ class LeaderEpochs:
     def from_checkpoint(cls, content: bytes) -> LeaderEpochs:
         """Raises CorruptCheckpoint."""
         epochs = cls()
+        if content and not content.endswith(b"\n"):  # the last offset may lack digits
+            raise CorruptCheckpoint("cut off")
         for line in decode_lines(content):
             fields = line.split()
             if len(fields) != 2:

@@ -16,23 +16,42 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
+from itertools import pairwise
 
-from protocol.primitives import ZERO_UUID, DecodeError, uuid_from_text, uuid_to_text
-from protocol.records.batch import BatchHeader
+from protocol.primitives import ZERO_UUID, DecodeError
+from protocol.records.batch import BatchHeader, InvalidBatch
 from runtime.filesystem import Buffer, FileSystem
 from storage.checkpoint import CorruptCheckpoint
+from storage.cut_mark import CUT_MARK, begin_cut, finish_cut
+from storage.folder_files import (
+    LEADER_EPOCH_FILE,
+    MOVED_FILE,
+    PARTITION_METADATA_FILE,
+    format_partition_metadata,
+    parse_partition_metadata,
+    remove_segment_files,
+)
 from storage.index import OffsetIndex, TimeIndex
 from storage.interrupted_swap import finish_swap, segment_file_offset
 from storage.leader_epochs import LeaderEpochs
 from storage.producer_state import CorruptSnapshot, ProducerStates
-from storage.recovery import SegmentScan, open_segment, scan_segment, walk, write_indexes
-from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, Segment, create_files, segment_path
+from storage.recovery import SegmentScan, open_and_mend_segment, scan_segment, walk, write_indexes
+from storage.segment import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+    create_files,
+    segment_path,
+    write_index,
+)
+from storage.segment_split import split_at_start
+from storage.txn_index import AbortedTransaction, CorruptTxnIndex, TxnIndex, check_content, encode_transactions
 
 logger = logging.getLogger(__name__)
 
-LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
-PARTITION_METADATA_FILE = "partition.metadata"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX)
+# More than a segment, of at most 2 GiB, can have.
+_MOST_RECORDS = 1 << 30
 
 
 @dataclass(slots=True)
@@ -47,7 +66,6 @@ class LoadedLog:
     epochs: LeaderEpochs
     producers: ProducerStates
     truncated_bytes: int = 0
-    has_epoch_file: bool = False
     lacks_snapshot: bool = False
     """The producers are in no snapshot of this end: a clean stop has to leave one."""
 
@@ -64,8 +82,11 @@ class LoadRequest:
     log_start_offset: int | None = None
     topic_id: bytes = ZERO_UUID
     is_compacted: bool = False
+    """Or was once: offsets may be missing."""
     forgets_without_snapshot: bool = True
     """Kafka's rule for a clean start: without any snapshot the producers are not looked for in the log."""
+    producer_expiration_ms: int | None = None
+    """Of producers in a snapshot, those that have been idle for so long are left out."""
 
 
 def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
@@ -75,8 +96,15 @@ def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog
 
 
 def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
-    """Bring the folder in order and answer what it holds. Raises OSError, LegacyFormat."""
-    return _Loading(filesystem, request).load()
+    """Bring the folder in order and answer what it holds. Raises OSError."""
+    loading = _Loading(filesystem, request)
+    loaded = loading.load()
+    if loading.overflowing:
+        for base_offset in loading.overflowing:
+            split_at_start(filesystem, request.directory, base_offset, request.index_interval_bytes)
+        truncated_bytes, loaded = loaded.truncated_bytes, _Loading(filesystem, request).load()
+        loaded.truncated_bytes += truncated_bytes
+    return loaded
 
 
 class _Loading:
@@ -88,17 +116,25 @@ class _Loading:
         self._directory = request.directory
         self._segments: list[Segment] = []
         self._snapshots: list[int] = []
+        self._txn_indexes: set[int] = set()
+        self._aborted: list[AbortedTransaction] = []
         self._producers = ProducerStates()
         self._truncated_bytes = 0
+        # Base offsets of walked segments that have to be split.
+        self.overflowing: list[int] = []
         self._is_new = False
+        # Something is cut off, now or by the broker before, and may come back until it is flushed.
+        self._is_being_cut = False
         self._epochs = LeaderEpochs()
         self._walked_epochs: list[tuple[int, int]] = []
+        self._has_walked_all = False
         # Batches before this offset are in the producers' state already.
         self._replay_from = 0
 
     def load(self) -> LoadedLog:
         request = self._request
         self._list_files()
+        self._read_txn_indexes()
         log_start_offset = max(request.log_start_offset or 0, self._segments[0].base_offset)
         self._epochs, epochs_known = self._read_epochs()
         if self._is_new:
@@ -110,12 +146,20 @@ class _Loading:
                 self._replay_to(end_offset)
         else:
             end_offset = self._recover(self._request.recovery_point or 0)
+        if (request.recovery_point or 0) > end_offset:
+            logger.warning(
+                "log ends below its recovery point, so that records are missing: directory=%s end=%d recovery_point=%d",
+                self._directory, end_offset, request.recovery_point,
+            )  # fmt: skip
         if log_start_offset > end_offset:
             # Every record was deleted, and then the log lost its end: begin again where it is known to start.
             logger.warning("log restarted: directory=%s end=%d start=%d", self._directory, end_offset, log_start_offset)
             self._restart(log_start_offset)
             end_offset = log_start_offset
         self._settle_epochs(epochs_known, log_start_offset, end_offset)
+        self._tidy_snapshots(end_offset)
+        if self._is_being_cut:
+            finish_cut(self._filesystem, self._directory, self._segments[-1].base_offset)
         return LoadedLog(
             segments=self._segments,
             log_start_offset=log_start_offset,
@@ -127,7 +171,6 @@ class _Loading:
             epochs=self._epochs,
             producers=self._producers,
             truncated_bytes=self._truncated_bytes,
-            has_epoch_file=epochs_known,
             lacks_snapshot=len(self._producers) > 0 and not (request.is_clean and end_offset in self._snapshots),
         )
 
@@ -138,6 +181,9 @@ class _Loading:
 
     def _list_files(self) -> None:
         names = finish_swap(self._filesystem, self._directory, self._filesystem.list_directory(self._directory))
+        self._is_being_cut = CUT_MARK in names
+        if MOVED_FILE in names:  # the move was through, or has been given up
+            self._filesystem.unlink(f"{self._directory}/{MOVED_FILE}")
         base_offsets: list[int] = []
         others: list[tuple[int, str]] = []
         for name in names:
@@ -153,14 +199,27 @@ class _Loading:
         known = set(base_offsets)
         for offset, name in others:
             if offset not in known and name.endswith((OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)):
+                logger.warning("index without its segment removed: file=%s/%s", self._directory, name)
                 self._filesystem.unlink(f"{self._directory}/{name}")
+            elif name.endswith(TXN_INDEX_SUFFIX):
+                self._txn_indexes.add(offset)
         if base_offsets:
             for base_offset in base_offsets:
                 size = self._filesystem.stat(self._path(base_offset, LOG_SUFFIX)).size_bytes
                 self._segments.append(self._segment(base_offset, size))
+            self._tell_of_empty_segments()
         else:
             self._is_new = True
             self._create(self._request.log_start_offset or 0)
+
+    def _tell_of_empty_segments(self) -> None:
+        """The cleaner may leave such ones. Elsewhere they are what a file system has lost."""
+        for segment, following in pairwise(self._segments):
+            if not segment.end_bytes and not self._request.is_compacted:
+                logger.warning(
+                    "segment is empty, so that records are missing: file=%s from=%d to=%d",
+                    segment.path(LOG_SUFFIX), segment.base_offset, following.base_offset,
+                )  # fmt: skip
 
     def _segment(self, base_offset: int, size_bytes: int) -> Segment:
         return Segment(self._directory, base_offset, size_bytes=size_bytes, created_ms=self._request.now_ms)
@@ -169,7 +228,13 @@ class _Loading:
         create_files(self._filesystem, self._directory, base_offset).close()
         self._segments = [self._segment(base_offset, 0)]
 
+    def _begin_cut(self) -> None:
+        if not self._is_being_cut:
+            begin_cut(self._filesystem, self._directory)
+            self._is_being_cut = True
+
     def _restart(self, offset: int) -> None:
+        self._begin_cut()
         for segment in self._segments:
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
         for snapshot in self._snapshots:
@@ -199,7 +264,9 @@ class _Loading:
         recovery_point = self._request.recovery_point
         if recovery_point is not None and recovery_point > active.base_offset:
             return recovery_point
-        opened = open_segment(self._filesystem, self._directory, active.base_offset, self._request.index_interval_bytes)
+        opened = open_and_mend_segment(
+            self._filesystem, self._directory, active.base_offset, self._request.index_interval_bytes
+        )
         opened.file.close()
         if opened.problem is not None:
             return self._recover(active.base_offset)
@@ -211,32 +278,40 @@ class _Loading:
         for at, segment in enumerate(self._segments):
             if segment.base_offset <= recovery_point:
                 first = at
+        self._has_walked_all = first == 0
         end_offset = self._segments[first].base_offset
         self._restore_producers(end_offset)
         self._replay_to(end_offset)
         for at in range(first, len(self._segments)):
             segment = self._segments[at]
-            if segment.base_offset > end_offset and not self._may_have_gaps:
+            if segment.base_offset > end_offset and not self._may_have_gap_before(at):
                 self._drop_behind(at - 1)
                 break
-            scan = self._recover_segment(segment)
+            self._keep_snapshot(segment.base_offset)
+            scan = self._recover_segment(at)
             end_offset = scan.next_offset
             if scan.problem is not None:
-                self._drop_behind(at)
                 break
+        if end_offset < recovery_point:
+            # Segments were being removed from the end on: with the power they could come back, behind other records.
+            self._filesystem.sync_directory(self._directory)
         return end_offset
 
-    @property
-    def _may_have_gaps(self) -> bool:
+    def _may_have_gap_before(self, at: int) -> bool:
         """Whether offsets may be missing between two walked segments.
 
         Compaction leaves such gaps. So does a loss of power that kept pages of a segment but not the end of the one
         before; there the log ends at the gap, or this replica would keep the hole for ever. Without a recovery point
-        the whole log is walked, and a topic may have been compacted once: then every gap is left alone.
+        the whole log is walked, and nobody knows whether it was compacted once: then every gap is left alone. So is one
+        that is too wide for a segment's worth of records, between what was split.
         """
-        return self._request.is_compacted or self._request.recovery_point is None
+        distance = self._segments[at].base_offset - self._segments[at - 1].base_offset
+        return self._request.is_compacted or self._request.recovery_point is None or distance > _MOST_RECORDS
 
-    def _recover_segment(self, segment: Segment) -> SegmentScan:
+    def _recover_segment(self, at: int) -> SegmentScan:
+        """What lies behind a torn segment goes before it is cut: a start after a crash in between has to see the tear."""
+        segment = self._segments[at]
+        self._aborted = []
         file = self._filesystem.open(segment.path(LOG_SUFFIX))
         try:
             scan = scan_segment(
@@ -246,24 +321,31 @@ class _Loading:
                 check_crc=True,
                 on_batch=self._replay_batch,
             )
+            if scan.problem is not None:
+                self._drop_behind(at)
             if scan.end_position < segment.end_bytes:
                 logger.warning(
                     "torn log cut: file=%s from=%d bytes=%d problem=%r",
                     segment.path(LOG_SUFFIX), scan.end_position, segment.end_bytes - scan.end_position, scan.problem,
                 )  # fmt: skip
                 self._truncated_bytes += segment.end_bytes - scan.end_position
+                self._begin_cut()
                 file.truncate(scan.end_position)
                 file.sync()  # or the cut could be undone by a loss of power, behind a recovery point that is its end
         finally:
             file.close()
         segment.written_bytes = segment.end_bytes = scan.end_position
         write_indexes(self._filesystem, self._directory, segment.base_offset, scan)
+        self._write_txn_index(segment, self._aborted)
         self._walked_epochs.extend(scan.epochs)
+        if scan.overflows:
+            self.overflowing.append(segment.base_offset)
         return scan
 
     def _drop_behind(self, at: int) -> None:
         """What lies behind a cut was written after what is lost: it cannot stay."""
-        for segment in self._segments[at + 1 :]:
+        self._begin_cut()
+        for segment in reversed(self._segments[at + 1 :]):
             logger.warning("segment behind a torn log removed: file=%s", segment.path(LOG_SUFFIX))
             self._truncated_bytes += segment.end_bytes
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
@@ -278,7 +360,11 @@ class _Loading:
             path = self._path(offset, SNAPSHOT_SUFFIX)
             if offset <= end_offset:
                 try:
-                    self._producers = ProducerStates.from_snapshot(self._filesystem.read_bytes(path))
+                    self._producers = ProducerStates.from_snapshot(
+                        self._filesystem.read_bytes(path),
+                        now_ms=self._request.now_ms,
+                        expiration_ms=self._request.producer_expiration_ms,
+                    )
                 except CorruptSnapshot as error:
                     logger.warning("producer snapshot dropped: file=%s problem=%r", path, str(error))
                 else:
@@ -289,6 +375,21 @@ class _Loading:
         self._producers = ProducerStates()
         self._replay_from = self._segments[0].base_offset
 
+    def _tidy_snapshots(self, end_offset: int) -> None:
+        """Remove snapshots of records that are not there, and those of earlier ends: one a segment is kept, at its
+        base offset, and the newest one behind the last of these."""
+        base_offsets = {segment.base_offset for segment in self._segments}
+        strays = [offset for offset in self._snapshots if offset not in base_offsets and offset <= end_offset]
+        newest = max(strays, default=-1)
+        if newest > self._segments[-1].base_offset:
+            strays.remove(newest)
+        lost = [offset for offset in self._snapshots if offset > end_offset]
+        for offset in strays + lost:
+            self._filesystem.unlink(self._path(offset, SNAPSHOT_SUFFIX))
+            self._snapshots.remove(offset)
+        if lost:
+            self._filesystem.sync_directory(self._directory)  # one that came back would tell of other records
+
     def _replay_to(self, end_offset: int) -> None:
         """Bring the producers from their snapshot to `end_offset` by walking the batches between."""
         for segment in self._segments:
@@ -297,16 +398,76 @@ class _Loading:
                 following is not None and following.base_offset <= self._replay_from
             ):
                 continue
-            file = self._filesystem.open(segment.path(LOG_SUFFIX), writable=False)
-            try:
-                scan = SegmentScan(end_position=0, next_offset=segment.base_offset)
-                walk(file, segment.base_offset, scan, segment.end_bytes, check_crc=False, visit=self._replay_batch)
-            finally:
-                file.close()
+            self._keep_snapshot(segment.base_offset)
+            self._replay_segment(segment)
+
+    def _keep_snapshot(self, offset: int) -> None:
+        """Every segment has a snapshot at its base offset, `offset`, up to which the producers are known now. One that is
+        missing is made again, or the next start would have to look further back."""
+        if len(self._producers) and offset > self._replay_from and offset not in self._snapshots:
+            self._filesystem.write_bytes(self._path(offset, SNAPSHOT_SUFFIX), self._producers.to_snapshot())
+            self._snapshots.append(offset)
+
+    def _replay_segment(self, segment: Segment) -> None:
+        file = self._filesystem.open(segment.path(LOG_SUFFIX), writable=False)
+        try:
+            scan = SegmentScan(end_position=0, next_offset=segment.base_offset)
+            walk(file, segment.base_offset, scan, segment.end_bytes, check_crc=False, visit=self._replay_batch)
+        finally:
+            file.close()
 
     def _replay_batch(self, header: BatchHeader, buffer: Buffer, at: int) -> None:
         if header.producer_id >= 0 and header.base_offset >= self._replay_from:
-            self._producers.replay(buffer, at, header)
+            try:
+                ended = self._producers.replay(buffer, at, header)
+            except InvalidBatch as error:  # a marker that nobody can read: not all walks check the CRC
+                logger.warning(
+                    "control batch left alone: directory=%s offset=%d problem=%r",
+                    self._directory, header.base_offset, str(error),
+                )  # fmt: skip
+                return
+            if ended is not None and ended.is_aborted:
+                self._aborted.append(self._producers.aborted(ended))
+
+    # --- aborted transactions ---
+
+    def _read_txn_indexes(self) -> None:
+        """Learn which segments have a transaction index; one that cannot be right is made again from the `.log`."""
+        for segment in self._segments:
+            if segment.base_offset not in self._txn_indexes:
+                continue
+            path = segment.path(TXN_INDEX_SUFFIX)
+            content = self._filesystem.read_bytes(path)
+            try:
+                check_content(content, segment.base_offset)
+            except CorruptTxnIndex as error:
+                logger.warning("transaction index made again: file=%s problem=%r", path, str(error))
+                if self._will_recover(segment):
+                    continue
+                self._restore_producers(segment.base_offset)
+                self._replay_to(segment.base_offset)
+                self._aborted = []
+                self._replay_segment(segment)
+                self._write_txn_index(segment, self._aborted)
+                self._filesystem.sync_directory(self._directory)
+            else:
+                segment.txn_index = TxnIndex(len(content)) if content else None
+
+    def _will_recover(self, segment: Segment) -> bool:
+        """Whether the segment is walked with its checksums anyway, and its index made of what is sound."""
+        following = segment_after(self._segments, segment)
+        recovery_point = self._request.recovery_point or 0
+        return not self._request.is_clean and (following is None or following.base_offset > recovery_point)
+
+    def _write_txn_index(self, segment: Segment, aborted: list[AbortedTransaction]) -> None:
+        """Replace the segment's transaction index; without aborted transactions there is none."""
+        path, content = segment.path(TXN_INDEX_SUFFIX), encode_transactions(aborted)
+        if content:
+            write_index(self._filesystem, path, content, 0)
+            segment.txn_index = TxnIndex(len(content))
+        elif segment.base_offset in self._txn_indexes:
+            self._filesystem.unlink(path)
+            segment.txn_index = None
 
     # --- leader epochs ---
 
@@ -325,7 +486,7 @@ class _Loading:
     def _settle_epochs(self, known: bool, log_start_offset: int, end_offset: int) -> None:
         """Make the epochs fit the log as it is now."""
         walked = self._walked_epochs
-        if not known and end_offset > log_start_offset:
+        if not known and not self._has_walked_all and end_offset > log_start_offset:
             walked = []
             for segment in self._segments:
                 file = self._filesystem.open(segment.path(LOG_SUFFIX), writable=False)
@@ -335,48 +496,18 @@ class _Loading:
                     ).epochs
                 finally:
                     file.close()
-        has_new = False
+        has_changed = False
         for epoch, start_offset in walked:
             if epoch > self._epochs.latest_epoch:
-                has_new |= self._epochs.assign(epoch, start_offset)
-        # Entries outside of the log need not be written away: every load drops them again.
-        self._epochs.truncate_from_end(end_offset)
+                has_changed |= self._epochs.assign(epoch, start_offset)
+        # An entry behind the end would claim what is appended there next, if a later start found it.
+        has_changed |= self._epochs.truncate_from_end(end_offset)
+        # One before the start need not be written away: every load drops it again.
         self._epochs.truncate_from_start(log_start_offset)
-        if has_new:
+        if has_changed:
             self._filesystem.replace(f"{self._directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint())
 
 
 def segment_after(segments: list[Segment], segment: Segment) -> Segment | None:
     at = segments.index(segment) + 1
     return segments[at] if at < len(segments) else None
-
-
-def remove_segment_files(filesystem: FileSystem, directory: str, base_offset: int) -> None:
-    """The `.log` goes last: a folder with an index alone is put right by the next start."""
-    for suffix in reversed(SEGMENT_SUFFIXES):
-        filesystem.unlink(segment_path(directory, base_offset, suffix))
-
-
-def set_segments_aside(filesystem: FileSystem, directory: str, base_offsets: list[int]) -> list[str]:
-    """Mark the files of segments `.deleted`; answers the new paths, which the caller removes later."""
-    paths: list[str] = []
-    for base_offset in base_offsets:
-        for suffix in reversed(SEGMENT_SUFFIXES):
-            path = segment_path(directory, base_offset, suffix)
-            if filesystem.exists(path):
-                filesystem.rename(path, f"{path}.deleted")
-                paths.append(f"{path}.deleted")
-    return paths
-
-
-def parse_partition_metadata(content: bytes) -> bytes:
-    """The topic id in a `partition.metadata` file. Raises DecodeError."""
-    for line in content.decode("utf-8", "replace").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "topic_id":
-            return uuid_from_text(value.strip())
-    raise DecodeError("no topic_id in partition.metadata")
-
-
-def format_partition_metadata(topic_id: bytes) -> bytes:
-    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()

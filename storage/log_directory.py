@@ -2,8 +2,10 @@
 
 Files, all Kafka's: `.lock` (held while the broker lives), `meta.properties` (whose data this is),
 `.kafka_cleanshutdown` (written last at a clean stop, removed before loading; empty or unreadable counts as unclean),
-`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks).
-A partition's folder is `<topic>-<partition>`; set aside for deletion it is `<topic>-<partition>.<uuid>-delete`.
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks),
+`cleaner-offset-checkpoint`.
+A partition's folder is `<topic>-<partition>`; set aside for deletion it is `<topic>-<partition>.<uuid>-delete`, and a copy
+of a log of another directory is `<topic>-<partition>.<uuid>-future`.
 
 Rules: blocking; called at start and stop, and in the directory's queue in between.
 Invariant: a checkpoint is replaced as a whole and is on the disk when the call returns.
@@ -16,6 +18,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 
 from runtime.filesystem import FileLock, FileSystem
 from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
@@ -28,6 +31,18 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+_CUT_SHORT = frozenset(
+    f"{name}.tmp"
+    for name in (
+        META_PROPERTIES_FILE,
+        CLEAN_SHUTDOWN_FILE,
+        RECOVERY_POINT_FILE,
+        LOG_START_OFFSET_FILE,
+        REPLICATION_OFFSET_FILE,
+        CLEANER_OFFSET_FILE,
+    )
+)
 
 UNKNOWN_BROKER_EPOCH = -1
 DELETE_SUFFIX = "-delete"
@@ -79,7 +94,23 @@ def parse_partition_folder(name: str) -> tuple[str, int] | None:
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         return None
-    return topic, int(partition)
+    return intern(topic), int(partition)  # one string for all partitions of a topic
+
+
+def future_folder(topic: str, partition: int, unique: bytes) -> str:
+    """The name of the folder of a log's copy. A topic name may be too long for it: see `is_future_name_too_long`."""
+    return f"{topic}-{partition}.{unique.hex()}{FUTURE_SUFFIX}"
+
+
+def is_future_name_too_long(topic: str, partition: int) -> bool:
+    """Whether no log of this partition can be moved, as in Apache Kafka (KAFKA-4893)."""
+    return len(future_folder(topic, partition, bytes(16))) > _MAX_FOLDER_NAME
+
+
+def parse_future_folder(name: str) -> tuple[str, int] | None:
+    """(topic, partition) that the name of a copy's folder tells, None for any other name."""
+    partition, dot, _unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
+    return parse_partition_folder(partition) if dot and name.endswith(FUTURE_SUFFIX) else None
 
 
 def deletion_folder(topic: str, partition: int, unique: bytes) -> str:
@@ -175,16 +206,22 @@ class LogDirectory:
     # --- folders ---
 
     def partition_folders(self) -> dict[tuple[str, int], str]:
-        """The folders of partitions by what they hold. Folders set aside are removed. Raises DirectoryRefused."""
+        """The folders of partitions by what they hold. Folders set aside are removed, and so is what a write of a file
+        left when it was cut short. Raises DirectoryRefused."""
         found: dict[tuple[str, int], str] = {}
         for name in self._filesystem.list_directory(self.path):
             path = self._file(name)
+            if name in _CUT_SHORT:
+                self._filesystem.unlink(path)
+                continue
             if name in _FOREIGN_FOLDERS or not self._filesystem.is_directory(path):
                 continue
             if name.endswith(DELETE_SUFFIX):
                 self._filesystem.remove_tree(path)
                 continue
-            if name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+            if name.endswith(FUTURE_SUFFIX):
+                continue  # see `future_folders`
+            if name.endswith(STRAY_SUFFIX):
                 logger.warning("folder left alone: folder=%s", path)
                 continue
             key = parse_partition_folder(name)
@@ -195,6 +232,11 @@ class LogDirectory:
                 )
             found[key] = path
         return found
+
+    def future_folders(self) -> list[tuple[tuple[str, int], str]]:
+        """The folders of copies on their way here (`storage.future_logs`), with whose copies they are."""
+        named = [(parse_future_folder(name), self._file(name)) for name in self._filesystem.list_directory(self.path)]
+        return [(key, path) for key, path in named if key is not None and self._filesystem.is_directory(path)]
 
     def total_bytes(self) -> int:
         return self._filesystem.total_bytes(self.path)

@@ -1,7 +1,7 @@
 """One log's jobs: in order in the queue of its directory, and known until all are reported.
 
 Rules: a job runs in the queue's thread behind the writes and jobs that were queued before; `done` runs on the event loop.
-Invariant: after the first error, which is kept, no write or job of this log touches the disk.
+Invariant: after the first error, which is kept until `go_on`, no write or job of this log touches the disk.
 Source: none in Kafka, whose threads write while they hold the log's lock.
 """
 
@@ -21,7 +21,11 @@ class JobsOwner(Protocol):
     def on_job_ended(self) -> None:
         """One job fewer is on its way."""
 
-    def fail(self, cause: OSError) -> None: ...
+    def fail(self, cause: OSError) -> None:
+        """Nothing of the log can be trusted any more."""
+
+    def on_refused(self, cause: OSError) -> None:
+        """The disk did not do what it was to do: the log fails, unless there was only no room."""
 
 
 class LogJobs:
@@ -54,12 +58,12 @@ class LogJobs:
         self._queue.write(self._raise_error, finished)
 
     def run_or_fail(self, job: Callable[[], None]) -> None:
-        """Run `job` behind what is queued; an error fails the log."""
-        self.run(job, self._fail_on)
+        """Run `job` behind what is queued; an error fails the log, or halts it where there was no room."""
+        self.run(job, self._refuse_on)
 
-    def _fail_on(self, error: OSError | None) -> None:
+    def _refuse_on(self, error: OSError | None) -> None:
         if error is not None:
-            self.owner.fail(error)
+            self.owner.on_refused(error)
 
     def _raise_error(self) -> None:
         if self.error is not None:
@@ -75,6 +79,11 @@ class LogJobs:
         except OSError as error:
             self.error = error
             raise
+
+    def go_on(self) -> None:
+        """There was no room, and now there may be: none of the jobs that ended so is under way any more."""
+        assert not self.count
+        self.error = None
 
     def begun(self) -> None:
         """A job that runs elsewhere is on its way."""

@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 from config.broker import BrokerSettings
 from config.topic import LogConfig
@@ -26,15 +27,16 @@ from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness, uuid_bytes
+from runtime.slices import Slices
 from runtime.tasks import TaskScope
-from storage.checkpoints import Checkpoints, Key, Offsets, high_watermarks, log_start_offsets, recovery_points
-from storage.description import DirectoryDescription, LogDescription
-from storage.loading import LoadedLog, LoadRequest, load_log, make_and_load_log
+from storage.checkpoints import Key
+from storage.cleaner import LogCleaner
+from storage.description import DirectoryDescription
+from storage.free_space import FreeSpace, is_no_space
+from storage.future_logs import FutureDoors, FutureLogs
+from storage.loading import LoadedLog, LoadRequest, make_and_load_log
 from storage.log import PartitionLog
 from storage.log_directory import (
-    LOG_START_OFFSET_FILE,
-    RECOVERY_POINT_FILE,
-    REPLICATION_OFFSET_FILE,
     UNKNOWN_BROKER_EPOCH,
     DirectoryRefused,
     LogDirectory,
@@ -45,46 +47,16 @@ from storage.log_directory import (
     stored_identity,
 )
 from storage.log_environment import LogEnvironment
+from storage.log_upkeep import LogUpkeep
+from storage.offline_directories import OfflineDirectories
+from storage.online_directory import OnlineDirectory
 from storage.open_segments import OpenSegments
-from storage.recovery import LegacyFormat
 from storage.removal import DelayedRemoval
+from storage.space_watch import SpaceWatch
 
 logger = logging.getLogger(__name__)
 
-_LOAD_BATCH = 64
 CLOSE_TIMEOUT_MS = 60_000
-NEVER_MS = 1 << 53
-"""Intervals from here on mean never (Kafka's default is the largest long)."""
-
-
-class _Directory:
-    """A log directory that is online."""
-
-    __slots__ = (
-        "checkpoints",
-        "environment",
-        "files",
-        "is_clean",
-        "is_loaded",
-        "logs",
-        "queue",
-        "reserved",
-    )
-
-    def __init__(self, files: LogDirectory, queue: DiskQueue, environment: LogEnvironment) -> None:
-        self.files = files
-        self.queue = queue
-        self.environment = environment
-        self.checkpoints = Checkpoints(files, queue)
-        self.logs: dict[Key, PartitionLog] = {}
-        self.is_clean = False
-        self.is_loaded = False
-        # Logs that are being made here.
-        self.reserved = 0
-
-    @property
-    def path(self) -> str:
-        return self.files.path
 
 
 class LogManager:
@@ -112,14 +84,56 @@ class LogManager:
         self._tasks = TaskScope("logs")
         self._paths = [path.rstrip("/") or "/" for path in directories]
         self._open_segments = OpenSegments(disk.readers())
-        self._directories: dict[str, _Directory] = {}
-        self._offline: dict[str, OSError] = {}
+        self._directories: dict[str, OnlineDirectory] = {}
+        self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
         self._creating: dict[Key, asyncio.Future[None]] = {}
-        self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._queue_holding, self._on_log_failed)
+        self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
         # Each topic's settings, made when first asked for: one object for all its logs.
         self._configs: dict[str, LogConfig] = {}
         self._topic_logs: Counter[str] = Counter()
         self.logs: dict[Key, PartitionLog] = {}
+        self.upkeep = LogUpkeep(
+            settings=settings,
+            clock=clock,
+            directories=self._directories,
+            logs=self.logs,
+            on_failed=self._on_error,
+        )
+        self.cleaner = LogCleaner(
+            settings=settings,
+            clock=clock,
+            filesystem=filesystem,
+            readers=disk.readers(),
+            directories=self._directories,
+            checkpoint=self.upkeep.checkpoint_first_dirty_offsets,
+            on_failed=self._on_error,
+        )
+        self.space = SpaceWatch(
+            directories=self._directories,
+            floor_bytes=lambda: settings.barnabas_disk_free_min_bytes,
+            segment_bytes=lambda: settings.log_segment_bytes,
+            readers=disk.readers(),
+            clock=clock,
+            on_failed=self.fail_directory,
+        )
+        self.future = FutureLogs(
+            FutureDoors(
+                directories=self._directories,
+                logs=self.logs,
+                paths=self._paths,
+                offline=self._offline.reasons,
+                filesystem=filesystem,
+                clock=clock,
+                randomness=randomness,
+                request_for=self._load_request,
+                make=self._make,
+                register=self._take_in,
+                unregister=self._let_go,
+                on_error=self._on_error,
+                remove_later=self._removal.later,
+                checkpoint=self._checkpoint_soon,
+            )
+        )
         self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
 
     # --- start ---
@@ -131,10 +145,11 @@ class LogManager:
             try:
                 files.lock()
             except OSError as error:
-                self._note_offline(path, error)
+                self._offline.note(path, error)
                 continue
             queue = self._disk.queue(path)
-            self._directories[path] = _Directory(files, queue, self._environment(queue))
+            upkeep_queue = self._disk.queue(f"{path} upkeep")
+            self._directories[path] = OnlineDirectory(files, queue, upkeep_queue, self._environment(queue))
         if not self._directories:
             raise DirectoryRefused(f"None of the log directories {', '.join(self._paths)} can be used.")
 
@@ -149,7 +164,11 @@ class LogManager:
             open_segments=self._open_segments,
             validation=self._settings.barnabas_produce_validation,
             on_failed=self._on_log_failed,
-            delete_later=self._delete_later,
+            on_no_room=self._on_no_room,
+            on_less_room=self._on_less_room,
+            space=FreeSpace(),
+            delete_later=self._removal.later,
+            checkpoint_recovery_points=self._checkpoint_recovery_points_of,
         )
 
     def stored_identity(self) -> MetaProperties:
@@ -169,8 +188,15 @@ class LogManager:
         refusals = [await load for load in loads]
         for refusal in filter(None, refusals):
             raise refusal
+        await self.future.load()
+        await self.space.look()
 
-    async def _load_or_refuse(self, directory: _Directory) -> DirectoryRefused | None:
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last stop left everything on the disk; says so after `load`."""
+        return all(directory.is_clean for directory in self._directories.values())
+
+    async def _load_or_refuse(self, directory: OnlineDirectory) -> DirectoryRefused | None:
         """A refusal is an answer, not a task's failure."""
         try:
             await self._load_directory(directory)
@@ -178,30 +204,25 @@ class LogManager:
             return refusal
         return None
 
-    async def _load_directory(self, directory: _Directory) -> None:
+    async def _load_directory(self, directory: OnlineDirectory) -> None:
         started_ms = self._clock.monotonic_ms()
         try:
             folders = await directory.queue.run(partial(self._prepare, directory))
-            pending = list(folders.items())
-            for at in range(0, len(pending), _LOAD_BATCH):
-                batch = [self._load_request(directory, key, path) for key, path in pending[at : at + _LOAD_BATCH]]
-                loaded = await directory.queue.run(partial(_load_all, self._filesystem, [each[1] for each in batch]))
-                for (key, request), log in zip(batch, loaded, strict=True):
-                    self._register(directory, key, request.directory, log)
-            directory.is_loaded = True
-            if not directory.checkpoints.had_recovery_points:
-                await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(directory.logs))
+            await directory.load(
+                folders,
+                partial(self._load_request, directory),
+                partial(self._register, directory),
+                self._settings.num_recovery_threads_per_data_dir,
+            )
         except OSError as error:
             self.fail_directory(directory.path, error)
             return
-        except LegacyFormat as error:
-            raise DirectoryRefused(f"A log in {directory.path} cannot be served: {error}.") from error
         logger.info(
             "logs loaded: directory=%s logs=%d clean=%s took_ms=%d",
             directory.path, len(directory.logs), directory.is_clean, self._clock.monotonic_ms() - started_ms,
         )  # fmt: skip
 
-    def _prepare(self, directory: _Directory) -> dict[Key, str]:
+    def _prepare(self, directory: OnlineDirectory) -> dict[Key, str]:
         """A job: what the directory knows of its logs."""
         files = directory.files
         directory.is_clean, epoch = files.take_clean_shutdown()
@@ -215,86 +236,63 @@ class LogManager:
             config = self._configs[topic] = self._config_of(topic)
         return config
 
-    def _load_request(self, directory: _Directory, key: Key, path: str) -> tuple[Key, LoadRequest]:
+    def _load_request(self, directory: OnlineDirectory, key: Key, path: str) -> LoadRequest:
         config = self._config(key[0])
-        return key, LoadRequest(
+        return LoadRequest(
             path,
             is_clean=directory.is_clean,
             index_interval_bytes=config.index_interval_bytes,
             now_ms=self._clock.wall_ms(),
             recovery_point=directory.checkpoints.recovery_point(key),
-            is_compacted=config.is_compacted,
+            # Gaps stay when the topic's settings change.
+            is_compacted=config.is_compacted or directory.checkpoints.first_dirty_offset(key) is not None,
             log_start_offset=directory.checkpoints.log_start_offset(key),
+            producer_expiration_ms=self._settings.producer_id_expiration_ms,
         )
 
-    def _register(self, directory: _Directory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
+    def _register(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
         if key in self.logs:
             raise DirectoryRefused(
                 f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}."
             )
+        log = self._make(directory, key, path, loaded)
+        self._take_in(directory, key, log)
+        return log
+
+    def _make(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
         log = PartitionLog(*key, path, self._config(key[0]), directory.environment, loaded)
         high_watermark = directory.checkpoints.high_watermark(key)
+        if high_watermark > log.log_end_offset:
+            logger.warning(
+                "log ends below its high watermark, so that records are missing: directory=%s end=%d high_watermark=%d",
+                path, log.log_end_offset, high_watermark,
+            )  # fmt: skip
         log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        log.first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
+        return log
+
+    def _take_in(self, directory: OnlineDirectory, key: Key, log: PartitionLog) -> None:
+        """The log is the partition's from now on."""
         directory.logs[key] = self.logs[key] = log
         self._topic_logs[key[0]] += 1
-        return log
+        # The log that it replaces has taken the settings along, if it was the topic's last.
+        self._configs.setdefault(key[0], log.config)
+
+    def _let_go(self, directory: OnlineDirectory, key: Key) -> None:
+        del directory.logs[key]
+        self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        del self.logs[key]
+        self._topic_logs[key[0]] -= 1
+        if not self._topic_logs[key[0]]:  # a topic of this name will be another one
+            del self._topic_logs[key[0]], self._configs[key[0]]
 
     def start(self) -> None:
         """Begin the periodic work."""
-        settings = self._settings
-        for interval_ms, work, name in (
-            (settings.log_flush_offset_checkpoint_interval_ms, self.checkpoint_recovery_points, "recovery points"),
-            (
-                settings.log_flush_start_offset_checkpoint_interval_ms,
-                self.checkpoint_log_start_offsets,
-                "start offsets",
-            ),
-            (
-                settings.replica_high_watermark_checkpoint_interval_ms,
-                self.checkpoint_high_watermarks,
-                "high watermarks",
-            ),
-            (settings.log_flush_scheduler_interval_ms, self.flush_due, "flush.ms"),
-            (settings.producer_id_expiration_check_interval_ms, self.forget_producers, "expired producers"),
-        ):
-            if 0 < interval_ms < NEVER_MS:
-                self._tasks.spawn(_repeat(interval_ms, work), name=name)
-
-    # --- periodic work ---
-
-    async def checkpoint_recovery_points(self) -> None:
-        for directory in list(self._directories.values()):
-            await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs))
-
-    async def checkpoint_log_start_offsets(self) -> None:
-        for directory in list(self._directories.values()):
-            await self._checkpoint(directory, LOG_START_OFFSET_FILE, log_start_offsets(directory.logs))
-
-    async def checkpoint_high_watermarks(self) -> None:
-        for directory in list(self._directories.values()):
-            await self._checkpoint(directory, REPLICATION_OFFSET_FILE, high_watermarks(directory.logs))
-
-    async def _checkpoint(self, directory: _Directory, name: str, offsets: Offsets) -> None:
-        try:
-            await directory.checkpoints.update(name, offsets)
-        except OSError as error:
-            self.fail_directory(directory.path, error)
-
-    async def flush_due(self) -> None:
-        """Flush the logs whose `flush.ms` has passed."""
-        now_ms = self._clock.monotonic_ms()
-        for log in list(self.logs.values()):
-            if log.log_end_offset > log.recovery_point and now_ms - log.flushed_ms >= log.config.flush_ms:
-                try:
-                    await log.flush()
-                except KafkaError as error:
-                    logger.warning("flush failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
-
-    async def forget_producers(self) -> None:
-        """Drop the state of producers that were silent for `producer.id.expiration.ms`."""
-        now_ms, expiration_ms = self._clock.wall_ms(), self._settings.producer_id_expiration_ms
-        for log in list(self.logs.values()):
-            log.producers.remove_expired(now_ms, expiration_ms)
+        self.upkeep.start(self._tasks)
+        self.cleaner.start(self._tasks)
+        self._tasks.spawn(self.space.run(), name="free space")
 
     # --- logs ---
 
@@ -319,21 +317,24 @@ class LogManager:
         if self._offline and not is_new:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"No log is made for {topic}-{partition}: it may be in {', '.join(self._offline)}, which is offline.",
+                f"No log is made for {topic}-{partition}: it may be in {self._offline}, which is offline.",
             )
         if not self._directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
         created = self._creating[key] = asyncio.get_running_loop().create_future()
-        directory = min(self._directories.values(), key=lambda each: len(each.logs) + each.reserved)
+        directory = self.future.preferred(key)
+        if directory is None:
+            directory = min(self._directories.values(), key=OnlineDirectory.logs_count)
         directory.reserved += 1
         try:
-            return await self._create(directory, key, topic_id)
+            with directory.held():
+                return await self._create(directory, key, topic_id)
         finally:
             directory.reserved -= 1
             del self._creating[key]
             created.set_result(None)
 
-    async def _create(self, directory: _Directory, key: Key, topic_id: bytes) -> PartitionLog:
+    async def _create(self, directory: OnlineDirectory, key: Key, topic_id: bytes) -> PartitionLog:
         path = f"{directory.path}/{partition_folder(*key)}"
         request = LoadRequest(
             path,
@@ -343,42 +344,50 @@ class LogManager:
             topic_id=topic_id,
         )
         try:
+            await directory.checkpoints.forget(key)
             loaded = await directory.queue.run(partial(make_and_load_log, self._filesystem, request))
         except OSError as error:
-            self.fail_directory(directory.path, error)
+            self._on_error(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
-        directory.checkpoints.forget(key)
+        self._check_online(directory)
         return self._register(directory, key, path, loaded)
 
     async def _adopt_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
         if log.topic_id == ZERO_UUID and topic_id != ZERO_UUID:
             await log.adopt_topic_id(topic_id)
 
-    def update_config(self, topic: str) -> None:
-        """The topic's settings have changed."""
-        config = self._configs[topic] = self._config_of(topic)
-        for log in self.logs.values():
-            if log.topic == topic:
-                log.config = config
+    def update_configs(self, topic: str | None = None) -> None:
+        """The settings of a topic, or (None) what all of them build upon, have changed."""
+        concerned = list(self._configs) if topic is None else [topic] if topic in self._configs else []
+        if concerned:
+            self._configs.update((each, self._config_of(each)) for each in concerned)
+            for log in chain(self.logs.values(), self.future.logs.values()):
+                log.config = self._config(log.topic)  # a copy may be all that is left of its topic here
 
     async def delete(self, topic: str, partition: int) -> None:
         """Set the log's folder aside; it is removed after `file.delete.delay.ms`. Missing is no error, unless it may be in
         a directory that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        log = self.logs.pop((topic, partition), None)
+        await self.future.drop_future_log(topic, partition)
+        log = self.logs.get((topic, partition))
         if log is None:
             if self._offline:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{topic}-{partition} may be in {', '.join(self._offline)}, which is offline.",
+                    f"{topic}-{partition} may be in {self._offline}, which is offline.",
                 )
             return
         directory = self._directory_holding(log.directory)
         assert directory is not None, "logs of an offline directory are not in `logs`"
-        del directory.logs[topic, partition]
-        self._topic_logs[topic] -= 1
-        if not self._topic_logs[topic]:  # a topic of this name will be another one
-            del self._topic_logs[topic], self._configs[topic]
+        self._let_go(directory, (topic, partition))
+        with directory.held():
+            await self._set_aside(directory, log)
+
+    async def _set_aside(self, directory: OnlineDirectory, log: PartitionLog) -> None:
+        """Raises KAFKA_STORAGE_ERROR."""
+        topic, partition = log.topic, log.partition
+        await self.cleaner.abort(log)
         await log.close(flush=False)
+        self._check_online(directory)
         target = f"{directory.path}/{deletion_folder(topic, partition, uuid_bytes(self._randomness))}"
 
         def job() -> None:
@@ -393,17 +402,27 @@ class LogManager:
         logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)
         self._removal.later([target], log.config.file_delete_delay_ms)
 
-    def _delete_later(self, paths: list[str]) -> None:
-        self._removal.later(paths, self._settings.log_segment_delete_delay_ms)
+    def _check_online(self, directory: OnlineDirectory) -> None:
+        """Raises KAFKA_STORAGE_ERROR if it went offline while somebody waited."""
+        if self._directories.get(directory.path) is not directory:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
 
-    def _directory_holding(self, path: str) -> _Directory | None:
+    async def _checkpoint_recovery_points_of(self, log_folder: str) -> None:
+        directory = self._directory_holding(log_folder)
+        if directory is not None:
+            await self.upkeep.checkpoint_recovery_points_of(directory)
+
+    def _checkpoint_soon(self, directory: OnlineDirectory) -> None:
+        self._tasks.spawn(self.upkeep.checkpoint_directory(directory), name="checkpoints after a move")
+
+    def _directory_holding(self, path: str) -> OnlineDirectory | None:
         """The directory of a log's folder, or of a file in one; None when it is offline."""
         folder = path.rpartition("/")[0]
         return self._directories.get(folder or "/") or self._directories.get(folder.rpartition("/")[0] or "/")
 
-    def _queue_holding(self, path: str) -> DiskQueue | None:
+    def _upkeep_queue_of(self, path: str) -> DiskQueue | None:
         directory = self._directory_holding(path)
-        return None if directory is None else directory.queue
+        return None if directory is None else directory.upkeep_queue
 
     # --- failure ---
 
@@ -412,25 +431,40 @@ class LogManager:
         if directory is not None:
             self.fail_directory(directory.path, error)
 
+    def _on_no_room(self, path: str, error: OSError) -> None:
+        directory = self._directory_holding(path)
+        if directory is not None:
+            self.space.on_no_room(directory, error)
+
+    def _on_less_room(self, path: str) -> None:
+        directory = self._directory_holding(path)
+        if directory is not None:
+            self.space.on_less_room(directory)
+
+    def _on_error(self, path: str, error: OSError) -> None:
+        """Work on a directory was refused. Where there was only no room, it is done again when there is some."""
+        directory = self._directories.get(path)
+        if directory is not None and is_no_space(error):
+            self.space.on_no_room(directory, error)
+        else:
+            self.fail_directory(path, error)
+
     def fail_directory(self, path: str, error: OSError) -> None:
         """Take a directory offline with its logs: nothing of it can be trusted until the next start."""
         directory = self._directories.pop(path, None)
         if directory is None:
             return
-        self._note_offline(path, error)
-        for key, log in directory.logs.items():
-            self.logs.pop(key, None)
-            self._topic_logs[key[0]] -= 1
-            log.fail(error)
+        self._offline.note(path, error)
+        for key in directory.logs:
+            self._forget(key)
+        for key in directory.future_logs:
+            self.future.logs.pop(key, None)
+        self._offline.leave(directory, error)
         self._on_directory_failed(path, error)
-
-    def _note_offline(self, path: str, error: OSError) -> None:
-        self._offline[path] = error
-        logger.error("log directory offline: directory=%s error=%r", path, error)
 
     @property
     def offline_directories(self) -> list[str]:
-        return list(self._offline)
+        return list(self._offline.reasons)
 
     @property
     def online_directories(self) -> list[str]:
@@ -441,36 +475,40 @@ class LogManager:
     async def describe(self, wanted: set[Key] | None = None) -> list[DirectoryDescription]:
         """Every directory with its logs, or with those of `wanted` that it holds."""
         described: list[DirectoryDescription] = []
+        slices = Slices(self._clock)
         for path in self._paths:
             directory = self._directories.get(path)
             if directory is None:
                 described.append(DirectoryDescription(path, ErrorCode.KAFKA_STORAGE_ERROR))
-                continue
-            usable_bytes = await self._disk.readers().run(directory.files.free_bytes)
-            total_bytes = await self._disk.readers().run(directory.files.total_bytes)
-            logs = [
-                LogDescription(*key, log.size_bytes, max(log.high_watermark - log.log_end_offset, 0))
-                for key, log in sorted(directory.logs.items())
-                if wanted is None or key in wanted
-            ]
-            described.append(DirectoryDescription(path, ErrorCode.NONE, total_bytes, usable_bytes, logs))
+            else:
+                described.append(await directory.describe(self.logs, wanted, self._disk.readers(), slices))
         return described
 
     # --- stop ---
 
-    async def close(self, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Flush and close every log; what could not be flushed in time is recovered at the next start."""
+    async def close(
+        self,
+        *,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        timeout_ms: int = CLOSE_TIMEOUT_MS,
+        is_clean: bool = True,
+    ) -> None:
+        """Flush and close every log; what could not be flushed in time is recovered at the next start, and so is
+        everything when this stop is not to count as a clean one."""
+        await self.cleaner.close()
         await self._tasks.close()
         for directory in list(self._directories.values()):
             try:
                 if directory.is_loaded:  # else it stays as it was found
                     async with asyncio.timeout(timeout_ms / 1000):
-                        await self._close_directory(directory, broker_epoch)
+                        await self._close_directory(directory, broker_epoch, is_clean=is_clean)
             except TimeoutError:
                 logger.warning("log directory not closed in time: directory=%s", directory.path)
             except (OSError, KafkaError) as error:
                 logger.warning("log directory not closed cleanly: directory=%s error=%s", directory.path, error)
+            await directory.upkeep_queue.drain()  # of a removal whose task has ended: the next owner would do the same
             directory.files.unlock()
+        await self._offline.close(timeout_ms)
         self._directories.clear()
         self.logs.clear()
 
@@ -478,28 +516,13 @@ class LogManager:
         """Let go of everything as it is, as when the start has failed half way: the next start recovers."""
         for directory in self._directories.values():
             directory.files.unlock()
+        self._offline.abandon()
         self._directories.clear()
         self.logs.clear()
 
-    async def _close_directory(self, directory: _Directory, broker_epoch: int) -> None:
-        for log in list(directory.logs.values()):
+    async def _close_directory(self, directory: OnlineDirectory, broker_epoch: int, *, is_clean: bool) -> None:
+        async for log in Slices(self._clock).over(list(directory.all_logs())):
             await log.close(flush=True)
-        for work in (
-            self.checkpoint_recovery_points,
-            self.checkpoint_log_start_offsets,
-            self.checkpoint_high_watermarks,
-        ):
-            await work()
-        if directory.path in self._directories:
+        await self.upkeep.checkpoint_all()
+        if is_clean and directory.path in self._directories:
             await directory.queue.run(partial(directory.files.write_clean_shutdown, broker_epoch))
-
-
-def _load_all(filesystem: FileSystem, requests: Sequence[LoadRequest]) -> list[LoadedLog]:
-    """A job."""
-    return [load_log(filesystem, request) for request in requests]
-
-
-async def _repeat(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(interval_ms / 1000)
-        await work()

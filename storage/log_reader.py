@@ -14,19 +14,33 @@ Source: Kafka LocalLog.read, LogSegment.read, UnifiedLog.fetchOffsetByTimestamp.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import read_header
-from protocol.records.record import iter_records
+from protocol.records.any_format import iter_any_records, read_any_header
 from runtime.filesystem import Buffer
 from storage.log_environment import LogEnvironment
-from storage.recovery import open_segment
-from storage.segment import LENGTH_OVERHEAD_BYTES, MIN_BATCH_BYTES, Cold, Segment, SegmentReader, check_length
+from storage.recovery import open_segment, write_indexes
+from storage.segment import (
+    LENGTH_OVERHEAD_BYTES,
+    LOG_SUFFIX,
+    MIN_BATCH_BYTES,
+    Cold,
+    OpenedSegment,
+    Segment,
+    SegmentReader,
+    check_fits,
+    check_length,
+)
+from storage.txn_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -36,6 +50,10 @@ _REMEMBERED_PLACES = 32
 _SEARCH_BYTES = 64 * 1024
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """Of a stored batch that a search by timestamp has to look into."""
+
+
+class SegmentReplaced(KafkaError):
+    """Another segment, a cleaned one, holds what was being read: to be looked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +111,15 @@ class Segments:
     def starting_from(self, offset: int) -> list[Segment]:
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
+    def has_aborted_from(self, offset: int) -> bool:
+        """Whether a transaction index may know of aborted transactions at or behind `offset`."""
+        first = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        return any(self._segments[at].txn_index is not None for at in range(first, len(self._segments)))
+
     def replace(self, segments: list[Segment]) -> list[Segment]:
         """Take `segments` instead; answers those that are gone."""
-        gone = [segment for segment in self._segments if segment not in segments]
+        kept = set(segments)
+        gone = [segment for segment in self._segments if segment not in kept]
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self.active = segments[-1]
@@ -151,8 +175,10 @@ class LogReader:
         log_end_offset: Callable[[], int],
     ) -> Buffer:
         """`log_end_offset` is asked at each attempt: the log may have grown while the disk was waited for."""
-        return await self._waiting(
-            lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
+        return await self._again_when_replaced(
+            lambda: self._waiting(
+                lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
+            )
         )
 
     def _read(
@@ -178,6 +204,7 @@ class LogReader:
         chunk = reader.log_bytes(segment, length, position, LENGTH_OVERHEAD_BYTES)
         first_bytes = LENGTH_OVERHEAD_BYTES + check_length(segment, int.from_bytes(chunk[8:12], "big"), position)
         if len(chunk) < first_bytes:
+            check_fits(segment, first_bytes, position)
             if not at_least_one and length < first_bytes:
                 return EMPTY
             chunk = reader.log_bytes(segment, max(first_bytes, length), position, first_bytes)
@@ -243,10 +270,64 @@ class LogReader:
         except Cold as cold:
             return cold.segment.written_bytes
 
+    # --- aborted transactions ---
+
+    def aborted_in(self, start_offset: int, size_bytes: int, log_end_offset: int) -> list[AbortedTransaction] | None:
+        """Those that overlap the `size_bytes` bytes that a read at `start_offset` has answered; None when that is cold."""
+        segments = self._segments
+        if not segments.has_aborted_from(start_offset):
+            return []
+        try:
+            return self._aborted_in(self._hot, start_offset, size_bytes, log_end_offset)
+        except Cold:
+            return None
+
+    async def aborted_in_cold(
+        self, start_offset: int, size_bytes: int, log_end_offset: int
+    ) -> list[AbortedTransaction]:
+        return await self._again_when_replaced(
+            lambda: self._waiting(lambda reader: self._aborted_in(reader, start_offset, size_bytes, log_end_offset))
+        )
+
+    def _aborted_in(
+        self, reader: SegmentReader, start_offset: int, size_bytes: int, log_end_offset: int
+    ) -> list[AbortedTransaction]:
+        segment, position = self._place(start_offset, reader)
+        while position >= segment.written_bytes:
+            following = self._segments.after(segment)
+            if following is None:
+                return []
+            segment, position = following, 0
+        self._need_open(segment)
+        upper_bound_offset = segment.upper_bound_offset(position, size_bytes, reader)
+        if upper_bound_offset is None:
+            upper_bound_offset = self._segments.end_offset(segment, log_end_offset)
+        return self._aborted_between(start_offset, upper_bound_offset, reader)
+
+    async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
+        return await self._again_when_replaced(
+            lambda: self._waiting(partial(self._aborted_between, start_offset, upper_bound_offset))
+        )
+
+    def _aborted_between(
+        self, start_offset: int, upper_bound_offset: int, reader: SegmentReader
+    ) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.starting_from(start_offset):
+            of_segment = segment.find_aborted(start_offset, upper_bound_offset, reader)
+            found += of_segment.transactions
+            if of_segment.is_complete:
+                break
+        return found
+
     # --- timestamps ---
 
     async def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
         """The first record at or behind `start_offset` whose timestamp is at least `timestamp`."""
+        return await self._again_when_replaced(lambda: self._offset_for_timestamp(timestamp, start_offset))
+
+    async def _offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
         for segment in self._segments.starting_from(start_offset):
             await self._ensure_known(segment)
             if segment.max_timestamp < timestamp:
@@ -272,6 +353,9 @@ class LogReader:
 
     async def offset_of_max_timestamp(self, start_offset: int) -> TimestampOffset | None:
         """The first record that has the log's largest timestamp, of its first segment that has it."""
+        return await self._again_when_replaced(lambda: self._offset_of_max_timestamp(start_offset))
+
+    async def _offset_of_max_timestamp(self, start_offset: int) -> TimestampOffset | None:
         latest: Segment | None = None
         for segment in self._segments.starting_from(start_offset):
             await self._ensure_known(segment)
@@ -300,14 +384,16 @@ class LogReader:
     ) -> TimestampOffset | None:
         end = segment.written_bytes
         while position < end:
-            chunk = reader.log_bytes(segment, min(_SEARCH_BYTES, end - position), position, MIN_BATCH_BYTES)
-            header = read_header(chunk, 0)
+            left = end - position
+            chunk = reader.log_bytes(segment, min(_SEARCH_BYTES, left), position, min(MIN_BATCH_BYTES, left))
+            header = read_any_header(chunk, 0)
             check_length(segment, header.batch_length, position)
             if wanted_batch(header.max_timestamp):
                 size = header.size_bytes
                 if len(chunk) < size:
+                    check_fits(segment, size, position)
                     chunk = reader.log_bytes(segment, size, position, size)
-                for record in iter_records(chunk, 0, header, MAX_DECOMPRESSED_BYTES):
+                for record in iter_any_records(chunk, 0, header, MAX_DECOMPRESSED_BYTES):
                     if wanted(record.timestamp, record.offset):
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
             position += header.size_bytes
@@ -315,7 +401,7 @@ class LogReader:
 
     def _need_open(self, segment: Segment) -> None:
         if segment.file is None:
-            raise Cold(segment, ("", segment.base_offset, 0, 0), None)
+            raise Cold(segment, ("", segment, 0, 0), None)
 
     # --- waiting for the disk ---
 
@@ -332,26 +418,48 @@ class LogReader:
             except Cold as cold:
                 segment, key, job = cold.segment, cold.key, cold.job
             if job is None:
-                await self._open(segment)
+                await self.open(segment)
                 continue
             segment.pins += 1
             try:
                 assert reader.fetched is not None
                 reader.fetched[key] = await self._readers.run(job)
+                self._raise_if_replaced(segment)  # a file of the same name may be what was read
             except OSError as error:
+                self._raise_if_replaced(segment)
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
             finally:
                 segment.pins -= 1
                 self._open_segments.unpinned(segment)
 
+    async def _again_when_replaced(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Run `attempt`, which finds its segments by itself, until none of them was replaced meanwhile."""
+        while True:
+            with suppress(SegmentReplaced):
+                return await attempt()
+
+    def _raise_if_replaced(self, segment: Segment) -> None:
+        """Raise SegmentReplaced if the log still has what `segment` was opened for."""
+        holder = self._segments.at_or_before(segment.base_offset)
+        if segment.is_gone and not holder.is_gone and holder.base_offset <= segment.base_offset:
+            raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was cleaned while it was read.")
+
+    def _raise_if_gone(self, segment: Segment) -> None:
+        """Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
+        if segment.is_gone:
+            self._raise_if_replaced(segment)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
+
     async def _ensure_known(self, segment: Segment) -> None:
         while not segment.knows_timestamps:
-            await self._open(segment)
+            await self.open(segment)
 
-    async def _open(self, segment: Segment) -> None:
+    async def open(self, segment: Segment) -> None:
+        """Open a closed segment, in a reader thread. Raises KAFKA_STORAGE_ERROR."""
         if segment.is_awaited:
             await self._queue.drain()
             return
+        self._raise_if_gone(segment)
         try:
             opened = await self._readers.run(
                 partial(
@@ -359,13 +467,28 @@ class LogReader:
                 )
             )
         except OSError as error:
+            self._raise_if_replaced(segment)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {error}") from error
+        if opened.has_new_indexes and segment.file is None and not (segment.is_gone or segment.is_awaited):
+            await self._keep_indexes(segment, opened)
         if segment.is_gone:
             await self._readers.run(opened.file.close)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
+            self._raise_if_gone(segment)
         if segment.file is not None or segment.is_awaited:
             await self._readers.run(opened.file.close)  # somebody else was faster
             return
         segment.install(opened)
+        if opened.problem is not None:
+            logger.warning("segment is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), opened.problem)
         if segment is not self._segments.active:
             self._open_segments.touch(segment)
+
+    async def _keep_indexes(self, segment: Segment, opened: OpenedSegment) -> None:
+        """Write indexes that were made again, in the directory's queue: behind what has the names of the segment's files
+        now, before what takes them later."""
+        try:
+            await self._queue.run(
+                partial(write_indexes, self._filesystem, segment.directory, segment.base_offset, opened)
+            )
+        except OSError as error:  # what is read needs them in memory only
+            logger.warning("indexes not written: file=%s error=%s", segment.path(LOG_SUFFIX), error)

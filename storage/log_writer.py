@@ -1,4 +1,4 @@
-"""Putting batches into the active segment: placing, rolling, writing, and what happens when the disk refuses.
+"""Putting batches into the active segment: placing, rolling, writing, flushing.
 
 Offsets were assigned before; from there on everything is one FIFO: the order of `place` is the order of positions, of
 writes in the directory's `DiskQueue`, and of `done`. A roll is a queued job like a write, so appends behind it wait for
@@ -12,22 +12,20 @@ Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Callable
+import contextlib
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
-from config.topic import LogConfig
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import KafkaError
 from runtime.filesystem import Buffer
+from storage.free_space import NoRoom
 from storage.log_environment import LogEnvironment
-from storage.log_jobs import LogJobs
 from storage.log_reader import Segments
-from storage.recovery import open_segment
+from storage.recovery import open_and_mend_segment
 from storage.segment import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
     OpenedSegment,
     Segment,
     create_files,
@@ -36,66 +34,29 @@ from storage.segment import (
     sync_file,
     sync_segment,
     write_index,
+    write_page,
 )
+from storage.txn_index import AbortedTransaction, TxnIndex
 from storage.write_back import WRITE_BACK_BYTES, WriteBack
+from storage.writer_order import Done, Placement, WriterHost, WriterOrder
 
-Done = Callable[[KafkaError | None], None]
-
-
-class WriterHost(Protocol):
-    """The log, as its writer sees it."""
-
-    config: LogConfig
-    directory: str
-
-    def producer_snapshot(self, offset: int) -> bytes | None:
-        """The state of all producers before `offset`; None when it is not known any more."""
-
-    def on_write_failed(self, error: KafkaError, cause: OSError) -> None: ...
+_UNKNOWN: tuple[int, bytes | None] = (-1, None)
 
 
-class _Placement:
-    """Assigned batches on their way to the disk."""
-
-    __slots__ = ("done", "max_timestamp", "next_offset", "now_ms", "offset_of_max_timestamp", "records")
-
-    def __init__(
-        self,
-        records: Buffer,
-        next_offset: int,
-        max_timestamp: int,
-        offset_of_max_timestamp: int,
-        now_ms: int,
-        done: Done,
-    ) -> None:
-        self.records = records
-        self.next_offset = next_offset
-        self.max_timestamp = max_timestamp
-        self.offset_of_max_timestamp = offset_of_max_timestamp
-        self.now_ms = now_ms
-        self.done = done
-
-
-class LogWriter:
-    """Writes one log. `failure` is set once and for all by the first error."""
+class LogWriter(WriterOrder):
+    """Writes one log."""
 
     __slots__ = (
-        "_awaiting_open",
-        "_cuts",
-        "_environment",
+        "_counted",
+        "_counted_bytes",
+        "_flushed",
         "_folder_is_durable",
-        "_host",
-        "_idle_waiters",
-        "_in_flight",
-        "_jobs",
         "_queue",
-        "_segments",
+        "_snapshot_before",
         "_unflushed_bytes",
+        "_unsynced_index",
         "_write_back",
-        "failure",
         "has_written",
-        "log_end_offset",
-        "recovery_point",
     )
 
     def __init__(
@@ -106,26 +67,22 @@ class LogWriter:
         log_end_offset: int,
         recovery_point: int,
     ) -> None:
-        self._host = host
-        self._segments = segments
-        self._environment = environment
+        super().__init__(host, segments, environment, log_end_offset, recovery_point)
         self._queue = environment.queue
-        # (segment, end of the bytes in it, next offset, done) of each write that was queued and not reported yet.
-        self._in_flight: deque[tuple[Segment, int, int, Done]] = deque()
-        self._awaiting_open: deque[_Placement] = deque()
-        self._jobs = LogJobs(environment.queue, self)
         self._write_back = WriteBack(segments, environment, self._jobs)
-        # Who waits for the end of all of these.
-        self._idle_waiters: list[asyncio.Future[None]] = []
         self._unflushed_bytes = 0
-        # How often the log was cut: what was flushed before a cut says nothing about what is there now.
-        self._cuts = 0
+        # Of the producers before the first record that waits for a segment to be opened, which may have to roll it.
+        self._snapshot_before: tuple[int, bytes | None] = _UNKNOWN
+        # The segment with aborted transactions that no `flush.messages` has flushed yet.
+        self._unsynced_index: Segment | None = None
+        # The segment whose bytes up to `_counted_bytes` are taken off the directory's free bytes.
+        self._counted: Segment | None = None
+        self._counted_bytes = 0
+        # (cuts so far, base offset, end offset) of rolled segments that are on the disk before an earlier one is.
+        self._flushed: list[tuple[int, int, int]] = []
         # Whether the log directory is known to list this log's folder even after a loss of power.
         self._folder_is_durable = False
-        self.failure: KafkaError | None = None
         self.has_written = False
-        self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
 
     # --- placing ---
 
@@ -133,9 +90,11 @@ class LogWriter:
         """Roll when batches like these must begin the next segment. Comes before `place`, and before the producers'
         state moves past `base_offset`."""
         segment = self._segments.active
-        if segment.file is None and not segment.is_awaited:
-            return  # closed, so its age is not known yet: `place` will wait, and then look
         if self._awaiting_open:
+            return
+        if segment.file is None and not segment.is_awaited:
+            # Closed, so its age is not known yet: `place` will wait, and then look, when the producers have moved on.
+            self._snapshot_before = (self.log_end_offset, self._host.producer_snapshot(base_offset))
             return
         if segment.should_roll(self._host.config, size_bytes, max_timestamp, last_offset, now_ms):
             self.roll(base_offset, now_ms)
@@ -148,14 +107,20 @@ class LogWriter:
         offset_of_max_timestamp: int,
         now_ms: int,
         done: Done,
+        aborted: Sequence[AbortedTransaction] = (),
     ) -> None:
-        """Write batches that end before `next_offset` behind all others; `done` when that is through."""
+        """Write batches that end before `next_offset` behind all others; `done` when that is through.
+
+        `aborted`: what their abort markers have ended, which the transaction index has before the log does.
+        """
         segment = self._segments.active
         if self._awaiting_open or (segment.file is None and not segment.is_awaited):
             self._place_when_open(
-                segment, _Placement(records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done)
+                segment, Placement(records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done, aborted)
             )
             return
+        if aborted:
+            self._index_aborted(segment, aborted)
         config = self._host.config
         position = segment.end_bytes
         has_new_entry = segment.note_append(
@@ -169,9 +134,33 @@ class LogWriter:
         else:
             self._in_flight.append((segment, segment.end_bytes, next_offset, done))
             self._queue.write(partial(self._jobs.write, segment, records, position), _unreported)
-            self._jobs.run(partial(self._sync_active, segment), partial(self._on_flushed_write, next_offset))
+            self._host.keep_epochs()
+            has_index = segment is self._unsynced_index
+            self._unsynced_index = None
+            self._jobs.run(partial(self._sync_active, segment, has_index), partial(self._on_flushed_write, next_offset))
+        if self.halted is not None:  # there and then, before anybody waits for it
+            raise self.halted
         if has_new_entry:
+            self._count_placed(segment, position)
             self._write_back.spill_full_pages(segment)
+
+    def _count_placed(self, segment: Segment, position: int) -> None:
+        """Take what was placed since the last index entry off the free bytes; at `position` is the latest of it."""
+        environment = self._environment
+        if segment is not self._counted:
+            self._counted, self._counted_bytes = segment, position
+        size_bytes, self._counted_bytes = segment.end_bytes - self._counted_bytes, segment.end_bytes
+        if environment.space.on_placed(max(size_bytes, 0)):
+            environment.on_less_room(segment.directory)
+
+    def _index_aborted(self, segment: Segment, aborted: Sequence[AbortedTransaction]) -> None:
+        if segment.txn_index is None:
+            segment.txn_index = TxnIndex(0, bytearray())
+        self._unsynced_index = segment
+        content, position = segment.txn_index.append(aborted)
+        self._jobs.run_or_fail(
+            partial(write_page, self._environment.filesystem, segment.path(TXN_INDEX_SUFFIX), content, position)
+        )
 
     def _is_written_now(self, segment: Segment, records: Buffer, position: int, next_offset: int, done: Done) -> bool:
         """Write and report at once, while nothing is on its way: the usual case, without an entry, a job or a wait.
@@ -186,7 +175,7 @@ class LogWriter:
                 return False
         except OSError as error:
             self._in_flight.append((segment, segment.end_bytes, next_offset, done))
-            self.fail(error)
+            self.on_refused(error)
             return True
         self._note_written(segment, segment.end_bytes, next_offset)
         done(None)
@@ -196,11 +185,11 @@ class LogWriter:
 
     def _on_written(self, error: OSError | None) -> None:
         if error is not None:
-            self.fail(error)
+            self.on_refused(error)
             return
         if not self._in_flight:
             return  # the log has failed in between
-        segment, end_bytes, next_offset, done = self._in_flight.popleft()
+        segment, end_bytes, next_offset, done = self._in_flight.pop(0)
         self._note_written(segment, end_bytes, next_offset)
         done(None)
         if self._idle_waiters:
@@ -226,12 +215,15 @@ class LogWriter:
             segment, end_bytes, next_offset, first = self._in_flight[-1]
             self._in_flight[-1] = (segment, end_bytes, next_offset, _both(first, done))
 
-    def _sync_active(self, segment: Segment) -> None:
-        """A job."""
+    def _sync_active(self, segment: Segment, has_index: bool) -> None:
+        """A job. `has_index`: its transaction index has grown; a recovery point at the segment's end leaves it as it is."""
         assert segment.file is not None
         segment.file.sync()
-        if not segment.name_is_durable:
+        if has_index:
+            sync_file(self._environment.filesystem, segment.path(TXN_INDEX_SUFFIX))
+        if has_index or not segment.name_is_durable:  # the folder may not list the index yet, or the segment
             self._environment.filesystem.sync_directory(segment.directory)
+        if not segment.name_is_durable:
             self._environment.filesystem.sync_directory(parent_of(segment.directory))
             segment.name_is_durable = True
 
@@ -243,22 +235,25 @@ class LogWriter:
 
     # --- opening and rolling ---
 
-    def _place_when_open(self, segment: Segment, placement: _Placement) -> None:
+    def _place_when_open(self, segment: Segment, placement: Placement) -> None:
         self._awaiting_open.append(placement)
-        if segment.is_awaited or segment.file is not None:
+        if self._is_held or segment.is_awaited or segment.file is not None:
             return
         segment.is_awaited = True
         opened: list[OpenedSegment] = []
         filesystem, interval_bytes = self._environment.filesystem, self._host.config.index_interval_bytes
         self._jobs.run(
-            lambda: opened.append(open_segment(filesystem, segment.directory, segment.base_offset, interval_bytes)),
+            lambda: opened.append(
+                open_and_mend_segment(filesystem, segment.directory, segment.base_offset, interval_bytes)
+            ),
             lambda error: self._on_opened(segment, opened, error),
         )
 
     def _on_opened(self, segment: Segment, opened: list[OpenedSegment], error: OSError | None) -> None:
         segment.is_awaited = False
         if error is not None:
-            self.fail(error)
+            self._snapshot_before = _UNKNOWN
+            self.on_refused(error)
             return
         found = opened[0]
         if segment.file is not None:
@@ -271,17 +266,29 @@ class LogWriter:
             return
         else:
             segment.install(found)
-        waiting, self._awaiting_open = self._awaiting_open, deque()
+        waiting, self._awaiting_open = self._awaiting_open, []
+        self._place_all(waiting)
+
+    def _place_all(self, waiting: Iterable[Placement]) -> None:
+        """Those that could not be placed when they came."""
         base_offset = self.log_end_offset
         for each in waiting:
-            if self.failure is not None:
-                each.done(self.failure)
+            error = self.failure or self.halted
+            if error is not None:
+                each.done(error)
                 continue
             self.make_room(base_offset, each.next_offset - 1, len(each.records), each.max_timestamp, each.now_ms)
-            self.place(
-                each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms, each.done
-            )
+            with contextlib.suppress(NoRoom):  # whose `done` has heard of it
+                self.place(
+                    each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms,
+                    each.done, each.aborted,
+                )  # fmt: skip
             base_offset = each.next_offset
+        self._snapshot_before = _UNKNOWN
+
+    def release(self) -> None:
+        """Place what was held: this log stays."""
+        self._place_all(self.take_held())
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment at `base_offset`. Files are made by a queued job."""
@@ -289,7 +296,10 @@ class LogWriter:
         config, filesystem = self._host.config, self._environment.filesystem
         old.note_max_timestamp()
         tails = [(old.path(index.suffix), *index.unwritten()) for index in (old.offset_index, old.time_index)]
-        snapshot = self._host.producer_snapshot(base_offset)
+        known_offset, snapshot = self._snapshot_before
+        if snapshot is None or known_offset != base_offset:
+            snapshot = self._host.producer_snapshot(base_offset)
+        self._host.keep_epochs()
         new = Segment(
             self._host.directory,
             base_offset,
@@ -297,8 +307,8 @@ class LogWriter:
             created_ms=now_ms,
             roll_jitter_ms=random_roll_jitter_ms(config, self._environment.randomness),
         )
+        new.begin()
         new.is_awaited = True
-        new.knows_timestamps = True
 
         def job() -> None:
             for path, content, position in tails:
@@ -314,7 +324,9 @@ class LogWriter:
     def _on_rolled(self, old: Segment, new: Segment, error: OSError | None) -> None:
         new.is_awaited = False
         if error is not None:
-            self.fail(error)
+            self.on_refused(error)
+            return
+        if old.is_gone:
             return
         for index in (old.offset_index, old.time_index):
             index.written(index.memory_entries)
@@ -336,39 +348,64 @@ class LogWriter:
             if not old.is_gone:  # else its files may be set aside by now
                 self.fail(error)
             return
-        if self.recovery_point >= old.base_offset and cuts == self._cuts:
-            self.recovery_point = max(self.recovery_point, end_offset)
+        self._flushed.append((cuts, old.base_offset, end_offset))
+        self._move_over_flushed()
+
+    def _move_over_flushed(self) -> None:
+        """Rolled segments may be on the disk in another order than their own: the recovery point waits for the first."""
+        left: list[tuple[int, int, int]] = []
+        for each in sorted(self._flushed):
+            cuts, base_offset, end_offset = each
+            if cuts != self._cuts:
+                continue
+            if base_offset <= self.recovery_point:
+                self.recovery_point = max(self.recovery_point, end_offset)
+            else:
+                left.append(each)
+        self._flushed = left
 
     # --- flushing ---
 
     async def flush(self, end_offset: int) -> None:
         """Put everything placed so far, which ends at `end_offset`, on the disk."""
-        if end_offset <= self.recovery_point or self.failure is not None:
+        if end_offset <= self.recovery_point or self._takes_nothing:
             return
         if self._awaiting_open:
             await self.settle()  # they are not queued yet, so a job queued now would overtake them
+            end_offset = min(end_offset, self.log_end_offset)  # the log may have been cut meanwhile
         if self._segments.active.is_gone:
             return  # closed, and its folder may be set aside
         segments = self._segments.starting_from(self.recovery_point)
+        self._host.keep_epochs()
 
         cuts = self._cuts
         parent = None if self._folder_is_durable else parent_of(self._host.directory)
 
+        was_begun = False
+
         def job() -> None:
+            nonlocal was_begun
+            was_begun = True
             if parent is not None:
                 self._environment.filesystem.sync_directory(parent)
             for segment in segments:
                 sync_segment(self._environment.filesystem, segment.directory, segment.base_offset, segment.file)
 
-        self._jobs.run_or_fail(job)
+        def done(error: OSError | None) -> None:
+            self._environment.open_segments.unpin(segments)
+            if error is not None and was_begun:  # else a write before it was refused, and has told of it
+                self.fail(error)  # whatever an fsync says, what it was to keep may be lost
+
+        self._environment.open_segments.pin(segments)
+        self._jobs.run(job, done)
         await self.settle()
-        if self.failure is None and cuts == self._cuts:
+        if not self._takes_nothing and cuts == self._cuts:
             self._folder_is_durable = True
             self.recovery_point = max(self.recovery_point, end_offset)
 
     async def finish(self, snapshot: bytes | None) -> None:
         """Leave the files as a clean start wants them: indexes whole and trimmed, a snapshot at the end, all flushed."""
-        if self.failure is not None or (not self.has_written and self.recovery_point >= self.log_end_offset):
+        if self._takes_nothing or (not self.has_written and self.recovery_point >= self.log_end_offset):
             return
         active, filesystem = self._segments.active, self._environment.filesystem
         end_offset = self.log_end_offset
@@ -388,9 +425,31 @@ class LogWriter:
         self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
         await self.flush(end_offset)
 
+    async def write_indexes(self) -> bool:
+        """Write what the active segment's indexes have in memory. Whether the segment may be closed then: nothing has been
+        appended meanwhile, and nobody uses it."""
+        active, filesystem, end_bytes = (
+            self._segments.active,
+            self._environment.filesystem,
+            self._segments.active.end_bytes,
+        )
+        if active.file is None or self._is_held or self._is_busy or self._takes_nothing:
+            return False
+        active.note_max_timestamp()
+        tails = [(active.path(index.suffix), *index.unwritten()) for index in (active.offset_index, active.time_index)]
+
+        def job() -> None:
+            for path, content, position in tails:
+                write_index(filesystem, path, content, position)
+
+        self._jobs.run_or_fail(job)
+        await self.settle()
+        is_unchanged = active is self._segments.active and active.file is not None and active.end_bytes == end_bytes
+        return is_unchanged and not (active.pins or self._is_held or self._is_busy or self._takes_nothing)
+
     async def write_snapshot(self, content: bytes | None) -> None:
         """Keep the producers' state at the log's end, on the disk when this returns."""
-        if content is None:
+        if content is None or self._is_held:
             return
         filesystem, directory = self._environment.filesystem, self._host.directory
         path = segment_path(directory, self.log_end_offset, SNAPSHOT_SUFFIX)
@@ -404,57 +463,17 @@ class LogWriter:
         await self.settle()
 
     def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        """Replace a small file of the log's folder, in order."""
+        """Replace a small file of the log's folder, in order. One that is not `durable` may be lost, or be torn, with
+        the power."""
+        if self._is_held:
+            return  # the folder goes
         filesystem = self._environment.filesystem
-        self._jobs.run_or_fail(partial(filesystem.replace if durable else filesystem.write_bytes, path, content))
 
-    # --- order and failure ---
+        def replace() -> None:
+            filesystem.write_bytes(path + ".tmp", content)
+            filesystem.rename(path + ".tmp", path)
 
-    @property
-    def _is_busy(self) -> bool:
-        return bool(self._in_flight or self._awaiting_open or self._jobs.count)
-
-    async def settle(self) -> None:
-        """Return when nothing of this log is on its way to the disk."""
-        while self._is_busy:
-            idle = asyncio.get_running_loop().create_future()
-            self._idle_waiters.append(idle)
-            await idle
-
-    def on_job_ended(self) -> None:
-        """See `JobsOwner`."""
-        if self._idle_waiters:
-            self._wake_idle_waiters()
-
-    def end_at(self, offset: int) -> None:
-        """The log was cut: it ends at `offset`. Nothing may be on its way."""
-        assert not self._in_flight and not self._awaiting_open
-        self._cuts += 1
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-
-    def _wake_idle_waiters(self) -> None:
-        if not self._is_busy:
-            waiters, self._idle_waiters = self._idle_waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-    def fail(self, cause: OSError) -> None:
-        """The disk refused: everything on its way fails, and the log ends where its written prefix ends."""
-        if self.failure is not None:
-            return
-        self._jobs.error = self._jobs.error or cause
-        self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._host.directory} failed: {cause}")
-        failed = [entry[3] for entry in self._in_flight] + [placement.done for placement in self._awaiting_open]
-        self._in_flight.clear()
-        self._awaiting_open.clear()
-        for segment in self._segments:
-            segment.end_bytes = segment.written_bytes
-        self._host.on_write_failed(self.failure, cause)
-        for done in failed:
-            done(self.failure)
-        self._wake_idle_waiters()
+        self._jobs.run_or_fail(partial(filesystem.replace, path, content) if durable else replace)
 
 
 def parent_of(path: str) -> str:

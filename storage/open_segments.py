@@ -6,7 +6,7 @@ Invariant: a file that a thread is using (`Segment.pins`) is closed only when th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from runtime.disk import Readers
 from storage.segment import Segment
@@ -61,14 +61,23 @@ class OpenSegments:
         """The segment is active again: its log holds it open."""
         self._segments.pop(segment, None)
 
+    def pin(self, segments: Iterable[Segment]) -> None:
+        """A thread is about to use the files of these: until `unpin` retention, or a full pool, closes none of them."""
+        for segment in segments:
+            segment.pins += 1
+
+    def unpin(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            segment.pins -= 1
+            self.unpinned(segment)
+
     async def run_pinned(self, segment: Segment, work: Callable[[], None]) -> None:
         """Run `work`, which uses the segment's file, in a reader thread. Raises OSError."""
-        segment.pins += 1
+        self.pin((segment,))
         try:
             await self._readers.run(work)
         finally:
-            segment.pins -= 1
-            self.unpinned(segment)
+            self.unpin((segment,))
 
     def unpinned(self, segment: Segment) -> None:
         if segment.close_when_unpinned and not segment.pins:

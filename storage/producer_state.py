@@ -16,6 +16,7 @@ ProducerStateEntry. The snapshot is Kafka's file format, version 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -33,10 +34,12 @@ from protocol.records.batch import (
     rewind_sequence,
 )
 from protocol.records.control import ControlType, EndTxnMarker, read_marker
+from storage.txn_index import AbortedTransaction
 
 BATCHES_KEPT = 5
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
+LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = Struct(">hIi")  # version, CRC-32C of everything behind it, entries
@@ -118,6 +121,16 @@ class ProducerState:
             self.batches = ()
             self.epoch = epoch
 
+    def remember(self, before: ProducerState) -> None:
+        """Take over the batches that `before`, a later state of the same log, has in front of our first one."""
+        batches, known = self.batches, before.batches
+        if self.epoch != before.epoch:
+            return
+        for at in range(0, len(known), 4):
+            if known[at : at + 3] == batches[:3]:  # the timestamp may be missing in a snapshot
+                self.batches = (*known[:at], *batches)[-4 * BATCHES_KEPT :]
+                return
+
     def add_batch(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
         kept = self.batches if len(self.batches) < 4 * BATCHES_KEPT else self.batches[4:]
         self.batches = (*kept, last_sequence, last_offset, offset_delta, timestamp)
@@ -131,9 +144,9 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
-        # First offset of each open transaction -> its producer; and of each ended one whose marker is not
-        # replicated yet -> the marker's offset. Both grow at the end, so the first key is the smallest.
+        # First offset of each open transaction -> its producer: grows at the end, so the first key is the smallest.
         self._ongoing: dict[int, int] = {}
+        # First offset of each ended transaction whose marker is not replicated yet -> the marker's offset.
         self._unreplicated: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -142,14 +155,18 @@ class ProducerStates:
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._states
 
-    def describe(self) -> list[ProducerDescription]:
-        return [
-            ProducerDescription(
+    def describe(self) -> Iterator[ProducerDescription]:
+        """Those that are known now, each as it is when it is its turn: there may be many."""
+        for producer_id, state in list(self._states.items()):
+            yield ProducerDescription(
                 producer_id, state.epoch, state.last_sequence, state.last_timestamp, state.coordinator_epoch,
                 state.current_txn_first_offset,
-            )
-            for producer_id, state in self._states.items()
-        ]  # fmt: skip
+            )  # fmt: skip
+
+    def last_records(self) -> Iterator[tuple[int, int | None, int]]:
+        """(producer, offset of the last record of its last batch, None without one, epoch) of each."""
+        for producer_id, state in self._states.items():
+            yield producer_id, state.last_offset if state.batches else None, state.epoch
 
     # --- appending as leader ---
 
@@ -247,6 +264,20 @@ class ProducerStates:
 
     # --- transactions ---
 
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has written here in a transaction of this epoch that no marker has ended."""
+        state = self._states.get(producer_id)
+        return state is not None and state.current_txn_first_offset != NO_OFFSET and state.epoch == producer_epoch
+
+    def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
+        """Whether the earliest open transaction should have been ended by its coordinator long ago: it hangs, and
+        readers of committed records wait behind it. `max_timeout_ms` is `transaction.max.timeout.ms`."""
+        producer_id = next(iter(self._ongoing.values()), None)
+        if producer_id is None:
+            return False
+        last_ms = self._states[producer_id].last_timestamp
+        return last_ms > 0 and now_ms - last_ms > max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+
     @property
     def has_transactions(self) -> bool:
         """Whether any is open, or ended by a marker that is not replicated yet."""
@@ -255,20 +286,26 @@ class ProducerStates:
     @property
     def first_undecided_offset(self) -> int | None:
         """Where the earliest transaction without a marker begins."""
-        return min(self._ongoing, default=None)
+        return next(iter(self._ongoing), None)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the earliest transaction begins whose marker is missing or not replicated yet; None without any."""
-        ongoing, unreplicated = min(self._ongoing, default=None), min(self._unreplicated, default=None)
+        ongoing, unreplicated = next(iter(self._ongoing), None), min(self._unreplicated, default=None)
         if ongoing is None or unreplicated is None:
             return unreplicated if ongoing is None else ongoing
         return min(ongoing, unreplicated)
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """Up to where everything was decided when `completed` ended: what the aborted transaction index keeps."""
-        others = [first for first, producer_id in self._ongoing.items() if producer_id != completed.producer_id]
-        return min(others, default=completed.last_offset + 1)
+        """Up to where everything was decided when `completed` ended."""
+        return next(iter(self._ongoing), completed.last_offset + 1)
+
+    def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
+        """What the transaction index keeps of a transaction that was aborted just now."""
+        assert completed.is_aborted
+        return AbortedTransaction(
+            completed.producer_id, completed.first_offset, completed.last_offset, self.last_stable_offset(completed)
+        )
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Markers below `high_watermark` are replicated."""
@@ -276,16 +313,6 @@ class ProducerStates:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
 
     # --- forgetting ---
-
-    def truncate_from_start(self, log_start_offset: int) -> None:
-        """Records below `log_start_offset` are gone; producers stay known, as in Kafka, until they expire."""
-        self.on_high_watermark(log_start_offset)
-
-    def truncate_fully(self) -> None:
-        """All records are gone."""
-        self._states.clear()
-        self._ongoing.clear()
-        self._unreplicated.clear()
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been idle for `producer.id.expiration.ms`; answers how many."""
@@ -295,6 +322,14 @@ class ProducerStates:
         return len(expired)
 
     # --- snapshots ---
+
+    def remember(self, before: ProducerStates) -> None:
+        """The log was cut, and this is what its files tell of it. `before` was known until then, and has what snapshots
+        leave out: of each producer the batches before the last one, which may be sent again yet."""
+        for producer_id, state in self._states.items():
+            known = before._states.get(producer_id)
+            if known is not None:
+                state.remember(known)
 
     def to_snapshot(self) -> bytes:
         """The content of a `.snapshot` file. Of each producer's batches it holds the last one."""
@@ -317,7 +352,8 @@ class ProducerStates:
     ) -> ProducerStates:
         """Those that have expired are left out when both times are given. Raises CorruptSnapshot."""
         states = cls()
-        for row in _snapshot_rows(content):
+        ongoing: dict[int, int] = {}
+        for row in snapshot_rows(content):
             producer_id, epoch, *last_batch, timestamp, coordinator_epoch, first_offset = row
             last_sequence, last_offset, offset_delta = last_batch
             state = ProducerState(epoch)
@@ -330,11 +366,13 @@ class ProducerStates:
                 continue
             states._states[producer_id] = state
             if first_offset >= 0:
-                states._ongoing[first_offset] = producer_id
+                ongoing[first_offset] = producer_id
+        states._ongoing = dict(sorted(ongoing.items()))
         return states
 
 
-def _snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
+def snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
+    """The producers of a `.snapshot` file, with the columns of `_SNAPSHOT_ENTRY`. Raises CorruptSnapshot."""
     try:
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
     except StructError as error:

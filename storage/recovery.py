@@ -1,4 +1,5 @@
-"""Walking a segment's batches: to rebuild what is derived from them, and to find where a log really ends.
+"""Walking a segment's batches, or messages of the formats before them: to rebuild what is derived from them, and to find
+where a log really ends.
 
 After an unclean stop everything from the recovery point on is walked with its checksums: the first byte that is no
 valid batch ends the log. After a clean one only the bytes behind the last index entry are walked, by their headers.
@@ -11,11 +12,12 @@ Source: Kafka LogSegment.recover, UnifiedLog.rebuildProducerState.
 
 from __future__ import annotations
 
-import zlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from protocol.records.batch import BatchHeader, InvalidBatch, crc_is_valid, read_header
+from protocol.records.any_format import SMALLEST_MESSAGE_BYTES, any_crc_is_valid, read_any_header
+from protocol.records.batch import BatchHeader, InvalidBatch
 from runtime.filesystem import Buffer, File, FileSystem
 from storage.index import CorruptIndex, OffsetIndex, TimeIndex
 from storage.segment import (
@@ -29,17 +31,12 @@ from storage.segment import (
     write_index,
 )
 
+logger = logging.getLogger(__name__)
+
 _CHUNK_BYTES = 1024 * 1024
-_MAGIC_AT = 16
-_LEGACY_CRC_AT = 12
-_LEGACY_MIN_BYTES = 26  # a v0 message with neither key nor value
 
 OnBatch = Callable[[BatchHeader, Buffer, int], None]
 """`on_batch(header, buffer, position of the batch in buffer)`"""
-
-
-class LegacyFormat(Exception):
-    """The segment holds message sets of format v0 or v1. They are sound, so nothing may be cut off."""
 
 
 @dataclass(slots=True)
@@ -53,6 +50,8 @@ class SegmentScan:
     first_timestamp: int = NO_TIMESTAMP
     bytes_since_index_entry: int = 0
     problem: str | None = None
+    overflows: bool = False
+    """Offsets are further from the base offset than an index can tell: see `storage.segment_split`."""
     offset_index: OffsetIndex = field(default_factory=OffsetIndex)
     time_index: TimeIndex = field(default_factory=TimeIndex)
     epochs: list[tuple[int, int]] = field(default_factory=list)
@@ -67,7 +66,7 @@ def scan_segment(
     check_crc: bool,
     on_batch: OnBatch | None = None,
 ) -> SegmentScan:
-    """Walk the whole segment and build its indexes. Raises LegacyFormat, OSError."""
+    """Walk the whole segment and build its indexes. Raises OSError."""
     scan = SegmentScan(end_position=0, next_offset=base_offset, offset_of_max_timestamp=base_offset)
     indexed_position = 0
 
@@ -76,7 +75,7 @@ def scan_segment(
         position = scan.end_position
         _note_timestamp(scan, header, position)
         last_offset = header.last_offset
-        if position - indexed_position > interval_bytes:
+        if position - indexed_position > interval_bytes and not scan.overflows:
             scan.offset_index.append(last_offset - base_offset, position)
             last = scan.time_index.last
             if scan.max_timestamp > (NO_TIMESTAMP if last is None else last[0]):
@@ -118,11 +117,10 @@ def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc
     while scan.end_position < end:
         position = scan.end_position
         at = position - chunk_position
-        needed = MIN_BATCH_BYTES
+        needed = SMALLEST_MESSAGE_BYTES
         if len(chunk) - at >= LENGTH_OVERHEAD_BYTES:
             needed = max(needed, LENGTH_OVERHEAD_BYTES + int.from_bytes(chunk[at + 8 : at + 12], "big"))
         if position + needed > end:
-            _refuse_legacy(file.read_at(min(_CHUNK_BYTES, end - position), position), 0)
             scan.problem = f"the last {end - position} bytes are no whole batch"
             return
         if len(chunk) - at < needed:
@@ -132,60 +130,69 @@ def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc
                 0,
             )
             if len(chunk) < needed:
-                _refuse_legacy(chunk, 0)
                 scan.problem = f"the file ends at {position + len(chunk)}"
                 return
             if LENGTH_OVERHEAD_BYTES + int.from_bytes(chunk[8:12], "big") > needed:
                 continue  # now that its length is known
         problem = _step(chunk, at, base_offset, scan, check_crc=check_crc, visit=visit)
         if problem is not None:
-            _refuse_legacy(chunk, at)
             scan.problem = f"position {position}: {problem}"
             return
 
 
 def _step(chunk: bytes, at: int, base_offset: int, scan: SegmentScan, *, check_crc: bool, visit: OnBatch) -> str | None:
     try:
-        header = read_header(chunk, at)
+        header = read_any_header(chunk, at)
     except InvalidBatch as error:
         return str(error)
-    if header.magic != 2:
-        return f"magic {header.magic}"
-    if header.size_bytes < MIN_BATCH_BYTES or at + header.size_bytes > len(chunk):
+    if at + header.size_bytes > len(chunk):
         return f"batch of {header.size_bytes} bytes"
     if header.base_offset < scan.next_offset:
         return f"offset {header.base_offset} after {scan.next_offset - 1}"
-    if header.last_offset_delta < 0 or header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+    if header.last_offset_delta < 0:
         return f"last offset {header.last_offset} does not belong to segment {base_offset}"
-    if check_crc and not crc_is_valid(chunk, at, header):
+    overflows = header.last_offset - base_offset > MAX_RELATIVE_OFFSET
+    if (check_crc or overflows) and not any_crc_is_valid(chunk, at, header):
         return "wrong CRC"
+    scan.overflows |= overflows
     visit(header, chunk, at)
     scan.end_position += header.size_bytes
     scan.next_offset = header.last_offset + 1
     return None
 
 
-def _refuse_legacy(chunk: bytes, at: int) -> None:
-    """Raise LegacyFormat when a sound v0 or v1 message begins here."""
-    if len(chunk) - at < _LEGACY_MIN_BYTES or chunk[at + _MAGIC_AT] > 1:
-        return
-    end = at + LENGTH_OVERHEAD_BYTES + int.from_bytes(chunk[at + 8 : at + 12], "big")
-    crc = int.from_bytes(chunk[at + _LEGACY_CRC_AT : at + _LEGACY_CRC_AT + 4], "big")
-    if at + _LEGACY_MIN_BYTES <= end <= len(chunk) and zlib.crc32(chunk[at + _MAGIC_AT : end]) == crc:
-        raise LegacyFormat(f"message format v{chunk[at + _MAGIC_AT]} is not served")
+def open_and_mend_segment(
+    filesystem: FileSystem, directory: str, base_offset: int, interval_bytes: int
+) -> OpenedSegment:
+    """`open_segment` for who has the folder to himself: indexes that had to be made again are written."""
+    opened = open_segment(filesystem, directory, base_offset, interval_bytes)
+    if opened.has_new_indexes:
+        try:
+            write_indexes(filesystem, directory, base_offset, opened)
+        except BaseException:
+            opened.file.close()
+            raise
+    return opened
 
 
 def open_segment(filesystem: FileSystem, directory: str, base_offset: int, interval_bytes: int) -> OpenedSegment:
-    """Open a segment that recovery has been through, with its indexes; those that are missing or bad are made again."""
+    """Open a segment that recovery has been through, with its indexes; those that are missing or bad are made again.
+
+    Nothing is written: another segment may take the names of this one at any time.
+    """
     file = filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX))
     try:
         size = file.size()
+        has_new_indexes = False
         try:
             offset_index, time_index = _load_indexes(filesystem, directory, base_offset, size)
-        except (CorruptIndex, FileNotFoundError):
+        except (CorruptIndex, FileNotFoundError) as error:
+            logger.warning(
+                "indexes made again: file=%s problem=%r", segment_path(directory, base_offset, LOG_SUFFIX), str(error)
+            )
             scan = scan_segment(file, base_offset, interval_bytes=interval_bytes, check_crc=False)
-            write_indexes(filesystem, directory, base_offset, scan)
             offset_index, time_index = scan.offset_index, scan.time_index
+            has_new_indexes = True
         indexed = (base_offset, 0) if offset_index.last is None else offset_index.last
         tail = scan_tail(file, base_offset, position=indexed[1], next_offset=base_offset, end=size)
         opened = OpenedSegment(
@@ -199,10 +206,11 @@ def open_segment(filesystem: FileSystem, directory: str, base_offset: int, inter
             offset_of_max_timestamp=tail.offset_of_max_timestamp,
             bytes_since_index_entry=tail.bytes_since_index_entry,
             problem=tail.problem,
+            has_new_indexes=has_new_indexes,
         )
         if size:
             try:
-                opened.first_timestamp = read_header(file.read_at(MIN_BATCH_BYTES, 0), 0).max_timestamp
+                opened.first_timestamp = read_any_header(file.read_at(MIN_BATCH_BYTES, 0), 0).max_timestamp
             except InvalidBatch as error:
                 opened.problem = f"position 0: {error}"
         if time_index.last is not None and time_index.last[0] >= tail.max_timestamp:
@@ -214,7 +222,7 @@ def open_segment(filesystem: FileSystem, directory: str, base_offset: int, inter
         raise
 
 
-def write_indexes(filesystem: FileSystem, directory: str, base_offset: int, scan: SegmentScan) -> None:
+def write_indexes(filesystem: FileSystem, directory: str, base_offset: int, scan: SegmentScan | OpenedSegment) -> None:
     """Replace both index files by what a walk over the whole segment built."""
     for index in (scan.offset_index, scan.time_index):
         write_index(filesystem, segment_path(directory, base_offset, index.suffix), *index.unwritten())

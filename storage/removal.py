@@ -1,7 +1,7 @@
 """Removing what was set aside (`-delete` folders, `.deleted` files) once `file.delete.delay.ms` has passed.
 
-Rules: one task for everything, alive only while something waits; removal runs in the queue of the directory. What is
-left at a stop goes at the next start.
+Rules: one task for everything, alive only while something waits; removal runs in a queue of the directory that no append
+waits in: a gigabyte takes the file system a while. What is left at a stop goes at the next start.
 Source: Kafka LogManager.deleteLogs.
 """
 

@@ -21,27 +21,33 @@ from typing import Protocol
 from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import Buffer, File, FileSystem
 from runtime.randomness import Randomness
-from storage.index import OffsetIndex, SparseIndex, TimeIndex
+from storage.index import CLOSED_OFFSET_INDEX, CLOSED_TIME_INDEX, OffsetIndex, SparseIndex, TimeIndex
+from storage.txn_index import FoundTransactions, TxnIndex, find_in
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
 TXN_INDEX_SUFFIX = ".txnindex"
 NO_TIMESTAMP = -1
+NOTHING_ABORTED = FoundTransactions([], is_complete=False)
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
 BATCH_PREFIX_BYTES = 27
 """Of a batch: base offset, length, epoch, magic, CRC, attributes, last offset delta."""
 MIN_BATCH_BYTES = 61
+MAGIC_V2 = 2
+MIN_LENGTH = 14  # of a message of format v0 without key and value, the smallest that ever was
 LENGTH_OVERHEAD_BYTES = 12
 
 # Headers are looked for in pieces of this size: an index entry is at most one interval (4 KiB) and one batch away.
 _WALK_BYTES = 8192
 
-_unpack_batch_prefix = Struct(">qi11xi").unpack_from
+# Base offset, length, magic, last offset delta. A message of before v2 has its last offset in the place of the first,
+# and no delta; the smallest is a byte shorter than this.
+_unpack_batch_prefix = Struct(">qi4xB6xi").unpack_from
 
 
-FetchKey = tuple[str, int, int, int]
-"""(suffix, base offset, position, length) of a read."""
+FetchKey = tuple[str, "Segment", int, int]
+"""(suffix, segment, position, length) of a read. Another segment may take the name of one that is being read."""
 
 
 class Cold(Exception):
@@ -65,10 +71,20 @@ class RollLimits(Protocol):
     def segment_index_bytes(self) -> int: ...
 
     @property
-    def segment_ms(self) -> int: ...
+    def roll_ms(self) -> int: ...
 
     @property
     def segment_jitter_ms(self) -> int: ...
+
+
+class Age(Protocol):
+    """What is learned of a segment without opening it (see `storage.segment_age`)."""
+
+    @property
+    def max_timestamp(self) -> int: ...
+
+    @property
+    def offset_of_max_timestamp(self) -> int: ...
 
 
 class SegmentReader:
@@ -82,7 +98,7 @@ class SegmentReader:
 
     def log_bytes(self, segment: Segment, length: int, position: int, at_least: int) -> Buffer:
         """Up to `length` bytes of the `.log`, at least `at_least`."""
-        key = (LOG_SUFFIX, segment.base_offset, position, length)
+        key = (LOG_SUFFIX, segment, position, length)
         fetched = self.fetched
         if fetched is not None and key in fetched:
             buffer: Buffer | None = fetched[key]
@@ -102,11 +118,25 @@ class SegmentReader:
         return buffer
 
     def index_bytes(self, segment: Segment, index: SparseIndex, length: int, position: int) -> Buffer:
-        key = (index.suffix, segment.base_offset, position, length)
+        key = (index.suffix, segment, position, length)
         fetched = self.fetched
         if fetched is not None and key in fetched:
             return fetched[key]
         raise Cold(segment, key, partial(_read_file, self._filesystem, segment.path(index.suffix), length, position))
+
+    def txn_index_bytes(self, segment: Segment, index: TxnIndex) -> Buffer:
+        """All that the `.txnindex` holds."""
+        if index.content is not None:
+            return index.content
+        key = (TXN_INDEX_SUFFIX, segment, 0, 0)
+        fetched = self.fetched
+        if segment.is_awaited:
+            raise Cold(segment, key, None)  # its files are about to have their names
+        if fetched is None or key not in fetched:
+            path, length = segment.path(TXN_INDEX_SUFFIX), index.size_bytes
+            raise Cold(segment, key, partial(_read_file, self._filesystem, path, length, 0))
+        index.install(fetched[key])
+        return fetched[key]
 
 
 class Segment:
@@ -131,6 +161,7 @@ class Segment:
         "pins",
         "roll_jitter_ms",
         "time_index",
+        "txn_index",
         "written_bytes",
     )
 
@@ -155,8 +186,10 @@ class Segment:
         self.close_when_unpinned = False
         # The segment left its log.
         self.is_gone = False
-        self.offset_index = OffsetIndex()
-        self.time_index = TimeIndex()
+        self.offset_index: OffsetIndex = CLOSED_OFFSET_INDEX
+        self.time_index: TimeIndex = CLOSED_TIME_INDEX
+        # None as long as the segment holds no abort marker: there is no file then.
+        self.txn_index: TxnIndex | None = None
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp = NO_TIMESTAMP
@@ -169,6 +202,11 @@ class Segment:
         return segment_path(self.directory, self.base_offset, suffix)
 
     # --- opening ---
+
+    def begin(self) -> None:
+        """The segment is a new one: there is nothing in its files that would have to be read first."""
+        self.offset_index, self.time_index = OffsetIndex(), TimeIndex()
+        self.knows_timestamps = True
 
     def install(self, opened: OpenedSegment) -> None:
         """Take over what a job has opened."""
@@ -186,10 +224,22 @@ class Segment:
         self.bytes_since_index_entry = opened.bytes_since_index_entry
         self.knows_timestamps = True
 
+    def learn_age(self, age: Age) -> None:
+        """Take over what the files of a closed segment say of its timestamps."""
+        if not self.knows_timestamps:
+            self.max_timestamp = age.max_timestamp
+            self.offset_of_max_timestamp = age.offset_of_max_timestamp
+            self.knows_timestamps = True
+
     def release(self) -> File | None:
-        """Make the segment a closed one; answers the file that the caller closes in a thread."""
+        """Make the segment a closed one; answers the file that the caller closes in a thread.
+
+        Its indexes are in its files, and are read again when it is opened."""
         assert not self.pins
         file, self.file = self.file, None
+        self.offset_index, self.time_index = CLOSED_OFFSET_INDEX, CLOSED_TIME_INDEX
+        if self.txn_index is not None:
+            self.txn_index.unload()
         return file
 
     # --- writing ---
@@ -199,14 +249,14 @@ class Segment:
     ) -> bool:
         """Whether a batch like this must begin the next segment."""
         end_bytes = self.end_bytes
-        if end_bytes > limits.segment_bytes - size_bytes:
-            return True
-        if end_bytes > 0:
+        if end_bytes > 0:  # else what is larger than a segment has one to itself
+            if end_bytes > limits.segment_bytes - size_bytes:
+                return True
             if self.first_timestamp >= 0 and max_timestamp >= 0:
                 age_ms = max_timestamp - self.first_timestamp
             else:
                 age_ms = now_ms - self.created_ms
-            if age_ms > limits.segment_ms - self.roll_jitter_ms:
+            if age_ms > limits.roll_ms - self.roll_jitter_ms:
                 return True
         index_bytes = limits.segment_index_bytes
         return (
@@ -237,15 +287,16 @@ class Segment:
     def note_max_timestamp(self) -> None:
         """Put the largest timestamp into the time index, unless it is there."""
         last = self.time_index.last
-        if self.max_timestamp > (NO_TIMESTAMP if last is None else last[0]):
-            self.time_index.append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+        relative = self.offset_of_max_timestamp - self.base_offset
+        if self.max_timestamp > (NO_TIMESTAMP if last is None else last[0]) and relative <= MAX_RELATIVE_OFFSET:
+            self.time_index.append(self.max_timestamp, relative)
 
     # --- reading ---
 
     def indexed_position(self, offset: int, reader: SegmentReader) -> int:
         """A position at or before the batch that holds `offset`."""
         if self.file is None:
-            raise Cold(self, (LOG_SUFFIX, self.base_offset, 0, 0), None)
+            raise Cold(self, (LOG_SUFFIX, self, 0, 0), None)
         index = self.offset_index
         entry = index.floor(offset - self.base_offset, partial(reader.index_bytes, self, index))
         return 0 if entry is None else entry[1]
@@ -255,15 +306,30 @@ class Segment:
         position = self.indexed_position(offset, reader)
         end = self.written_bytes
         while position < end:
-            chunk = reader.log_bytes(self, min(_WALK_BYTES, end - position), position, BATCH_PREFIX_BYTES)
+            left = end - position
+            chunk = reader.log_bytes(self, min(_WALK_BYTES, left), position, min(BATCH_PREFIX_BYTES, left))
+            if left < BATCH_PREFIX_BYTES:
+                chunk = bytes(chunk).ljust(BATCH_PREFIX_BYTES, b"\x00")
             at, last_at = 0, len(chunk) - BATCH_PREFIX_BYTES
             while at <= last_at:
-                base_offset, length, last_offset_delta = _unpack_batch_prefix(chunk, at)
-                if base_offset + last_offset_delta >= offset:
+                base_offset, length, magic, last_offset_delta = _unpack_batch_prefix(chunk, at)
+                if base_offset + (last_offset_delta if magic >= MAGIC_V2 else 0) >= offset:
                     return position + at
                 at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + at)
             position += at
         return end
+
+    def find_aborted(self, start_offset: int, upper_bound_offset: int, reader: SegmentReader) -> FoundTransactions:
+        """What the transaction index knows of [start_offset, upper_bound_offset)."""
+        if self.txn_index is None:
+            return NOTHING_ABORTED
+        return find_in(reader.txn_index_bytes(self, self.txn_index), start_offset, upper_bound_offset)
+
+    def upper_bound_offset(self, position: int, size_bytes: int, reader: SegmentReader) -> int | None:
+        """An offset behind the `size_bytes` bytes at `position`, as near as the index knows one; None when it knows none."""
+        index = self.offset_index
+        entry = index.ceiling_by_value(position + size_bytes, partial(reader.index_bytes, self, index))
+        return None if entry is None else self.base_offset + entry[0]
 
     def end_of_whole_batches(self, chunk: Buffer, position: int, reader: SegmentReader) -> tuple[int, int] | None:
         """Of a piece read at `position`: (offset behind its last whole batch, position behind it).
@@ -283,26 +349,35 @@ class Segment:
             at = entry[1] - position
         found: tuple[int, int] | None = None
         while at + BATCH_PREFIX_BYTES <= end:
-            base_offset, length, last_offset_delta = _unpack_batch_prefix(chunk, at)
+            base_offset, length, magic, last_offset_delta = _unpack_batch_prefix(chunk, at)
             at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + at)
             if at > end:
                 break
-            found = (base_offset + last_offset_delta + 1, position + at)
+            found = (base_offset + (last_offset_delta if magic >= MAGIC_V2 else 0) + 1, position + at)
         return found
 
 
 def check_length(segment: Segment, length: int, position: int) -> int:
     """`length` as read from a batch, if a batch can have it; a walk over anything else would never end."""
-    if length < MIN_BATCH_BYTES - LENGTH_OVERHEAD_BYTES:
+    if length < MIN_LENGTH:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"{segment.path(LOG_SUFFIX)} holds no batch at position {position}."
         )
     return length
 
 
+def check_fits(segment: Segment, size_bytes: int, position: int) -> None:
+    """Whether a batch can be that large; nobody may make room for what a damaged length says."""
+    if size_bytes > segment.written_bytes - position:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{segment.path(LOG_SUFFIX)} has no room for a batch of {size_bytes} bytes at position {position}.",
+        )
+
+
 def random_roll_jitter_ms(limits: RollLimits, randomness: Randomness) -> int:
     """How much earlier than `segment.ms` a segment rolls."""
-    jitter_ms = min(limits.segment_jitter_ms, limits.segment_ms)
+    jitter_ms = min(limits.segment_jitter_ms, limits.roll_ms)
     return randomness.randrange(0, jitter_ms) if jitter_ms > 0 else 0
 
 
@@ -316,7 +391,8 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 @dataclass(slots=True)
 class OpenedSegment:
     """What opening found. `first_timestamp` is the largest timestamp of the first batch; `problem`, why the walk over
-    the batches behind the last index entry did not reach the end."""
+    the batches behind the last index entry did not reach the end; `has_new_indexes`, those in the files were missing or
+    bad."""
 
     file: File
     size_bytes: int
@@ -328,6 +404,7 @@ class OpenedSegment:
     offset_of_max_timestamp: int
     bytes_since_index_entry: int
     problem: str | None
+    has_new_indexes: bool = False
 
 
 def _read_file(filesystem: FileSystem, path: str, length: int, position: int) -> Buffer:
@@ -340,6 +417,7 @@ def _read_file(filesystem: FileSystem, path: str, length: int, position: int) ->
 
 def create_files(filesystem: FileSystem, directory: str, base_offset: int) -> File:
     """Make the files of a new segment; answers its open `.log`. Leftovers of an earlier life are emptied."""
+    filesystem.unlink(segment_path(directory, base_offset, TXN_INDEX_SUFFIX))
     for suffix in (OffsetIndex.suffix, TimeIndex.suffix):
         filesystem.write_bytes(segment_path(directory, base_offset, suffix), b"")
     file = filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX), create=True)
@@ -377,7 +455,8 @@ def sync_segment(
     if file is not None:
         file.sync()
     paths = [
-        segment_path(directory, base_offset, each) for each in (OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX)
+        segment_path(directory, base_offset, each)
+        for each in (OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
     ]
     if file is None:
         paths.insert(0, segment_path(directory, base_offset, LOG_SUFFIX))

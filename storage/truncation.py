@@ -1,10 +1,11 @@
-"""Cutting a log's segments at the end: what stands behind `PartitionLog.truncate_to` and `truncate_fully_and_start_at`.
+"""Cutting a log's segments: at the end (`PartitionLog.truncate_to`, `truncate_fully_and_start_at`) and at the start
+(`delete_segments_before`).
 
-Rules: the log has nothing on its way to the disk meanwhile. Memory is cut first, on the event loop, and the log told, so
-that nobody reads what goes; then the files, by a job in the directory's queue. Epochs and producers stay the log's.
-Invariant: files of later segments go before the cut segment gets shorter, newest first, so that a crash in between
-leaves a log without holes.
-Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFullyAndStartAt.
+Rules: while the end is cut the log has nothing on its way to the disk. Memory is cut first, on the event loop, and the log
+told, so that nobody reads what goes; then the files, by a job in the directory's queue. Epochs and producers stay the log's.
+Invariant: at the end, files of later segments go before the cut segment gets shorter, newest first, so that a crash in between
+leaves a log without holes. A cut is on the disk before it is through (`storage.cut_mark`).
+Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFullyAndStartAt, deleteSegmentFiles.
 """
 
 from __future__ import annotations
@@ -14,13 +15,26 @@ from dataclasses import dataclass
 from functools import partial
 
 from runtime.filesystem import File, FileSystem
+from storage.cut_mark import begin_cut, end_cut
+from storage.folder_files import remove_segment_files, set_segments_aside
 from storage.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.interrupted_swap import segment_file_offset
-from storage.loading import LoadedLog, LoadRequest, load_log, remove_segment_files
+from storage.loading import LoadedLog, LoadRequest, load_log
 from storage.log_environment import LogEnvironment
 from storage.log_reader import LogReader, Segments
-from storage.recovery import open_segment
-from storage.segment import SNAPSHOT_SUFFIX, OpenedSegment, Segment, create_files, segment_path, write_index
+from storage.recovery import open_and_mend_segment
+from storage.segment import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    OpenedSegment,
+    Segment,
+    create_files,
+    segment_path,
+    sync_file,
+    write_index,
+)
+from storage.txn_index import cut_content
 
 
 async def cut_segments(
@@ -32,13 +46,16 @@ async def cut_segments(
     log_start_offset: Callable[[], int],
     index_interval_bytes: int,
     on_cut: Callable[[int], None],
-) -> LoadedLog:
+) -> LoadedLog | None:
     """Drop everything at or above `offset`, which the segments hold; answers the log as its files are then.
 
-    `on_cut(offset)`: in memory the log ends there now. Raises OSError.
+    None, and nothing has changed, when no record would be left of a log that starts within its first batch: its files
+    cannot say where it starts, so it has to begin anew. `on_cut(offset)`: in memory the log ends there now. Raises OSError.
     """
     segment = segments.at_or_before(offset)
     position = await reader.position_of(segment, offset)
+    if position == 0 and segment is segments.first and log_start_offset() > segment.base_offset:
+        return None
     gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
     assert segment.file is not None
     cut = Cut(
@@ -61,7 +78,22 @@ async def cut_segments(
     )
     opened, loaded = await environment.queue.run(partial(cut_log, environment.filesystem, cut, request))
     segment.adopt(opened)
+    segment.txn_index = loaded.segments[-1].txn_index
     return loaded
+
+
+async def drop_unmade_segments(segments: Segments, environment: LogEnvironment) -> None:
+    """Of a log for whose next segments there was no room: they go, and what is left is there. Raises OSError."""
+    unmade = [each for each in segments if each is not segments.first and each.file is None and not each.end_bytes]
+    gone = segments.replace([each for each in segments if each not in unmade])
+    for each in gone:
+        environment.open_segments.leave(each)
+    active = segments.active
+    active.is_awaited = False
+    base_offsets = [each.base_offset for each in gone]
+    await environment.queue.run(
+        partial(make_sure_of, environment.filesystem, active.directory, active.base_offset, base_offsets)
+    )
 
 
 async def restart_segments(
@@ -70,14 +102,52 @@ async def restart_segments(
     """Drop every segment and begin an empty one at `offset`. See `cut_segments`."""
     directory = segments.first.directory
     new = Segment(directory, offset, size_bytes=0, created_ms=environment.clock.wall_ms())
-    new.knows_timestamps = new.is_awaited = True
+    new.begin()
+    new.is_awaited = True
     gone = segments.replace([new])
     on_cut(offset)
     for each in gone:
         environment.open_segments.leave(each)
     job = partial(restart_log, environment.filesystem, directory, [each.base_offset for each in gone], offset)
-    new.file = await environment.queue.run(job)
-    new.is_awaited = False
+    try:
+        new.file = await environment.queue.run(job)
+    finally:
+        new.is_awaited = False
+
+
+async def drop_segments(
+    segments: Segments,
+    reader: LogReader,
+    environment: LogEnvironment,
+    *,
+    offset: int,
+    delay_ms: int,
+    on_cut: Callable[[int], None],
+) -> int:
+    """Set aside the segments that hold nothing at or above `offset`, never the active one; answers how many.
+
+    Their files are removed `delay_ms` later. `on_cut(offset)`: in memory the log starts there now, unless it starts later.
+    Raises OSError.
+    """
+    keep = segments.starting_from(offset)
+    gone = segments.replace(keep)
+    if not gone:
+        return 0
+    reader.forget_places()
+    on_cut(keep[0].base_offset)
+    for segment in gone:
+        environment.open_segments.leave(segment)
+    directory, start_offset = keep[0].directory, keep[0].base_offset
+    base_offsets = [segment.base_offset for segment in gone]
+
+    def job() -> list[str]:
+        snapshot = segment_path(directory, start_offset, SNAPSHOT_SUFFIX)
+        if environment.filesystem.exists(snapshot):
+            sync_file(environment.filesystem, snapshot)  # what goes was the other trace of these producers
+        return set_segments_aside(environment.filesystem, directory, base_offsets)
+
+    environment.delete_later(await environment.queue.run(job), delay_ms)
+    return len(gone)
 
 
 # --- jobs: these block ---
@@ -99,8 +169,11 @@ class Cut:
 def cut_log(filesystem: FileSystem, cut: Cut, request: LoadRequest) -> tuple[OpenedSegment, LoadedLog]:
     """Cut the files; answers the state of the segment that is active now, and of the whole log."""
     directory, base_offset = request.directory, cut.base_offset
+    begin_cut(filesystem, directory)
     for gone in sorted(cut.gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
+    if cut.gone_base_offsets:
+        filesystem.sync_directory(directory)  # or they could come back behind a segment that has become shorter
     for name in filesystem.list_directory(directory):
         snapshot = segment_file_offset(name)
         if name.endswith(SNAPSHOT_SUFFIX) and snapshot is not None and snapshot > cut.offset:
@@ -111,9 +184,13 @@ def cut_log(filesystem: FileSystem, cut: Cut, request: LoadRequest) -> tuple[Ope
     relative = cut.offset - base_offset
     _cut_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=cut.position)
     _cut_index(filesystem, TimeIndex(), directory, base_offset, value=relative)
+    txn_index_path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
+    if filesystem.exists(txn_index_path):
+        write_index(filesystem, txn_index_path, cut_content(filesystem.read_bytes(txn_index_path), cut.offset), 0)
     cut.file.sync()
     filesystem.sync_directory(directory)  # what was cut off must not come back after a loss of power
-    opened = open_segment(filesystem, directory, base_offset, request.index_interval_bytes)
+    end_cut(filesystem, directory)
+    opened = open_and_mend_segment(filesystem, directory, base_offset, request.index_interval_bytes)
     opened.file.close()
     return opened, load_log(filesystem, request)
 
@@ -128,8 +205,16 @@ def _cut_index(
     write_index(filesystem, path, *index.unwritten())
 
 
+def make_sure_of(filesystem: FileSystem, directory: str, base_offset: int, gone_base_offsets: list[int]) -> None:
+    """The segment at `base_offset` has a file, and is the last one."""
+    for gone in sorted(gone_base_offsets, reverse=True):
+        remove_segment_files(filesystem, directory, gone)
+    filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX), create=True).close()
+
+
 def restart_log(filesystem: FileSystem, directory: str, gone_base_offsets: list[int], offset: int) -> File:
     """Remove every segment and begin an empty one at `offset`; answers its open file."""
+    begin_cut(filesystem, directory)
     for gone in sorted(gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
     for name in filesystem.list_directory(directory):
@@ -137,4 +222,5 @@ def restart_log(filesystem: FileSystem, directory: str, gone_base_offsets: list[
             filesystem.unlink(f"{directory}/{name}")
     file = create_files(filesystem, directory, offset)
     filesystem.sync_directory(directory)
+    end_cut(filesystem, directory)
     return file

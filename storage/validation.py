@@ -1,8 +1,9 @@
 """What may enter a log: the checks on records that come to be appended, and what the topic's settings do to them.
 
-A client's records: one batch of format v2, not larger than `max.message.bytes`, with a right CRC, a header that agrees
-with itself, no control batch, and records that are what the header says. How far records are looked into is
-`barnabas.produce.validation`; timestamp limits and compacted topics need their fields in any case. A coordinator's
+A client's records: one batch of format v2 (`up_conversion` has made it of what old clients send), not larger than
+`max.message.bytes`, with a right CRC, a header that agrees with itself, no control batch, and records that are what the
+header says. How far records are looked into is `barnabas.produce.validation`; timestamp limits and compacted topics need
+their fields in any case. What would keep the event loop for long is not done there (`LongValidation`). A coordinator's
 batches are this broker's own, a replica's were checked by the leader: only what transport or disk can do is looked for.
 
 Rules: pure; works in the caller's buffer, and copies it only if that cannot be written to. Base offset and leader epoch
@@ -21,6 +22,7 @@ from crc32c import crc32c
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import Buffer
+from protocol.records.any_format import any_crc_is_valid, iter_any_headers
 from protocol.records.batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
@@ -35,12 +37,11 @@ from protocol.records.batch import (
     BatchHeader,
     InvalidBatch,
     crc_is_valid,
-    iter_headers,
     magic_at,
     patch_timestamp,
     read_header,
 )
-from protocol.records.compression import Compression
+from protocol.records.compression import Compression, DecompressionTooLarge
 from protocol.records.record import recompress
 from protocol.records.structure import check_structure, walk_fields
 
@@ -49,6 +50,12 @@ MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 FIRST_PRODUCE_OF_V2 = 3
 FIRST_PRODUCE_OF_ZSTD = 7
 _SHOWN_RECORD_ERRORS = 3
+# What the event loop may be kept for: some tens of milliseconds.
+INLINE_DECOMPRESSED_BYTES = 4 * 1024 * 1024
+INLINE_RECORDS = 20_000
+INLINE_RECOMPRESSED_BYTES = 64 * 1024
+# What a batch in another codec has at most while nobody knows yet whether it fits `max.message.bytes`.
+_LARGEST_RECOMPRESSED_BYTES = 8 * 1024 * 1024
 
 
 class AppendOrigin(Enum):
@@ -69,6 +76,10 @@ class ValidationLevel(Enum):
 
 class RequestRejected(InvalidBatch):
     """Records that a request of its version may not hold: refused before the log is asked anything."""
+
+
+class LongValidation(Exception):
+    """Not on the event loop: these records take too long. Nothing was changed."""
 
 
 class RecordsRejected(KafkaError):
@@ -100,10 +111,12 @@ def validate(
     produce_version: int | None = None,
     level: ValidationLevel = ValidationLevel.STRUCTURE,
     partition: str = "the partition",
+    is_inline: bool = False,
 ) -> ValidatedRecords:
     """Check `records` and bring them into the form that the topic keeps. `partition` is its name in messages.
 
-    Raises KafkaError: InvalidBatch, RecordsRejected, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
+    Raises KafkaError: InvalidBatch, RecordsRejected, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE; and LongValidation for a
+    client's records if it `is_inline`: on the event loop.
     """
     if origin is AppendOrigin.REPLICA:
         return _validate_replica(records)
@@ -118,12 +131,27 @@ def validate(
     whole = _writable(records, header.size_bytes)
     is_log_append_time = config.message_timestamp_type == "LogAppendTime"
     if origin is AppendOrigin.CLIENT:
-        _check_records(whole, header, config, now_ms, level, is_log_append_time=is_log_append_time, partition=partition)
+        if is_inline and _takes_long(header, config):
+            raise LongValidation
+        try:
+            _check_records(
+                whole, header, config, now_ms, level, INLINE_DECOMPRESSED_BYTES if is_inline else MAX_DECOMPRESSED_BYTES,
+                is_log_append_time=is_log_append_time, partition=partition,
+            )  # fmt: skip
+        except DecompressionTooLarge:
+            if is_inline:
+                raise LongValidation from None
+            raise
     max_timestamp = now_ms if is_log_append_time else header.max_timestamp
     patch_timestamp(whole, 0, header, is_log_append_time=is_log_append_time, max_timestamp=max_timestamp)
     target = _target_compression(header, config)
     if target is not None:
-        whole = bytearray(recompress(whole, 0, header, target, _level(target, config), MAX_DECOMPRESSED_BYTES))
+        largest_bytes = max(config.max_message_bytes, _LARGEST_RECOMPRESSED_BYTES)
+        whole = bytearray(
+            recompress(
+                whole, 0, header, target, compression_level(target, config), MAX_DECOMPRESSED_BYTES, largest_bytes
+            )
+        )
         header = read_header(whole)
         _check_size(header, config, partition)
     if header.size_bytes > config.segment_bytes:
@@ -174,11 +202,14 @@ def plain_batch(records: Buffer, rules: PlainBatchRules) -> BatchHeader | None:
         or (header.base_sequence < 0 <= header.producer_id)
     ):
         return None
-    view = memoryview(records)
+    view = records if isinstance(records, memoryview) else memoryview(records)
     if view.readonly or crc32c(view[ATTRIBUTES_POSITION:]) != header.crc:
         return None
     if rules.checks_structure:
-        check_structure(records, 0, header, MAX_DECOMPRESSED_BYTES)
+        try:
+            check_structure(records, 0, header, INLINE_DECOMPRESSED_BYTES)
+        except DecompressionTooLarge:
+            return None
     return header
 
 
@@ -196,11 +227,11 @@ def _writable(records: Buffer, size_bytes: int) -> bytearray | memoryview:
 
 
 def _validate_replica(records: Buffer) -> ValidatedRecords:
-    """Batches as the leader has them: whole, undamaged, offsets rising."""
+    """Batches and old messages as the leader has them: whole, undamaged, offsets rising."""
     headers: list[BatchHeader] = []
     end, next_offset = 0, -1
-    for position, header in iter_headers(records):
-        if not crc_is_valid(records, position, header):
+    for position, header in iter_any_headers(records):
+        if not any_crc_is_valid(records, position, header):
             raise _corrupt(header)
         if header.base_offset < next_offset or header.last_offset_delta < 0:
             raise InvalidBatch(
@@ -229,7 +260,7 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
         ):
             return header
     is_old_client = produce_version is not None and produce_version < FIRST_PRODUCE_OF_V2
-    end = _batch_end(records, 0)
+    end = batch_end(records, 0)
     if end is None:
         if is_old_client:
             return None
@@ -253,12 +284,12 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {produce_version} are not allowed to use ZStandard compression",
         )
-    if _batch_end(records, end) is not None:
+    if batch_end(records, end) is not None:
         raise RequestRejected(ErrorCode.INVALID_RECORD, "A partition's records must be exactly one record batch.")
     return header
 
 
-def _batch_end(records: Buffer, position: int) -> int | None:
+def batch_end(records: Buffer, position: int) -> int | None:
     """Where the batch or message at `position` ends; None when it is not there as a whole. Raises InvalidBatch."""
     left = len(records) - position
     if left < LENGTH_OVERHEAD_BYTES:
@@ -341,6 +372,7 @@ def _check_records(
     config: LogConfig,
     now_ms: int,
     level: ValidationLevel,
+    max_decompressed_bytes: int,
     *,
     is_log_append_time: bool,
     partition: str,
@@ -353,9 +385,19 @@ def _check_records(
         or header.is_log_append_time
         or (limits is not None and not is_log_append_time)
     ):
-        _check_fields(whole, header, config, limits, is_log_append_time=is_log_append_time, partition=partition)
+        _check_fields(
+            whole, header, config, limits, max_decompressed_bytes,
+            is_log_append_time=is_log_append_time, partition=partition,
+        )  # fmt: skip
     elif level is ValidationLevel.STRUCTURE:
-        check_structure(whole, 0, header, MAX_DECOMPRESSED_BYTES)
+        check_structure(whole, 0, header, max_decompressed_bytes)
+
+
+def _takes_long(header: BatchHeader, config: LogConfig) -> bool:
+    """As far as the header tells. What is compressed may turn out to be large yet."""
+    return header.records_count > INLINE_RECORDS or (
+        header.size_bytes > INLINE_RECOMPRESSED_BYTES and _target_compression(header, config) is not None
+    )
 
 
 def _timestamp_limits(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
@@ -374,6 +416,7 @@ def _check_fields(
     header: BatchHeader,
     config: LogConfig,
     limits: tuple[int, int] | None,
+    max_decompressed_bytes: int,
     *,
     is_log_append_time: bool,
     partition: str,
@@ -385,7 +428,7 @@ def _check_fields(
     max_timestamp = NO_TIMESTAMP
     code = ErrorCode.INVALID_RECORD
     errors: list[tuple[int, str]] = []
-    for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, MAX_DECOMPRESSED_BYTES)):
+    for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, max_decompressed_bytes)):
         max_timestamp = max(max_timestamp, timestamp)
         if is_compacted and not has_key:
             errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}"))
@@ -420,16 +463,22 @@ def _rejected(code: ErrorCode, errors: list[tuple[int, str]]) -> RecordsRejected
 
 def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
     """The codec to bring the batch into; None when it may stay as it is."""
-    wanted = config.compression_type
-    if wanted == "producer":
-        return None
-    target = Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
-    if target is header.compression or (header.is_control and header.compression is Compression.NONE):
+    target = topic_compression(config)
+    if target is None or target is header.compression or (header.is_control and header.compression is Compression.NONE):
         return None
     return target
 
 
-def _level(target: Compression, config: LogConfig) -> int | None:
+def topic_compression(config: LogConfig) -> Compression | None:
+    """The codec that the topic keeps batches in; None for the producer's."""
+    wanted = config.compression_type
+    if wanted == "producer":
+        return None
+    return Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
+
+
+def compression_level(target: Compression, config: LogConfig) -> int | None:
+    """The topic's level of that codec; None for a codec without."""
     match target:
         case Compression.GZIP:
             return config.compression_gzip_level

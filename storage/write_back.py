@@ -66,7 +66,7 @@ class WriteBack:
                 partial(write_page, self._environment.filesystem, segment.path(index.suffix), content, position)
             )
         except OSError as error:
-            self._jobs.owner.fail(error)
+            self._jobs.owner.on_refused(error)
         else:
             if segment is self._segments.active and not segment.is_awaited:
                 index.written(PAGE_ENTRIES)

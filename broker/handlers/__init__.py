@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from broker.dispatch import Handler
+from broker.handlers.allocate_producer_ids import allocate_producer_ids
 from broker.handlers.alter_configs import alter_configs
+from broker.handlers.alter_partition import alter_partition
+from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
+from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.api_versions import api_versions
+from broker.handlers.controlled_shutdown import controlled_shutdown
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_groups import delete_groups
@@ -16,30 +22,46 @@ from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
+from broker.handlers.describe_producers import describe_producers
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.fetch import fetch
+from broker.handlers.fetch_message_sets import fetch_message_sets
 from broker.handlers.find_coordinator import find_coordinator
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
 from broker.handlers.join_group import join_group
+from broker.handlers.leader_and_isr import leader_and_isr
 from broker.handlers.leave_group import leave_group
 from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import list_offsets
+from broker.handlers.list_partition_reassignments import list_partition_reassignments
 from broker.handlers.metadata import metadata
 from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
+from broker.handlers.produce_message_sets import produce_message_sets
+from broker.handlers.repeated_produce import RepeatedProduce
+from broker.handlers.stop_replica import stop_replica
 from broker.handlers.sync_group import sync_group
+from broker.handlers.update_features import update_features
+from broker.handlers.update_metadata import update_metadata
+from broker.handlers.write_txn_markers import write_txn_markers
 
 # By API key.
 ALL: tuple[Handler[Any], ...] = (
-    produce,
+    replace(produce, short_way=RepeatedProduce),
+    produce_message_sets,
     fetch,
+    fetch_message_sets,
     list_offsets,
     metadata,
+    leader_and_isr,
+    stop_replica,
+    update_metadata,
+    controlled_shutdown,
     offset_commit,
     offset_fetch,
     find_coordinator,
@@ -55,13 +77,21 @@ ALL: tuple[Handler[Any], ...] = (
     delete_records,
     init_producer_id,
     offset_for_leader_epoch,
+    write_txn_markers,
     describe_configs,
     alter_configs,
     describe_log_dirs,
+    alter_replica_log_dirs,
     create_partitions,
     delete_groups,
     elect_leaders,
     incremental_alter_configs,
+    alter_partition_reassignments,
+    list_partition_reassignments,
     offset_delete,
+    alter_partition,
+    update_features,
     describe_cluster,
+    describe_producers,
+    allocate_producer_ids,
 )

@@ -26,13 +26,14 @@ from protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from runtime.slices import Slices
 
 
 @handles(AlterConfigsRequest)
 async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
-    for resource in request.resources:
+    async for resource in Slices(context.services.clock).over(request.resources):
         code, message = ErrorCode.NONE, None
         try:
             if (resource.resource_type, resource.resource_name) in twice:

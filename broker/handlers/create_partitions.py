@@ -20,32 +20,36 @@ from protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from runtime.slices import Slices
 
 
 @handles(CreatePartitionsRequest)
 async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    controller = context.services.controller
-    names = Counter(topic.name for topic in request.topics)
-    known = controller.context
+    services = context.services
+    known = services.controller.context
     outcomes: dict[str, Outcome] = {}
     wanted: list[NewPartitions] = []
-    for topic in request.topics:
-        if known is None:
-            outcomes[topic.name] = Outcome(ErrorCode.NOT_CONTROLLER)
-        elif names[topic.name] > 1:
-            outcomes[topic.name] = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-        elif known.is_being_deleted(topic.name):
-            outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-        else:
-            wanted.append(_new_partitions(topic))
-    outcomes |= await controller.topics.grow(wanted, request.timeout_ms, validate_only=request.validate_only)
-    return CreatePartitionsResponse(
-        throttle_time_ms=0,
-        results=[
-            CreatePartitionsTopicResult(name=name, error_code=outcomes[name].code, error_message=outcomes[name].message)
-            for name in names
-        ],
+    async with services.long_work.begin(len(request.topics)) as slices:
+        names = Counter(topic.name for topic in request.topics)
+        async for topic in slices.over(request.topics):
+            if known is None:
+                outcomes[topic.name] = Outcome(ErrorCode.NOT_CONTROLLER)
+            elif names[topic.name] > 1:
+                outcomes[topic.name] = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            elif known.is_being_deleted(topic.name):
+                outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+            else:
+                wanted.append(_new_partitions(topic))
+    outcomes |= await services.controller.topics.grow(
+        wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
     )
+    async with services.long_work.begin(len(names)) as slices:
+        rows = [_row(name, outcomes[name]) async for name in slices.over(names)]
+    return CreatePartitionsResponse(throttle_time_ms=0, results=rows)
+
+
+def _row(name: str, outcome: Outcome) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=outcome.code, error_message=outcome.message)
 
 
 def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:

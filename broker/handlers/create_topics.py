@@ -4,7 +4,7 @@ Behaviour: every topic stands for itself; one that is named twice is refused. Th
 a leader that this broker knows, or REQUEST_TIMED_OUT after `timeout_ms`; the topic exists then all the same. Only the
 controller creates topics.
 Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 answers counts and effective
-settings; v7 topic ids.
+settings, of some 700 topics (for those behind them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
 Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequest.
 """
 
@@ -27,30 +27,39 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from runtime.slices import Slices
+
+_SETTINGS_SINCE = 5
+# Effective settings of that many topics are told; as with DescribeConfigs, more would be gigabytes.
+MAX_CONFIG_ROWS = 20_000
 
 
 @handles(CreateTopicsRequest)
 async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    names = Counter(topic.name for topic in request.topics)
-    if not context.services.controller.is_active:
-        return CreateTopicsResponse(
-            topics=[_refused(topic.name, ErrorCode.NOT_CONTROLLER, None) for topic in request.topics]
-        )
+    services = context.services
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
-    for topic in request.topics:
-        if names[topic.name] > 1:
-            message = "Found multiple entries for this topic."
-            results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
-        elif topic.name == CLUSTER_METADATA_TOPIC:
-            results[topic.name] = _refused(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-        else:
-            wanted.append(_new_topic(topic))
-    created = await context.services.controller.topics.create(
-        wanted, request.timeout_ms, validate_only=request.validate_only
-    )
-    for name, topic_created in created.items():
-        results[name] = _result(name, topic_created, context)
+    async with services.long_work.begin(len(request.topics)) as slices:
+        names = Counter(topic.name for topic in request.topics)
+        async for topic in slices.over(request.topics):
+            if not services.controller.is_active:
+                results[topic.name] = _refused(topic.name, ErrorCode.NOT_CONTROLLER, None)
+            elif names[topic.name] > 1:
+                message = "Found multiple entries for this topic."
+                results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
+            elif topic.name == CLUSTER_METADATA_TOPIC:
+                message = "Authorization failed."
+                results[topic.name] = _refused(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+            else:
+                wanted.append(_new_topic(topic))
+    if wanted:
+        created = await services.controller.topics.create(
+            wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
+        )
+        effective = _EffectiveSettings(context)
+        async with services.long_work.begin(len(created)) as slices:
+            async for name, topic_created in slices.over(created.items()):
+                results[name] = _result(name, topic_created, effective)
     return CreateTopicsResponse(topics=[results[topic.name] for topic in request.topics])
 
 
@@ -68,36 +77,59 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicR
     return CreatableTopicResult(name=name, error_code=code, error_message=message)
 
 
-def _result(name: str, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
+def _result(name: str, created: CreatedTopic, effective: _EffectiveSettings) -> CreatableTopicResult:
     if created.outcome.code is not ErrorCode.NONE:
         row = _refused(name, created.outcome.code, created.outcome.message)
         row.topic_id = created.topic_id  # of a topic that was made and is not led in time
         return row
+    rows = effective.rows(created.config)
     return CreatableTopicResult(
         name=name,
         topic_id=created.topic_id,
         error_code=ErrorCode.NONE,
         error_message=None,
+        topic_config_error_code=ErrorCode.NONE if rows is not None else ErrorCode.INVALID_REQUEST,
         num_partitions=created.partitions,
         replication_factor=created.replication_factor,
-        configs=_config_rows(created.config, context) if context.api_version >= 5 else [],
+        configs=rows or [],
     )
 
 
-def _config_rows(own: Mapping[str, str], context: RequestContext) -> list[CreatableTopicConfigs]:
-    """What holds for the topic, and where each value comes from."""
-    dynamic = context.services.dynamic_settings
-    config = LogConfig.from_settings(dynamic.settings, own)
-    rows = []
-    for name, row in LogConfig.definitions.items():
-        synonyms = dynamic.layers.topic_synonyms(name, own)
-        rows.append(
-            CreatableTopicConfigs(
-                name=name,
-                value=None if row.is_sensitive else config.text(name),
-                read_only=False,
-                config_source=synonyms[0].source if synonyms else Source.DEFAULT,
-                is_sensitive=row.is_sensitive,
+class _EffectiveSettings:
+    """What holds for topics, and where each value comes from. Topics that are alike share their rows."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._dynamic = context.services.dynamic_settings
+        self._is_told = context.api_version >= _SETTINGS_SINCE
+        self._rows_left = MAX_CONFIG_ROWS
+        self._of_topics: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs] | None:
+        """None when the answer holds too many already."""
+        if not self._is_told:
+            return []
+        if self._rows_left < 0:
+            return None
+        key = frozenset(own.items())
+        rows = self._of_topics.get(key)
+        if rows is None:
+            rows = self._of_topics[key] = self._make_rows(own)
+        self._rows_left -= len(rows)
+        return rows
+
+    def _make_rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        dynamic = self._dynamic
+        config = LogConfig.from_settings(dynamic.settings, own)
+        rows = []
+        for name, row in LogConfig.definitions.items():
+            synonyms = dynamic.layers.topic_synonyms(name, own)
+            rows.append(
+                CreatableTopicConfigs(
+                    name=name,
+                    value=None if row.is_sensitive else config.text(name),
+                    read_only=False,
+                    config_source=synonyms[0].source if synonyms else Source.DEFAULT,
+                    is_sensitive=row.is_sensitive,
+                )
             )
-        )
-    return rows
+        return rows

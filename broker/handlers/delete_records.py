@@ -1,11 +1,15 @@
 """DeleteRecords (key 21): move a partition's start, so that what lies before it is gone.
 
 Behaviour: offset -1 means the high watermark; an offset past it, or below -1, is OFFSET_OUT_OF_RANGE; a topic that is only
-compacted answers POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. The answer carries the new low watermark.
-Source: KIP-107; Kafka ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader.
+compacted answers POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. The answer carries the new low watermark: it
+comes when every live replica has moved its start, and after `timeout_ms` with REQUEST_TIMED_OUT where one has not.
+Source: KIP-107; Kafka ReplicaManager.deleteRecords, DelayedDeleteRecords, Partition.deleteRecordsOnLeader.
 """
 
 from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
 
 from broker.context import RequestContext
 from broker.dispatch import handles
@@ -20,32 +24,98 @@ from protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
+if TYPE_CHECKING:
+    from replication.partition import Partition
+    from runtime.timer import Timer
+
 UP_TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
 @handles(DeleteRecordsRequest)
 async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    topics: list[DeleteRecordsTopicResult] = []
-    for topic in request.topics:
-        rows = [await _delete(topic.name, row, context) for row in topic.partitions]
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
+    services = context.services
+    rows_count = sum(len(topic.partitions) for topic in request.topics)
+    followers = _Followers()
+    try:
+        async with services.long_work.begin(rows_count) as slices:
+            topics = [
+                DeleteRecordsTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        _delete(topic.name, row, context, followers) async for row in slices.over(topic.partitions)
+                    ],
+                )
+                async for topic in slices.over(request.topics)
+            ]
+        await followers.moved(services.timer, request.timeout_ms)
+    finally:
+        followers.forget()
     return DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
 
 
-async def _delete(topic: str, row: DeleteRecordsPartition, context: RequestContext) -> DeleteRecordsPartitionResult:
+class _Followers:
+    """Those that a request waits for. A row says REQUEST_TIMED_OUT as long as its partition's have not moved."""
+
+    def __init__(self) -> None:
+        self._tickets: dict[int, tuple[Partition, int]] = {}
+        self._moved: asyncio.Future[None] | None = None
+
+    def wait_for(self, partition: Partition, offset: int, row: DeleteRecordsPartitionResult) -> None:
+        key = id(row)
+
+        def on_result(error: ErrorCode) -> None:
+            del self._tickets[key]
+            row.error_code = error
+            row.low_watermark = partition.low_watermark if error == ErrorCode.NONE else NO_LOW_WATERMARK
+            if not self._tickets:
+                self._finish()
+
+        self._tickets[key] = (partition, partition.when_deleted(offset, on_result))
+
+    async def moved(self, timer: Timer, timeout_ms: int) -> None:
+        """Return when the followers of all partitions have moved, or at the end of the time."""
+        if not self._tickets:
+            return
+        self._moved = asyncio.get_running_loop().create_future()
+        timeout = timer.schedule(max(timeout_ms, 0), self._finish)
+        try:
+            await self._moved
+        finally:
+            timeout.cancel()
+
+    def _finish(self) -> None:
+        if self._moved is not None and not self._moved.done():
+            self._moved.set_result(None)
+
+    def forget(self) -> None:
+        """Wait no longer."""
+        for partition, ticket in self._tickets.values():
+            partition.forget_deletion(ticket)
+        self._tickets.clear()
+
+
+def _delete(
+    topic: str, row: DeleteRecordsPartition, context: RequestContext, followers: _Followers
+) -> DeleteRecordsPartitionResult:
+    """The row of the answer, which may have to wait for followers."""
     try:
-        low_watermark = await _delete_records(topic, row, context)
+        partition, offset, low_watermark = _delete_here(topic, row, context)
     except KafkaError as error:
         return DeleteRecordsPartitionResult(
             partition_index=row.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=error.code
         )
-    return DeleteRecordsPartitionResult(
+    answer = DeleteRecordsPartitionResult(
         partition_index=row.partition_index, low_watermark=low_watermark, error_code=ErrorCode.NONE
     )
+    if low_watermark < offset:
+        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        followers.wait_for(partition, offset, answer)
+    return answer
 
 
-async def _delete_records(topic: str, row: DeleteRecordsPartition, context: RequestContext) -> int:
+def _delete_here(topic: str, row: DeleteRecordsPartition, context: RequestContext) -> tuple[Partition, int, int]:
+    """(partition, offset that everybody has to reach, low watermark). Raises KafkaError."""
     if is_internal(topic):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Records of the internal topic {topic} stay.")
     partition = led_partition(context.services, topic, row.partition_index)
@@ -56,6 +126,4 @@ async def _delete_records(topic: str, row: DeleteRecordsPartition, context: Requ
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE, f"Offset {row.offset} is not within 0 and {partition.high_watermark}."
         )
-    low_watermark = partition.log.delete_records(offset)
-    partition.truncated()
-    return low_watermark
+    return partition, offset, partition.delete_records(offset)

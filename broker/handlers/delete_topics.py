@@ -10,10 +10,11 @@ Source: KIP-4, KIP-322, KIP-516; Kafka KafkaApis.handleDeleteTopicsRequest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from broker.context import RequestContext
 from broker.dispatch import handles
+from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -22,24 +23,52 @@ from protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from protocol.primitives import ZERO_UUID
+from runtime.slices import Slices
 
 
 @handles(DeleteTopicsRequest)
 async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-    version = context.api_version
-    wanted = request.topics if version >= 6 else [_by_name(name) for name in request.topic_names]
-    controller = context.services.controller
-    if not controller.is_active:
-        return _all_refused(wanted, ErrorCode.NOT_CONTROLLER)
-    if not context.services.settings.delete_topic_enable:
-        code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
-        return _all_refused(wanted, code)
+    version, services = context.api_version, context.services
+    async with services.long_work.begin(len(request.topics) + len(request.topic_names)) as slices:
+        wanted = request.topics if version >= 6 else [_by_name(name) async for name in slices.over(request.topic_names)]
+        code = _refusal(wanted, context)
+        if code is not ErrorCode.NONE:
+            return DeleteTopicsResponse(
+                responses=[
+                    DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code)
+                    async for topic in slices.over(wanted)
+                ]
+            )
+        rows = await _rows(wanted, services.metadata.image, slices)
+    names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
+    outcomes = await services.controller.topics.delete(names, request.timeout_ms)
+    for row in rows:
+        if row.name in outcomes:
+            row.error_code = outcomes[row.name].code
+    return DeleteTopicsResponse(responses=rows)
+
+
+def _by_name(name: str) -> DeleteTopicState:
+    return DeleteTopicState(name=name, topic_id=ZERO_UUID)
+
+
+def _refusal(wanted: Sequence[DeleteTopicState], context: RequestContext) -> ErrorCode:
+    """Why nothing at all is deleted, or NONE."""
+    services = context.services
+    if not services.controller.is_active:
+        return ErrorCode.NOT_CONTROLLER
+    if not services.settings.delete_topic_enable:
+        return ErrorCode.INVALID_REQUEST if context.api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
     if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in wanted):
-        return _all_refused(wanted, ErrorCode.INVALID_REQUEST)
-    image = context.services.metadata.image
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+async def _rows(wanted: Iterable[DeleteTopicState], image: ClusterImage, slices: Slices) -> list[DeletableTopicResult]:
+    """With an error where there is no such topic, else to be deleted."""
     rows: list[DeletableTopicResult] = []
     refused: set[tuple[str | None, bytes]] = set()
-    for topic in wanted:
+    async for topic in slices.over(wanted):
         name = topic.name if topic.topic_id == ZERO_UUID else image.names_by_id.get(topic.topic_id)
         row = DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=ErrorCode.NONE)
         if topic.topic_id != ZERO_UUID and name is None:
@@ -53,19 +82,4 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
                 continue  # as Kafka: only topics that exist are answered again
             refused.add((row.name, row.topic_id))
         rows.append(row)
-    names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
-    outcomes = await controller.topics.delete(names, request.timeout_ms)
-    for row in rows:
-        if row.name in outcomes:
-            row.error_code = outcomes[row.name].code
-    return DeleteTopicsResponse(responses=rows)
-
-
-def _by_name(name: str) -> DeleteTopicState:
-    return DeleteTopicState(name=name, topic_id=ZERO_UUID)
-
-
-def _all_refused(wanted: Sequence[DeleteTopicState], code: ErrorCode) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(
-        responses=[DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in wanted]
-    )
+    return rows

@@ -30,6 +30,7 @@ from protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from runtime.slices import Slices
 
 UNKNOWN_TYPE = 0
 # Resources that ask for everything multiply: 60,000 named in a request of 1 MB would be gigabytes. (700 topics' worth.)
@@ -38,14 +39,23 @@ MAX_ROWS = 20_000
 
 @handles(DescribeConfigsRequest)
 async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    services = context.services
+    async with services.long_work.begin(len(request.resources)) as slices:
+        results = await _results(request, context, slices)
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+
+async def _results(
+    request: DescribeConfigsRequest, context: RequestContext, slices: Slices
+) -> list[DescribeConfigsResult]:
+    """Reads the store, also at long work: a request for a thousand resources is no client's daily work."""
     results: list[DescribeConfigsResult] = []
     if any(ResourceType(resource.resource_type) is ResourceType.UNKNOWN for resource in request.resources):
         code = ErrorCode.INVALID_REQUEST
-        results = [_result(resource, code, code.message, []) for resource in request.resources]
-        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+        return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
     rows_left = MAX_ROWS
-    for resource in request.resources:
+    async for resource in slices.over(request.resources):
         try:
             if rows_left < 0:
                 raise refused(f"One answer holds no more than {MAX_ROWS} settings: ask for fewer resources")
@@ -57,7 +67,7 @@ async def describe_configs(request: DescribeConfigsRequest, context: RequestCont
             rows = [row for row in rows if not wanted or row.name in wanted]
             rows_left -= len(rows)
             results.append(_result(resource, ErrorCode.NONE, "", rows))
-    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+    return results
 
 
 def _result(

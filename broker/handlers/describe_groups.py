@@ -9,7 +9,7 @@ from __future__ import annotations
 from broker.context import RequestContext
 from broker.dispatch import handles
 from protocol.errors import ErrorCode
-from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 # Without an authorizer everyone may do everything there is to do with a group: bits by AclOperation's number.
 _READ, _DELETE, _DESCRIBE = 3, 6, 8
@@ -18,9 +18,12 @@ ALL_GROUP_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 
 @handles(DescribeGroupsRequest)
 async def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    groups = [context.services.groups.describe_group(group_id) for group_id in request.groups]
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
+    services = context.services
+    groups: list[DescribedGroup] = []
+    async with services.long_work.begin(len(request.groups)) as slices:
+        async for group_id in slices.over(request.groups):
+            group = services.groups.describe_group(group_id)
+            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
                 group.authorized_operations = ALL_GROUP_OPERATIONS
-    return DescribeGroupsResponse(groups=groups)
+            groups.append(group)
+        return DescribeGroupsResponse(groups=groups)

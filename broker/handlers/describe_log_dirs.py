@@ -17,23 +17,25 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from runtime.slices import Slices
 from storage.description import DirectoryDescription
 
 
 @handles(DescribeLogDirsRequest)
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    services = context.services
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
-    described = await context.services.logs.describe(wanted)
-    return DescribeLogDirsResponse(
-        throttle_time_ms=0, error_code=ErrorCode.NONE, results=[_result(directory) for directory in described]
-    )
+    described = await services.logs.describe(wanted)
+    async with services.long_work.begin(sum(len(directory.logs) for directory in described)) as slices:
+        results = [await _result(directory, slices) for directory in described]
+    return DescribeLogDirsResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
 
 
-def _result(directory: DirectoryDescription) -> DescribeLogDirsResult:
+async def _result(directory: DirectoryDescription, slices: Slices) -> DescribeLogDirsResult:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for log in directory.logs:
+    async for log in slices.over(directory.logs):
         topics.setdefault(log.topic, []).append(
             DescribeLogDirsPartition(
                 partition_index=log.partition,

@@ -9,8 +9,6 @@ Source: KIP-183, KIP-460; Kafka KafkaApis.handleElectLeaders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from broker.context import RequestContext
 from broker.dispatch import handles
 from controller.admin import Outcome
@@ -31,7 +29,9 @@ _REASONS = {0: ElectionReason.PREFERRED, 1: ElectionReason.UNCLEAN}
 async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     reason = _REASONS.get(request.election_type)
     if reason is None:
-        return _response(ErrorCode.INVALID_REQUEST, {})
+        return ElectLeadersResponse(
+            throttle_time_ms=0, error_code=ErrorCode.INVALID_REQUEST, replica_election_results=[]
+        )
     services = context.services
     wanted: list[TopicPartition]
     if request.topic_partitions is None:
@@ -44,17 +44,16 @@ async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -
         outcomes = {each: Outcome(error.code) for each in wanted}
     if request.topic_partitions is None:
         outcomes = {key: each for key, each in outcomes.items() if each.code is not ErrorCode.ELECTION_NOT_NEEDED}
-    return _response(ErrorCode.NONE, {key: outcomes[key] for key in dict.fromkeys(wanted) if key in outcomes})
-
-
-def _response(code: ErrorCode, outcomes: Mapping[TopicPartition, Outcome]) -> ElectLeadersResponse:
-    topics: dict[str, list[PartitionResult]] = {}
-    for (name, index), outcome in outcomes.items():
-        row = PartitionResult(partition_id=index, error_code=outcome.code, error_message=outcome.message)
-        topics.setdefault(name, []).append(row)
+    async with services.long_work.begin(len(outcomes)) as slices:
+        topics: dict[str, list[PartitionResult]] = {}
+        async for name, index in slices.over(dict.fromkeys(wanted)):
+            outcome = outcomes.get((name, index))
+            if outcome is not None:
+                row = PartitionResult(partition_id=index, error_code=outcome.code, error_message=outcome.message)
+                topics.setdefault(name, []).append(row)
     return ElectLeadersResponse(
         throttle_time_ms=0,
-        error_code=code,
+        error_code=ErrorCode.NONE,
         replica_election_results=[
             ReplicaElectionResult(topic=name, partition_result=rows) for name, rows in topics.items()
         ],

@@ -1,8 +1,8 @@
 """FindCoordinator (key 10): which broker coordinates a group or a transactional id; one key (before version 4) or several.
 
 Behaviour: the internal topic is made when it is missing; until its partition has a leader that is alive the answer is
-COORDINATOR_NOT_AVAILABLE, which clients repeat. Transactions are not coordinated by this broker yet, nor are share
-groups (unknown before version 6): they get the same answer.
+COORDINATOR_NOT_AVAILABLE, which clients repeat. This broker coordinates no transactions, but another of its cluster may,
+and is named then. Share groups (unknown before version 6) have no coordinator anywhere.
 Messages are as odd as Kafka's: versions 1 to 3 say "NONE" in a good answer; from version 4 only a type that does not exist
 comes with a text, everything else with an empty one.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, FindCoordinatorResponse; KIP-699 (several keys).
@@ -16,9 +16,12 @@ from typing import NamedTuple
 from broker.context import RequestContext
 from broker.dispatch import handles
 from coordinator.host import GROUP_METADATA_TOPIC
+from coordinator.partitioner import partition_for
+from metadata.image import PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
+TRANSACTION_STATE_TOPIC = "__transaction_state"
 _BATCHED_SINCE = 4
 _SHARE_SINCE = 6
 
@@ -42,12 +45,13 @@ class _Found(NamedTuple):
 @handles(FindCoordinatorRequest)
 async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.api_version >= _BATCHED_SINCE:
-        return FindCoordinatorResponse(
-            coordinators=[
-                _coordinator(key, request.key_type, _find(request.key_type, key, context))
-                for key in request.coordinator_keys
-            ]
-        )
+        async with context.services.long_work.begin(len(request.coordinator_keys)) as slices:
+            return FindCoordinatorResponse(
+                coordinators=[
+                    _coordinator(key, request.key_type, _find(request.key_type, key, context))
+                    async for key in slices.over(request.coordinator_keys)
+                ]
+            )
     found = _find(request.key_type, request.key, context)
     return FindCoordinatorResponse(
         error_code=found.error,
@@ -72,16 +76,37 @@ def _coordinator(key: str, key_type: int, found: _Found) -> Coordinator:
 def _find(key_type: int, key: str, context: RequestContext) -> _Found:
     if key_type not in COORDINATOR_TYPES or (key_type == CoordinatorType.SHARE and context.api_version < _SHARE_SINCE):
         return _Found(ErrorCode.INVALID_REQUEST)
-    if key_type != CoordinatorType.GROUP:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     services = context.services
     image = services.metadata.image
+    if key_type == CoordinatorType.TRANSACTION:
+        return _find_of_transactions(key, context)
+    if key_type != CoordinatorType.GROUP:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if GROUP_METADATA_TOPIC not in image.topics:
         services.internal_topics.ensure(GROUP_METADATA_TOPIC)
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = image.partition(GROUP_METADATA_TOPIC, services.groups.partition_for(key))
+    index = services.groups.partition_for(key)
+    partition = None if index is None else image.partition(GROUP_METADATA_TOPIC, index)
+    return _leader(partition, context)
+
+
+def _find_of_transactions(key: str, context: RequestContext) -> _Found:
+    """Another broker of the cluster may coordinate transactions; this one does not."""
+    image = context.services.metadata.image
+    topic = image.topics.get(TRANSACTION_STATE_TOPIC)
+    if topic is None or not topic.partitions:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = image.partition(TRANSACTION_STATE_TOPIC, partition_for(key, len(topic.partitions)))
+    if partition is not None and partition.leader == context.services.broker_id:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _leader(partition, context)
+
+
+def _leader(partition: PartitionImage | None, context: RequestContext) -> _Found:
     if partition is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    services = context.services
+    image = services.metadata.image
     endpoint = services.advertised.endpoint(image, partition.leader, context.listener, context.local_address)
     if endpoint is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

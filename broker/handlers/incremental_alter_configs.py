@@ -36,6 +36,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from runtime.slices import Slices
 
 
 class Operation(enum.IntEnum):
@@ -51,7 +52,7 @@ async def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
-    for resource in request.resources:
+    async for resource in Slices(context.services.clock).over(request.resources):
         code, message = ErrorCode.NONE, None
         try:
             if (resource.resource_type, resource.resource_name) in twice:

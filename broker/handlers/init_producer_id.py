@@ -30,7 +30,7 @@ async def init_producer_id(request: InitProducerIdRequest, context: RequestConte
     if request.transactional_id is not None:
         return _refused(_transactional_code(request, context))
     try:
-        producer_id = await context.services.controller.producer_ids.next_id()
+        producer_id = await context.services.producer_ids.next_id()
     except KafkaError as error:
         return _refused(error.code)
     return InitProducerIdResponse(

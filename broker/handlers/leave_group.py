@@ -9,16 +9,25 @@ from __future__ import annotations
 from broker.context import RequestContext
 from broker.dispatch import handles
 from protocol.errors import ErrorCode
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 _BATCHED_SINCE = 3
+# So many of one request leave together; a rebalance begins once, for all who leave before it.
+_MEMBERS_STEP = 500
 
 
 @handles(LeaveGroupRequest)
 async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     groups = context.services.groups
     if context.api_version >= _BATCHED_SINCE:
-        return groups.leave_group(request.group_id, request.members)
+        members: list[MemberResponse] = []
+        async with context.services.long_work.begin(len(request.members)) as slices:
+            async for start in slices.over(range(0, len(request.members) or 1, _MEMBERS_STEP)):
+                response = groups.leave_group(request.group_id, request.members[start : start + _MEMBERS_STEP])
+                if response.error_code != ErrorCode.NONE:
+                    return response
+                members += response.members
+        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)
     response = groups.leave_group(request.group_id, [MemberIdentity(member_id=request.member_id)])
     if response.error_code == ErrorCode.NONE:
         return LeaveGroupResponse(error_code=response.members[0].error_code)

@@ -2,19 +2,21 @@
 
 Behaviour: special timestamps -1 (latest), -2 (earliest), -3 (of the largest timestamp, v7), -4 (earliest local, v8) and
 -5 (last tiered, v9; always none here). "Latest" is the high watermark, at read_committed the last stable offset, for a
-replica the log end. Until the high watermark has reached the start of the leader's epoch, "latest" is
-OFFSET_NOT_AVAILABLE: an older answer would go back in time. v0 answers a list of segment boundaries.
+replica or a debugging consumer (which may also ask a follower) the log end. Until the high watermark has reached the
+start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: an older answer would go back in time. v0 answers a list of
+segment boundaries.
 Source: KIP-79, 207, 396, 405, 734; Kafka Partition.fetchOffsetForTimestamp, UnifiedLog.legacyFetchOffsetsBefore.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.context import RequestContext
 from broker.dispatch import handles
-from broker.handlers.partition_lookup import led_partition
+from broker.handlers.partition_lookup import held_partition
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -23,6 +25,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from runtime.slices import Slices
 
 if TYPE_CHECKING:
     from replication.partition import Partition
@@ -45,61 +48,94 @@ NONE_FOUND = -1
 
 @handles(ListOffsetsRequest)
 async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
-        return _refused(request, ErrorCode.INVALID_REQUEST)
-    asked = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
+    services = context.services
+    rows_count = sum(len(topic.partitions) for topic in request.topics)
     topics: list[ListOffsetsTopicResponse] = []
-    for topic in request.topics:
-        rows: list[ListOffsetsPartitionResponse] = []
-        for row in topic.partitions:
-            try:
-                if asked[topic.name, row.partition_index] > 1 and context.api_version > 0:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
-                rows.append(await _answer(request, topic.name, row, context))
-            except KafkaError as error:
-                rows.append(ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error.code))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+    searches: list[_Search] = []
+    async with services.long_work.begin(rows_count) as slices:
+        if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
+            return await _refused(request, ErrorCode.INVALID_REQUEST, slices)
+        asked = await _asked(request, slices) if context.api_version > 0 else Counter()
+        async for topic in slices.over(request.topics):
+            rows: list[ListOffsetsPartitionResponse] = []
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+            async for row in slices.over(topic.partitions):
+                try:
+                    if asked[topic.name, row.partition_index] > 1:
+                        raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
+                    rows.append(_answer(request, topic.name, row, context, searches))
+                except KafkaError as error:
+                    rows.append(_error_row(row.partition_index, error))
+    async for search in Slices(services.clock).over(searches):
+        await search.fill()
     return ListOffsetsResponse(topics=topics)
 
 
-def _refused(request: ListOffsetsRequest, error: ErrorCode) -> ListOffsetsResponse:
+async def _asked(request: ListOffsetsRequest, slices: Slices) -> Counter[tuple[str, int]]:
+    """How often each partition is named."""
+    asked: Counter[tuple[str, int]] = Counter()
+    async for topic in slices.over(request.topics):
+        async for row in slices.over(topic.partitions):
+            asked[topic.name, row.partition_index] += 1
+    return asked
+
+
+def _error_row(index: int, error: KafkaError) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+
+
+async def _refused(request: ListOffsetsRequest, error: ErrorCode, slices: Slices) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error)
-                    for row in topic.partitions
+                    async for row in slices.over(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in slices.over(request.topics)
         ]
     )
 
 
-async def _answer(
-    request: ListOffsetsRequest, topic: str, row: ListOffsetsPartition, context: RequestContext
+def _answer(
+    request: ListOffsetsRequest,
+    topic: str,
+    row: ListOffsetsPartition,
+    context: RequestContext,
+    searches: list[_Search],
 ) -> ListOffsetsPartitionResponse:
+    """The row of the answer. What takes a look into the log is added to `searches` and filled in later."""
     version = context.api_version
     if row.timestamp < 0 and SPECIAL_TIMESTAMPS.get(row.timestamp, version + 1) > version:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"Timestamp {row.timestamp} means nothing in version {version}."
         )
-    partition = led_partition(context.services, topic, row.partition_index, row.current_leader_epoch)
+    partition = held_partition(context.services, topic, row.partition_index)
+    if request.replica_id == DEBUGGING_CONSUMER:
+        partition.check_epoch(row.current_leader_epoch)
+    else:
+        partition.check_leader(row.current_leader_epoch)
     end_offset = _end_offset(request, partition)
     if version == 0:
         offsets = _segment_offsets(partition, row, end_offset)
         return ListOffsetsPartitionResponse(
             partition_index=row.partition_index, error_code=ErrorCode.NONE, old_style_offsets=offsets
         )
-    timestamp, offset, epoch = await _find(partition, row.timestamp, end_offset, is_replica=request.replica_id >= 0)
-    return ListOffsetsPartitionResponse(
-        partition_index=row.partition_index,
-        error_code=ErrorCode.NONE,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=epoch if version >= LEADER_EPOCH_VERSION else -1,
-    )
+    offset, epoch = NONE_FOUND, -1
+    log = partition.log
+    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=ErrorCode.NONE)
+    if row.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        offset, epoch = log.log_start_offset, log.epoch_of(log.log_start_offset)
+    elif row.timestamp == LATEST:
+        if _lags_behind_epoch(request, partition):
+            raise _not_available()
+        offset, epoch = end_offset, partition.leader_epoch
+    elif row.timestamp != LATEST_TIERED:
+        searches.append(_Search(request, partition, row.timestamp, end_offset, version, answer))
+    _fill(answer, -1, offset, epoch, version)
+    return answer
 
 
 def _end_offset(request: ListOffsetsRequest, partition: Partition) -> int:
@@ -108,28 +144,48 @@ def _end_offset(request: ListOffsetsRequest, partition: Partition) -> int:
     return partition.readable_end(read_committed=request.isolation_level == READ_COMMITTED)
 
 
-async def _find(partition: Partition, timestamp: int, end_offset: int, *, is_replica: bool) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch), each -1 where there is none."""
-    log = partition.log
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.epoch_of(log.log_start_offset)
-    if timestamp == LATEST_TIERED:
-        return -1, NONE_FOUND, -1
+def _lags_behind_epoch(request: ListOffsetsRequest, partition: Partition) -> bool:
+    """Whether a consumer could be told of an older end than before."""
     leader = partition.leader
-    lags_behind_epoch = not is_replica and leader is not None and log.high_watermark < leader.epoch_start_offset
-    if timestamp == LATEST:
-        if lags_behind_epoch:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "The high watermark has yet to reach this leader's epoch.")
-        return -1, end_offset, partition.leader_epoch
-    if timestamp == MAX_TIMESTAMP:
-        found = await log.offset_of_max_timestamp()
-    else:
-        found = await log.offset_for_timestamp(timestamp)
-    if found is not None and found.offset < end_offset:
-        return found.timestamp, found.offset, found.leader_epoch
-    if lags_behind_epoch:
-        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "The high watermark has yet to reach this leader's epoch.")
-    return -1, NONE_FOUND, -1
+    is_consumer = request.replica_id == CONSUMER
+    return is_consumer and leader is not None and partition.log.high_watermark < leader.epoch_start_offset
+
+
+def _not_available() -> KafkaError:
+    return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "The high watermark has yet to reach this leader's epoch.")
+
+
+def _fill(answer: ListOffsetsPartitionResponse, timestamp: int, offset: int, epoch: int, version: int) -> None:
+    answer.timestamp, answer.offset = timestamp, offset
+    answer.leader_epoch = epoch if version >= LEADER_EPOCH_VERSION else -1
+
+
+@dataclass(slots=True)
+class _Search:
+    """A row whose offset has to be looked for in the log."""
+
+    request: ListOffsetsRequest
+    partition: Partition
+    timestamp: int
+    end_offset: int
+    version: int
+    answer: ListOffsetsPartitionResponse
+
+    async def fill(self) -> None:
+        log = self.partition.log
+        lags_behind_epoch = _lags_behind_epoch(self.request, self.partition)
+        try:
+            if self.timestamp == MAX_TIMESTAMP:
+                found = await log.offset_of_max_timestamp()
+            else:
+                found = await log.offset_for_timestamp(self.timestamp)
+        except KafkaError as error:
+            self.answer.error_code = error.code
+            return
+        if found is not None and found.offset < self.end_offset:
+            _fill(self.answer, found.timestamp, found.offset, found.leader_epoch, self.version)
+        elif lags_behind_epoch:
+            self.answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
 
 
 def _segment_offsets(partition: Partition, row: ListOffsetsPartition, end_offset: int) -> list[int]:

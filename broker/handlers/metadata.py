@@ -12,6 +12,7 @@ Source: KIP-4, KIP-112, KIP-320, KIP-430, KIP-516; Kafka KafkaApis.handleTopicMe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from broker.context import RequestContext
 from broker.dispatch import handles
@@ -27,6 +28,7 @@ from protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from protocol.primitives import ZERO_UUID
+from runtime.slices import Slices
 
 # Bits of AclOperation that apply to a topic and to the cluster, as a broker without an authorizer grants them.
 TOPIC_OPERATIONS = 0b1101_1111_1000  # read write create delete alter describe describe_configs alter_configs
@@ -38,16 +40,29 @@ CLUSTER_OPERATIONS = (
 @handles(MetadataRequest)
 async def metadata(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version = context.api_version
+    services = context.services
     wanted = None if _means_all(request, version) else request.topics or []
     if wanted is not None and any(_is_refused(topic, version) for topic in wanted):
-        return _refusal(wanted)
-    settings = context.services.dynamic_settings.settings
-    may_create = request.allow_auto_topic_creation and settings.auto_create_topics_enable
-    rows = await _topic_rows(wanted, context, may_create=may_create)
-    if version >= 8 and request.include_topic_authorized_operations:
-        for row in rows:
-            row.topic_authorized_operations = TOPIC_OPERATIONS
-    image = context.services.metadata.image
+        async with services.long_work.begin(len(wanted)) as slices:
+            return await _refusal(wanted, slices)
+    image = services.metadata.image
+    asked = _asked(wanted, image)
+    created: dict[str, ErrorCode] = {}
+    settings = services.dynamic_settings.settings
+    if asked.missing and request.allow_auto_topic_creation and settings.auto_create_topics_enable:
+        created = await services.controller.topics.auto_create(asked.missing)
+    async with services.long_work.begin(asked.rows_count) as slices:
+        view = _View(image, context.listener, version, slices)
+        rows = [_error_row(ErrorCode.UNKNOWN_TOPIC_ID, None, each) async for each in slices.over(asked.unknown_ids)]
+        rows += [await view.row(topic) async for topic in slices.over(asked.topics)]
+        rows += [
+            _error_row(created[name] if name in created else _missing_code(name), name)
+            async for name in slices.over(asked.missing)
+        ]
+        if version >= 8 and request.include_topic_authorized_operations:
+            async for row in slices.over(rows):
+                row.topic_authorized_operations = TOPIC_OPERATIONS
+    image = services.metadata.image
     response = MetadataResponse(
         brokers=_broker_rows(image, context),
         cluster_id=image.cluster_id,
@@ -70,11 +85,14 @@ def _is_refused(topic: MetadataRequestTopic, version: int) -> bool:
     return topic.name is None and topic.topic_id == ZERO_UUID
 
 
-def _refusal(wanted: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+async def _refusal(wanted: Iterable[MetadataRequestTopic], slices: Slices) -> MetadataResponse:
     """There is no place for one error of the whole request: every topic gets it."""
     return MetadataResponse(
         brokers=[],
-        topics=[_error_row(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in wanted],
+        topics=[
+            _error_row(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id)
+            async for topic in slices.over(wanted)
+        ],
     )
 
 
@@ -94,26 +112,41 @@ def _broker_rows(image: ClusterImage, context: RequestContext) -> list[MetadataR
     return rows
 
 
-async def _topic_rows(
-    wanted: Sequence[MetadataRequestTopic] | None, context: RequestContext, *, may_create: bool
-) -> list[MetadataResponseTopic]:
-    image = context.services.metadata.image
-    view = _View(image, context.listener, context.api_version)
+@dataclass(slots=True)
+class _Asked:
+    """What a request asks for, each once: topics of the image, and what is not there. A request with ids is answered by
+    ids alone."""
+
+    topics: list[TopicImage] = field(default_factory=list)
+    unknown_ids: list[bytes] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def rows_count(self) -> int:
+        topics_count = len(self.topics) + len(self.unknown_ids) + len(self.missing)
+        return topics_count + sum(len(topic.partitions) for topic in self.topics)
+
+
+def _asked(wanted: Sequence[MetadataRequestTopic] | None, image: ClusterImage) -> _Asked:
     if wanted is None:
-        return [view.row(topic) for topic in image.topics.values()]
-    ids = list(dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID))
-    if ids:  # a request with ids is answered by ids alone
-        unknown = [each for each in ids if each not in image.names_by_id]
-        rows = [_error_row(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in unknown]
-        return rows + [view.row(image.topics[image.names_by_id[each]]) for each in ids if each in image.names_by_id]
-    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
-    rows = [view.row(image.topics[name]) for name in names if name in image.topics]
-    missing = [name for name in names if name not in image.topics]
-    if missing and may_create:
-        codes = await context.services.controller.topics.auto_create(missing)
-    else:
-        codes = {name: _missing_code(name) for name in missing}
-    return rows + [_error_row(codes[name], name) for name in missing]
+        return _Asked(list(image.topics.values()))
+    asked = _Asked()
+    ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+    for topic_id in ids:
+        name = image.names_by_id.get(topic_id)
+        if name is None:
+            asked.unknown_ids.append(topic_id)
+        else:
+            asked.topics.append(image.topics[name])
+    if ids:
+        return asked
+    for name in dict.fromkeys(topic.name for topic in wanted if topic.name is not None):
+        topic = image.topics.get(name)
+        if topic is None:
+            asked.missing.append(name)
+        else:
+            asked.topics.append(topic)
+    return asked
 
 
 def _missing_code(name: str) -> ErrorCode:
@@ -134,19 +167,22 @@ def _error_row(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -
 class _View:
     """The image as clients of one listener see it in one version."""
 
-    def __init__(self, image: ClusterImage, listener: str, version: int) -> None:
+    def __init__(self, image: ClusterImage, listener: str, version: int, slices: Slices) -> None:
         self._image = image
+        self._slices = slices
         self._reachable = {each for each in image.brokers if image.endpoint(each, listener) is not None}
         self._hides_unreachable = version == 0
         self._tells_listener = version >= 6
 
-    def row(self, topic: TopicImage) -> MetadataResponseTopic:
+    async def row(self, topic: TopicImage) -> MetadataResponseTopic:
         return MetadataResponseTopic(
             error_code=ErrorCode.NONE,
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=is_internal(topic.name),
-            partitions=[self._partition_row(index, each) for index, each in topic.partitions.items()],
+            partitions=[
+                self._partition_row(index, each) async for index, each in self._slices.over(topic.partitions.items())
+            ],
         )
 
     def _partition_row(self, index: int, partition: PartitionImage) -> MetadataResponsePartition:

@@ -18,23 +18,35 @@ from metadata.image import ClusterImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from runtime.slices import Slices
 
 
 @handles(OffsetCommitRequest)
 async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     services = context.services
-    known = _known_topics(request.topics, services.metadata.image)
-    if not known:
-        return _merged(request, [])
+    rows_count = sum(len(topic.partitions) for topic in request.topics)
+    async with services.long_work.begin(rows_count) as slices:
+        known = await _known_topics(request.topics, services.metadata.image, slices)
+    answered: list[OffsetCommitResponseTopic] = []
+    if known:
+        answered = await _commit(request, known, context)
+    async with services.long_work.begin(rows_count) as slices:
+        return await _merged(request, answered, slices)
+
+
+async def _commit(
+    request: OffsetCommitRequest, known: list[OffsetCommitRequestTopic], context: RequestContext
+) -> list[OffsetCommitResponseTopic]:
+    services = context.services
     if context.api_version == 0:
         limit = services.settings.offset_metadata_max_bytes
-        stored = await _store_legacy(services.store, request.group_id, known, limit)
-        return _merged(request, stored)
+        return await _store_legacy(services.store, request.group_id, known, limit, Slices(services.clock))
     to_coordinator = OffsetCommitRequest(
         group_id=request.group_id,
         generation_id_or_member_epoch=request.generation_id_or_member_epoch,
@@ -43,24 +55,26 @@ async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -
         retention_time_ms=request.retention_time_ms,
         topics=known,
     )
-    response = await services.groups.commit_offsets(to_coordinator)
-    return _merged(request, response.topics)
+    return (await services.groups.commit_offsets(to_coordinator)).topics
 
 
-def _known_topics(topics: list[OffsetCommitRequestTopic], image: ClusterImage) -> list[OffsetCommitRequestTopic]:
-    known = []
-    for topic in topics:
-        partitions = [
-            partition
-            for partition in topic.partitions
-            if image.partition(topic.name, partition.partition_index) is not None
-        ]
-        if partitions:
-            known.append(OffsetCommitRequestTopic(name=topic.name, partitions=partitions))
-    return known
+async def _known_topics(
+    topics: list[OffsetCommitRequestTopic], image: ClusterImage, slices: Slices
+) -> list[OffsetCommitRequestTopic]:
+    """Those that exist. Of a place that is named more than once the last row counts."""
+    known: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
+    async for topic in slices.over(topics):
+        async for partition in slices.over(topic.partitions):
+            if image.partition(topic.name, partition.partition_index) is not None:
+                known.setdefault(topic.name, {})[partition.partition_index] = partition
+    return [
+        OffsetCommitRequestTopic(name=name, partitions=list(partitions.values())) for name, partitions in known.items()
+    ]
 
 
-def _merged(request: OffsetCommitRequest, answered: Iterable[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+async def _merged(
+    request: OffsetCommitRequest, answered: Iterable[OffsetCommitResponseTopic], slices: Slices
+) -> OffsetCommitResponse:
     """One row for each place that was asked for, in that order; those nobody answered do not exist."""
     errors = {
         (topic.name, partition.partition_index): partition.error_code
@@ -68,8 +82,8 @@ def _merged(request: OffsetCommitRequest, answered: Iterable[OffsetCommitRespons
         for partition in topic.partitions
     }
     rows: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
-    for topic in request.topics:
-        for partition in topic.partitions:
+    async for topic in slices.over(request.topics):
+        async for partition in slices.over(topic.partitions):
             index = partition.partition_index
             error = errors.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             row = OffsetCommitResponsePartition(partition_index=index, error_code=error)
@@ -82,13 +96,13 @@ def _merged(request: OffsetCommitRequest, answered: Iterable[OffsetCommitRespons
 
 
 async def _store_legacy(
-    store: Store, group_id: str, topics: list[OffsetCommitRequestTopic], metadata_limit: int
+    store: Store, group_id: str, topics: list[OffsetCommitRequestTopic], metadata_limit: int, slices: Slices
 ) -> list[OffsetCommitResponseTopic]:
     """The metadata string has no place there; it is only checked."""
     answered = []
-    for topic in topics:
+    async for topic in slices.over(topics):
         rows = []
-        for partition in topic.partitions:
+        async for partition in slices.over(topic.partitions):
             error = ErrorCode.NONE
             if metadata_is_too_large(partition.committed_metadata, metadata_limit):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE

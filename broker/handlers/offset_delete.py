@@ -7,32 +7,45 @@ Source: Kafka KafkaApis.handleOffsetDeleteRequest; KIP-496.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from broker.context import RequestContext
 from broker.dispatch import handles
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from runtime.slices import Slices
 
 
 @handles(OffsetDeleteRequest)
 async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    known = _known_topics(request.topics, context.services.metadata.image)
+    services = context.services
+    rows_count = sum(len(topic.partitions) for topic in request.topics)
+    async with services.long_work.begin(rows_count) as slices:
+        known = await _known_topics(request.topics, services.metadata.image, slices)
     to_coordinator = OffsetDeleteRequest(group_id=request.group_id, topics=known)
-    response = await context.services.groups.delete_offsets(to_coordinator)
+    response = await services.groups.delete_offsets(to_coordinator)
     if response.error_code != ErrorCode.NONE:
         return response
-    errors = {
-        (topic.name, row.partition_index): row.error_code for topic in response.topics for row in topic.partitions
-    }
+    async with services.long_work.begin(rows_count) as slices:
+        return await _merged(request, response.topics, slices)
+
+
+async def _merged(
+    request: OffsetDeleteRequest, answered: Iterable[OffsetDeleteResponseTopic], slices: Slices
+) -> OffsetDeleteResponse:
+    """One row for each place that was asked for, in that order; those nobody answered do not exist."""
+    errors = {(topic.name, row.partition_index): row.error_code for topic in answered for row in topic.partitions}
     rows: dict[str, dict[int, OffsetDeleteResponsePartition]] = {}
-    for asked in request.topics:
-        for partition in asked.partitions:
+    async for asked in slices.over(request.topics):
+        async for partition in slices.over(asked.partitions):
             index = partition.partition_index
             error = errors.get((asked.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             row = OffsetDeleteResponsePartition(partition_index=index, error_code=error)
@@ -46,14 +59,15 @@ async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -
     )
 
 
-def _known_topics(topics: list[OffsetDeleteRequestTopic], image: ClusterImage) -> list[OffsetDeleteRequestTopic]:
-    known = []
-    for topic in topics:
-        partitions = [
-            partition
-            for partition in topic.partitions
-            if image.partition(topic.name, partition.partition_index) is not None
-        ]
-        if partitions:
-            known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=partitions))
-    return known
+async def _known_topics(
+    topics: list[OffsetDeleteRequestTopic], image: ClusterImage, slices: Slices
+) -> list[OffsetDeleteRequestTopic]:
+    """Those that exist. Of a place that is named more than once the last row counts."""
+    known: dict[str, dict[int, OffsetDeleteRequestPartition]] = {}
+    async for topic in slices.over(topics):
+        async for partition in slices.over(topic.partitions):
+            if image.partition(topic.name, partition.partition_index) is not None:
+                known.setdefault(topic.name, {})[partition.partition_index] = partition
+    return [
+        OffsetDeleteRequestTopic(name=name, partitions=list(partitions.values())) for name, partitions in known.items()
+    ]

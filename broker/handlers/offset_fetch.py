@@ -7,11 +7,15 @@ Source: Kafka KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse; KIP-447, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from broker.context import RequestContext
 from broker.dispatch import handles
 from broker.handlers.legacy_offsets import fetch_legacy_offset
 from controller.store import StoreError
-from coordinator.group.committing import NO_LEADER_EPOCH, NO_OFFSET
+from coordinator.group.committing import FetchedOffsets
+from coordinator.group.offsets import CommittedOffset
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -21,27 +25,41 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
+from runtime.slices import Slices
 
 _BATCHED_SINCE = 8
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+
+Topic = TypeVar("Topic")
+Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
 @handles(OffsetFetchRequest)
 async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.api_version == 0:
         return await _fetch_legacy(request, context)
-    groups = context.services.groups
-    if context.api_version >= _BATCHED_SINCE:
-        return OffsetFetchResponse(
-            groups=[
-                groups.fetch_offsets(_without_empty_topics(group), require_stable=request.require_stable)
-                for group in request.groups
-            ]
-        )
-    topics = None if request.topics is None else [_in_group_form(topic) for topic in request.topics]
-    wanted = _without_empty_topics(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
-    return _in_single_form(groups.fetch_offsets(wanted, require_stable=request.require_stable))
+    groups, stable = context.services.groups, request.require_stable
+    if context.api_version < _BATCHED_SINCE:
+        topics = None if request.topics is None else [_in_group_form(topic) for topic in request.topics]
+        wanted = _without_empty_topics(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
+        async with context.services.long_work.begin(_rows_count([wanted])) as slices:
+            found = groups.fetch_offsets(wanted, require_stable=stable)
+            return OffsetFetchResponse(
+                error_code=found.error,
+                topics=await _topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition, slices),
+            )
+    answered: list[OffsetFetchResponseGroup] = []
+    async with context.services.long_work.begin(_rows_count(request.groups)) as slices:
+        async for group in slices.over(request.groups):
+            found = groups.fetch_offsets(_without_empty_topics(group), require_stable=stable)
+            of_group = await _topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, slices)
+            answered.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=of_group, error_code=found.error))
+        return OffsetFetchResponse(groups=answered)
 
 
 def _without_empty_topics(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
@@ -55,25 +73,43 @@ def _in_group_form(topic: OffsetFetchRequestTopic) -> OffsetFetchRequestTopics:
     return OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
 
 
-def _in_single_form(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in group.topics
-        ],
+def _rows_count(wanted: Sequence[OffsetFetchRequestGroup]) -> int | None:
+    """None when a group is asked for all of its offsets: as many as there are."""
+    count = len(wanted)
+    for group in wanted:
+        if group.topics is None:
+            return None
+        count += sum(len(topic.partition_indexes) for topic in group.topics)
+    return count
+
+
+async def _topics(
+    found: FetchedOffsets, topic_type: Callable[..., Topic], row_type: type[Row], slices: Slices
+) -> list[Topic]:
+    return [
+        topic_type(
+            name=name,
+            partitions=[_found_row(row_type, index, each) async for index, each in slices.over(partitions.items())],
+        )
+        async for name, partitions in slices.over(found.places.items())
+    ]
+
+
+def _found_row(row_type: type[Row], index: int, found: CommittedOffset | ErrorCode | None) -> Row:
+    if isinstance(found, CommittedOffset):
+        return row_type(
+            partition_index=index,
+            committed_offset=found.offset,
+            committed_leader_epoch=found.leader_epoch,
+            metadata=found.metadata,
+            error_code=ErrorCode.NONE,
+        )
+    return row_type(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=NO_LEADER_EPOCH,
+        metadata="",
+        error_code=ErrorCode.NONE if found is None else found,
     )
 
 
@@ -88,15 +124,17 @@ def _row(index: int, offset: int, error: int) -> OffsetFetchResponsePartition:
 
 
 async def _fetch_legacy(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    slices = Slices(context.services.clock)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name,
                 partitions=[
-                    await _legacy_row(context, request.group_id, topic.name, index) for index in topic.partition_indexes
+                    await _legacy_row(context, request.group_id, topic.name, index)
+                    async for index in slices.over(topic.partition_indexes)
                 ],
             )
-            for topic in request.topics or []
+            async for topic in slices.over(request.topics or [])
             if topic.partition_indexes
         ]
     )

@@ -34,11 +34,14 @@ async def offset_for_leader_epoch(
             error_code=ErrorCode.NONE, partition=row.partition, leader_epoch=epoch, end_offset=end_offset
         )
 
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[answer(topic.topic, row) for row in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    rows_count = sum(len(topic.partitions) for topic in request.topics)
+    async with context.services.long_work.begin(rows_count) as slices:
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[answer(topic.topic, row) async for row in slices.over(topic.partitions)],
+                )
+                async for topic in slices.over(request.topics)
+            ]
+        )

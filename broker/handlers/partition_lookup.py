@@ -1,8 +1,9 @@
-"""Finding the partition that a request names, with the error a client gets when it is not there or not led here."""
+"""Finding the partition that a request names, with the error a client gets when it is not there or not led here, and who
+leads it then."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 
@@ -11,6 +12,20 @@ if TYPE_CHECKING:
     from replication.partition import Partition
 
 ANY_EPOCH = -1
+
+
+class KnownLeader(NamedTuple):
+    broker_id: int
+    leader_epoch: int
+
+
+def known_leader(services: Services, topic: str, index: int) -> KnownLeader | None:
+    """Who leads a partition, to tell clients that have come to another broker (KIP-951). After an election the partition
+    hears of it first, the image with the UpdateMetadata behind it: whichever is of the later epoch."""
+    held, shown = services.partitions.find(topic, index), services.metadata.image.partition(topic, index)
+    if held is not None and held.leader_id >= 0 and (shown is None or held.leader_epoch > shown.leader_epoch):
+        return KnownLeader(held.leader_id, held.leader_epoch)
+    return None if shown is None else KnownLeader(shown.leader, shown.leader_epoch)
 
 
 def held_partition(services: Services, topic: str, index: int) -> Partition:

@@ -3,18 +3,21 @@
 Behaviour: every partition answers for itself. acks=1 answers when the batch is written, acks=-1 when every in-sync
 replica has it (or after `timeout_ms`), acks=0 never: a failure then closes the connection, which is all such a client
 can notice. The records are patched in the request's own buffer and go to the log from there, without a copy.
-Versions: below 3 a v2 batch is taken as Kafka takes it; older message formats are answered
-UNSUPPORTED_FOR_MESSAGE_FORMAT. v8 adds an error message and the offending records (KIP-467), v10 the new leader (KIP-951).
+Records that take long to validate (`LongValidation`) are looked at beside the event loop; the request is a barrier of its
+connection then.
+Versions: below 3 message sets may come (`produce_message_sets`). v8 adds an error message and the offending records
+(KIP-467), v10 the new leader (KIP-951).
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, DelayedProduce.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.context import CloseConnection, Deferred, RequestContext
 from broker.dispatch import handles
-from broker.handlers.partition_lookup import held_partition
+from broker.handlers.partition_lookup import held_partition, known_leader
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (
@@ -27,12 +30,14 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.records.batch import holds_transaction
-from storage.log import AppendOrigin
-from storage.validation import RecordsRejected, RequestRejected
+from protocol.records.batch import holds_transaction, read_header
+from storage.log import AppendOrigin, AppendResult
+from storage.validation import LongValidation, RecordsRejected, RequestRejected, ValidatedRecords
 
 if TYPE_CHECKING:
+    from broker.services import Services
     from replication.partition import Partition
+    from runtime.filesystem import Buffer
     from runtime.timer import TimerEntry
 
 ALL_REPLICAS = -1
@@ -50,37 +55,77 @@ UNKNOWN_START_ERRORS = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.INVALID_REQUIRED_ACKS,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
+_make_response = ProduceResponse.maker()
+_make_topic = TopicProduceResponse.maker()
+_make_row = PartitionProduceResponse.maker()
 
 
-@handles(ProduceRequest)
+@handles(ProduceRequest, versions="3-11")
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
-    append = _ProduceAppend(request, context)
+    """Append to one partition after the other, and answer. Raises CloseConnection where no answer can tell."""
+    append = ProduceAppend(request, context)
+    postponed: list[Postponed] = []
     by_name: dict[str, list[PartitionProduceResponse]] = {}
     for topic in request.topic_data:
         rows = by_name.get(topic.name)
         if rows is None:  # a topic named twice is answered once
             rows = by_name[topic.name] = []
-            append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
+            append.topics.append(_make_topic(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:
             try:
                 rows.append(append.append(topic.name, data))
             except KafkaError as error:
                 rows.append(append.failed(topic.name, data.index, error))
-    if request.acks == NO_ANSWER:
-        if append.first_error is not None:
-            raise CloseConnection(f"produce with acks=0 failed: {append.first_error}")
-        return None
-    return append.response() if append.waiting_count == 0 else append.park()
+            except LongValidation:
+                postponed.append(Postponed.into(rows, topic.name, data))
+    return append.append_apart(postponed) if postponed else append.outcome()
 
 
-class _ProduceAppend:
+class Postponed(NamedTuple):
+    """Records that take long to validate, and the place that their row has in the answer."""
+
+    topic: str
+    data: PartitionProduceData
+    rows: list[PartitionProduceResponse]
+    at: int
+
+    @classmethod
+    def into(cls, rows: list[PartitionProduceResponse], topic: str, data: PartitionProduceData) -> Postponed:
+        rows.append(_make_row(index=data.index, error_code=NO_ERROR, base_offset=NO_OFFSET))
+        return cls(topic, data, rows, len(rows) - 1)
+
+
+def append_records(
+    services: Services,
+    partition: Partition,
+    records: Buffer,
+    acks: int,
+    now_ms: int,
+    api_version: int,
+    checked: ValidatedRecords | None = None,
+) -> AppendResult:
+    """Append what a client sent for one partition, and count it. Raises KafkaError, LongValidation."""
+    result = partition.append(
+        records, origin=AppendOrigin.CLIENT, acks=acks, now_ms=now_ms, produce_version=api_version, checked=checked
+    )
+    services.metrics.produced(partition.topic, len(records), 0 if result.duplicate else result.records_count)
+    return result
+
+
+def has_arrived(partition: Partition, result: AppendResult, acks: int) -> bool:
+    """Whether the records are where `acks` wants them."""
+    if acks == ALL_REPLICAS:
+        return partition.is_committed(result.last_offset + 1)
+    return acks == NO_ANSWER or partition.is_written(result.last_offset + 1)
+
+
+class ProduceAppend:
     """One produce request from its first append to its answer."""
 
     __slots__ = (
@@ -110,48 +155,84 @@ class _ProduceAppend:
         self.topics: list[TopicProduceResponse] = []
         self.waiting_count = 0
 
-    def append(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-        """Append to one partition; its row of the answer, to be completed later when it has to wait. Raises KafkaError."""
-        services = self._services
-        acks = self._acks
+    def append(
+        self, topic: str, data: PartitionProduceData, checked: ValidatedRecords | None = None
+    ) -> PartitionProduceResponse:
+        """Append to one partition; its row of the answer, to be completed later when it has to wait. Raises KafkaError,
+        and LongValidation unless the records are `checked`."""
+        services, acks = self._services, self._acks
+        index, records = data.index, data.records
         if not ALL_REPLICAS <= acks <= 1:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}: must be -1, 0 or 1.")
-        index, records = data.index, data.records
         if topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to the internal topic {topic}.")
         partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
         if holds_transaction(records):
-            self._check_transaction()
-        result = partition.append(
-            records,
-            origin=AppendOrigin.CLIENT,
-            acks=acks,
-            now_ms=self._now_ms,
-            produce_version=self._context.api_version,
+            self._check_transaction(partition, records)
+        result = append_records(services, partition, records, acks, self._now_ms, self._context.api_version, checked)
+        return self.appended(index, partition, result)
+
+    async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+        """As `append`, of records that take long to validate. Raises KafkaError."""
+        assert data.records is not None
+        checked = await held_partition(self._services, topic, data.index).log.validate_apart(
+            data.records, now_ms=self._now_ms, produce_version=self._context.api_version
         )
-        services.metrics.produced(topic, len(records), 0 if result.duplicate else result.records_count)
-        row = PartitionProduceResponse(
+        return self.append(topic, data, checked)
+
+    def append_apart(self, postponed: list[Postponed]) -> Deferred[ProduceResponse]:
+        """Go on with these beside the event loop. What the client sends behind them is not appended before them."""
+        answer: Deferred[Any] = Deferred(is_barrier=True)
+        gone = asyncio.Event()
+        answer.on_abandon(gone.set)
+        self._services.tasks.spawn(self._append_all(postponed, answer, gone), name="long validation")
+        return answer
+
+    async def _append_all(self, postponed: list[Postponed], answer: Deferred[Any], gone: asyncio.Event) -> None:
+        """A client that is `gone` has its records appended, and nobody waits for replicas."""
+        for topic, data, rows, at in postponed:
+            try:
+                rows[at] = await self.append_long(topic, data)
+            except KafkaError as error:
+                rows[at] = self.failed(topic, data.index, error)
+        try:
+            outcome = self.outcome()
+        except CloseConnection as close:
+            answer.complete(close)
+            return
+        if gone.is_set() and isinstance(outcome, Deferred):
+            outcome.abandon()
+            outcome = None
+        answer.follow(outcome)
+
+    def appended(self, index: int, partition: Partition, result: AppendResult) -> PartitionProduceResponse:
+        """The row of a partition that has taken its records."""
+        row = _make_row(
             index=index,
             error_code=NO_ERROR,
             base_offset=result.base_offset,
             log_append_time_ms=result.log_append_time_ms,
             log_start_offset=result.log_start_offset,
         )
-        end_offset = result.last_offset + 1
-        done = partition.is_committed(end_offset) if acks == ALL_REPLICAS else partition.is_written(end_offset)
-        if not done and acks != NO_ANSWER:
-            self._wait(partition, end_offset, row)
+        if not has_arrived(partition, result, self._acks):
+            self._wait(partition, result.last_offset + 1, row)
         return row
 
-    def _check_transaction(self) -> None:
-        """Whether the batch's transaction is known. Until there is a transaction coordinator, none is."""
+    def _check_transaction(self, partition: Partition, records: Buffer) -> None:
+        """Whether the partition belongs to the batch's transaction: it does once the transaction has written there, else
+        its coordinator knows. Until there is a transaction coordinator, nobody can be asked."""
         if self._request.transactional_id is None:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs a transactional id."
             )
-        raise KafkaError(
+        if not self._services.dynamic_settings.settings.transaction_partition_verification_enable:
+            return
+        header = read_header(records)
+        if partition.log.producers.has_open_transaction(header.producer_id, header.producer_epoch):
+            return
+        raise RequestRejected(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             "Unable to verify the partition has been added to the transaction. "
             "Underlying error: COORDINATOR_NOT_AVAILABLE",
@@ -175,6 +256,14 @@ class _ProduceAppend:
             ]
         return row
 
+    def outcome(self) -> ProduceResponse | Deferred[ProduceResponse] | None:
+        """What the handler answers, once every partition has its row. Raises CloseConnection where no answer can tell."""
+        if self._acks == NO_ANSWER:
+            if self.first_error is not None:
+                raise CloseConnection(f"produce with acks=0 failed: {self.first_error}")
+            return None
+        return self.response() if self.waiting_count == 0 else self._park()
+
     # --- waiting ---
 
     def _wait(self, partition: Partition, end_offset: int, row: PartitionProduceResponse) -> None:
@@ -196,13 +285,12 @@ class _ProduceAppend:
             row.error_code, row.base_offset = error, NO_OFFSET
             row.log_append_time_ms = row.log_start_offset = NO_OFFSET
         self.waiting_count -= 1
-        if self.waiting_count == 0:
+        if self.waiting_count == 0 and self.deferred is not None:  # else more is to be appended
             if self._timer is not None:
                 self._timer.cancel()
-            assert self.deferred is not None
             self.deferred.complete(self.response())
 
-    def park(self) -> Deferred[ProduceResponse]:
+    def _park(self) -> Deferred[ProduceResponse]:
         """Some partitions wait: the answer comes when the last of them is through."""
         self.deferred = Deferred()
         if self._acks == ALL_REPLICAS:
@@ -233,7 +321,7 @@ class _ProduceAppend:
     # --- answering ---
 
     def response(self) -> ProduceResponse:
-        response = ProduceResponse(responses=self.topics)
+        response = _make_response(responses=self.topics)
         if self._context.api_version >= LEADER_HINT_VERSION:
             self._name_leaders(response)
         return response
@@ -246,10 +334,10 @@ class _ProduceAppend:
             for row in topic.partition_responses:
                 if row.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     continue
-                known = image.partition(topic.name, row.index)
+                known = known_leader(self._services, topic.name, row.index)
                 if known is not None:
-                    row.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
-                    leaders.add(known.leader)
+                    row.current_leader = LeaderIdAndEpoch(leader_id=known.broker_id, leader_epoch=known.leader_epoch)
+                    leaders.add(known.broker_id)
         for broker in sorted(leaders):
             address = advertised.endpoint(image, broker, context.listener, context.local_address)
             if address is not None:

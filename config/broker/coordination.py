@@ -26,49 +26,53 @@ from config.validators import NON_EMPTY_LIST, at_least
 class CoordinationSettings(SettingTable):
     zookeeper_connect: str | None = setting("zookeeper.connect", STRING, None, effective=True,
         doc="ZooKeeper servers, host:port separated by commas, with an optional path; without it the embedded store.")
-    zookeeper_connection_timeout_ms: int | None = setting("zookeeper.connection.timeout.ms", INT, None,
+    zookeeper_connection_timeout_ms: int | None = setting("zookeeper.connection.timeout.ms", INT, None, effective=True,
         doc="Time to wait for the first connection; by default the session timeout.")
-    zookeeper_session_timeout_ms: int = setting("zookeeper.session.timeout.ms", INT, 18_000,
+    zookeeper_session_timeout_ms: int = setting("zookeeper.session.timeout.ms", INT, 18_000, effective=True,
         doc="Session timeout with ZooKeeper.")
     zookeeper_max_in_flight_requests: int = setting("zookeeper.max.in.flight.requests", INT, 10, at_least(1),
-        doc="Requests sent to ZooKeeper before an answer is awaited.")
-    zookeeper_set_acl: bool = setting("zookeeper.set.acl", BOOLEAN, False,
+        effective=True,
+        doc="Requests sent to ZooKeeper before an answer is awaited; while it is not set, their bytes are bounded.")
+    zookeeper_set_acl: bool = setting("zookeeper.set.acl", BOOLEAN, False, effective=True,
         doc="Whether nodes are created with access control lists.")
     zookeeper_clientCnxnSocket: str | None = setting("zookeeper.clientCnxnSocket", STRING, None,
         doc="Java class of ZooKeeper's connections.")
-    zookeeper_ssl_client_enable: bool = setting("zookeeper.ssl.client.enable", BOOLEAN, False,
+    zookeeper_ssl_client_enable: bool = setting("zookeeper.ssl.client.enable", BOOLEAN, False, effective=True,
         doc="Whether ZooKeeper is reached over TLS.")
-    zookeeper_ssl_cipher_suites: tuple[str, ...] | None = setting("zookeeper.ssl.cipher.suites", LIST, None,
-        doc="TLS cipher suites towards ZooKeeper.")
-    zookeeper_ssl_crl_enable: bool = setting("zookeeper.ssl.crl.enable", BOOLEAN, False,
-        doc="Whether revocation lists are checked towards ZooKeeper.")
-    zookeeper_ssl_enabled_protocols: tuple[str, ...] | None = setting("zookeeper.ssl.enabled.protocols", LIST, None,
+    zookeeper_ssl_cipher_suites: tuple[str, ...] | None = setting(
+        "zookeeper.ssl.cipher.suites", LIST, None, effective=True,
+        doc="TLS cipher suites towards ZooKeeper; not supported.")
+    zookeeper_ssl_crl_enable: bool = setting("zookeeper.ssl.crl.enable", BOOLEAN, False, effective=True,
+        doc="Whether revocation lists are checked towards ZooKeeper; not supported.")
+    zookeeper_ssl_enabled_protocols: tuple[str, ...] | None = setting(
+        "zookeeper.ssl.enabled.protocols", LIST, None, effective=True,
         doc="TLS versions allowed towards ZooKeeper.")
     zookeeper_ssl_endpoint_identification_algorithm: str = setting(
-        "zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS",
+        "zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", effective=True,
         doc="How ZooKeeper's host name is checked.")
-    zookeeper_ssl_keystore_location: str | None = setting("zookeeper.ssl.keystore.location", STRING, None,
-        doc="Key store towards ZooKeeper.")
-    zookeeper_ssl_keystore_password: Password | None = setting("zookeeper.ssl.keystore.password", PASSWORD, None,
+    zookeeper_ssl_keystore_location: str | None = setting("zookeeper.ssl.keystore.location", STRING, None, effective=True,
+        doc="Key store towards ZooKeeper: a PEM file with certificate and key.")
+    zookeeper_ssl_keystore_password: Password | None = setting(
+        "zookeeper.ssl.keystore.password", PASSWORD, None, effective=True,
         doc="Password of that key store.")
-    zookeeper_ssl_keystore_type: str | None = setting("zookeeper.ssl.keystore.type", STRING, None,
+    zookeeper_ssl_keystore_type: str | None = setting("zookeeper.ssl.keystore.type", STRING, None, effective=True,
         doc="Type of that key store.")
-    zookeeper_ssl_ocsp_enable: bool = setting("zookeeper.ssl.ocsp.enable", BOOLEAN, False,
-        doc="Whether OCSP is asked towards ZooKeeper.")
+    zookeeper_ssl_ocsp_enable: bool = setting("zookeeper.ssl.ocsp.enable", BOOLEAN, False, effective=True,
+        doc="Whether OCSP is asked towards ZooKeeper; not supported.")
     zookeeper_ssl_protocol: str = setting("zookeeper.ssl.protocol", STRING, "TLSv1.2",
         doc="TLS version used towards ZooKeeper.")
-    zookeeper_ssl_truststore_location: str | None = setting("zookeeper.ssl.truststore.location", STRING, None,
-        doc="Trust store towards ZooKeeper.")
+    zookeeper_ssl_truststore_location: str | None = setting("zookeeper.ssl.truststore.location", STRING, None, effective=True,
+        doc="Trust store towards ZooKeeper: a PEM file of authorities.")
     zookeeper_ssl_truststore_password: Password | None = setting("zookeeper.ssl.truststore.password", PASSWORD, None,
         doc="Password of that trust store.")
-    zookeeper_ssl_truststore_type: str | None = setting("zookeeper.ssl.truststore.type", STRING, None,
+    zookeeper_ssl_truststore_type: str | None = setting("zookeeper.ssl.truststore.type", STRING, None, effective=True,
         doc="Type of that trust store.")
     zookeeper_metadata_migration_enable: bool = setting("zookeeper.metadata.migration.enable", BOOLEAN, False,
         doc="Whether metadata moves from ZooKeeper to a quorum controller.")
     zookeeper_metadata_migration_min_batch_size: int = setting(
         "zookeeper.metadata.migration.min.batch.size", INT, 200, at_least(1), internal=True,
         doc="Records in a batch of the move from ZooKeeper to a quorum controller.")
-    controller_socket_timeout_ms: int = setting("controller.socket.timeout.ms", INT, 30_000,
+    controller_socket_timeout_ms: int = setting("controller.socket.timeout.ms", INT, 30_000, effective=True,
         doc="Time the controller waits for a broker's answer.")
     controller_listener_names: str | None = setting("controller.listener.names", STRING, None,
         doc="Listeners of a quorum controller.")

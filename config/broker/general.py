@@ -70,19 +70,20 @@ class GeneralSettings(SettingTable):
         doc="Threads for background work in Apache Kafka.")
     num_io_threads: int = setting("num.io.threads", INT, 8, at_least(1), CLUSTER_WIDE,
         doc="Threads that handle requests in Apache Kafka; here one event loop does.")
-    controlled_shutdown_enable: bool = setting("controlled.shutdown.enable", BOOLEAN, True,
+    controlled_shutdown_enable: bool = setting("controlled.shutdown.enable", BOOLEAN, True, effective=True,
         doc="Whether a stopping broker first hands its leaderships over.")
-    controlled_shutdown_max_retries: int = setting("controlled.shutdown.max.retries", INT, 3,
+    controlled_shutdown_max_retries: int = setting("controlled.shutdown.max.retries", INT, 3, effective=True,
         doc="Attempts at handing leaderships over before the broker stops anyway.")
     controlled_shutdown_retry_backoff_ms: int = setting("controlled.shutdown.retry.backoff.ms", LONG, 5000,
+        effective=True,
         doc="Pause between attempts at handing leaderships over.")
-    auto_leader_rebalance_enable: bool = setting("auto.leader.rebalance.enable", BOOLEAN, True,
+    auto_leader_rebalance_enable: bool = setting("auto.leader.rebalance.enable", BOOLEAN, True, effective=True,
         doc="Whether the controller moves leadership back to preferred replicas in the background.")
     leader_imbalance_check_interval_seconds: int = setting(
-        "leader.imbalance.check.interval.seconds", LONG, 300, at_least(1),
+        "leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), effective=True,
         doc="Time between looks at the balance of leaders.")
     leader_imbalance_per_broker_percentage: int = setting(
-        "leader.imbalance.per.broker.percentage", INT, 10,
+        "leader.imbalance.per.broker.percentage", INT, 10, effective=True,
         doc="Share of a broker's partitions, in percent, that may be led elsewhere before leaders are moved back.")
     eligible_leader_replicas_enable: bool = setting("eligible.leader.replicas.enable", BOOLEAN, False,
         doc="Whether a quorum controller keeps eligible leader replicas.")

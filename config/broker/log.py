@@ -42,15 +42,16 @@ class LogSettings(SettingTable):
         doc="Random time taken off the rolling age, so that not all logs roll at once; before log.roll.jitter.hours.")
     log_roll_jitter_hours: int = setting("log.roll.jitter.hours", INT, 0, at_least(0), effective=True,
         doc="log.roll.jitter.ms in hours.")
-    log_retention_ms: int | None = setting("log.retention.ms", LONG, None, None, CLUSTER_WIDE,
+    log_retention_ms: int | None = setting("log.retention.ms", LONG, None, None, CLUSTER_WIDE, effective=True,
         doc="Time after which a segment may be deleted, -1 never; before log.retention.minutes.")
-    log_retention_minutes: int | None = setting("log.retention.minutes", INT, None,
+    log_retention_minutes: int | None = setting("log.retention.minutes", INT, None, effective=True,
         doc="log.retention.ms in minutes; before log.retention.hours.")
-    log_retention_hours: int = setting("log.retention.hours", INT, 168,
+    log_retention_hours: int = setting("log.retention.hours", INT, 168, effective=True,
         doc="log.retention.ms in hours.")
-    log_retention_bytes: int = setting("log.retention.bytes", LONG, -1, None, CLUSTER_WIDE,
+    log_retention_bytes: int = setting("log.retention.bytes", LONG, -1, None, CLUSTER_WIDE, effective=True,
         doc="Size of a partition above which its oldest segments may be deleted, in bytes; -1 never.")
-    log_retention_check_interval_ms: int = setting("log.retention.check.interval.ms", LONG, 300_000, at_least(1),
+    log_retention_check_interval_ms: int = setting(
+        "log.retention.check.interval.ms", LONG, 300_000, at_least(1), effective=True,
         doc="Time between looks for segments to delete.")
     log_cleanup_policy: tuple[str, ...] = setting(
         "log.cleanup.policy", LIST, ("delete",), one_of("compact", "delete"), CLUSTER_WIDE, effective=True,
@@ -80,7 +81,8 @@ class LogSettings(SettingTable):
     log_flush_start_offset_checkpoint_interval_ms: int = setting(
         "log.flush.start.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), effective=True,
         doc="Time between writes of the log start offset checkpoint.")
-    log_initial_task_delay_ms: int = setting("log.initial.task.delay.ms", LONG, 30_000, at_least(0), internal=True,
+    log_initial_task_delay_ms: int = setting(
+        "log.initial.task.delay.ms", LONG, 30_000, at_least(0), internal=True, effective=True,
         doc="Time after the start at which background work on logs begins.")
     log_message_timestamp_type: str = setting(
         "log.message.timestamp.type", STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"),
@@ -98,45 +100,46 @@ class LogSettings(SettingTable):
     log_message_format_version: str = setting("log.message.format.version", STRING, "3.0-IV1", METADATA_VERSIONS,
         doc="Record format before 3.0; kept for old configuration files.")
     log_message_downconversion_enable: bool = setting(
-        "log.message.downconversion.enable", BOOLEAN, True, None, CLUSTER_WIDE,
+        "log.message.downconversion.enable", BOOLEAN, True, None, CLUSTER_WIDE, effective=True,
         doc="Whether records are converted for consumers that know only old formats.")
-    log_cleaner_enable: bool = setting("log.cleaner.enable", BOOLEAN, True,
+    log_cleaner_enable: bool = setting("log.cleaner.enable", BOOLEAN, True, effective=True,
         doc="Whether compacted topics are cleaned.")
-    log_cleaner_threads: int = setting("log.cleaner.threads", INT, 1, at_least(0), CLUSTER_WIDE,
+    log_cleaner_threads: int = setting("log.cleaner.threads", INT, 1, at_least(0), CLUSTER_WIDE, effective=True,
         doc="Cleanings that may run at once.")
     log_cleaner_dedupe_buffer_size: int = setting(
-        "log.cleaner.dedupe.buffer.size", LONG, 128 * MiB, None, CLUSTER_WIDE,
+        "log.cleaner.dedupe.buffer.size", LONG, 128 * MiB, None, CLUSTER_WIDE, effective=True,
         doc="Memory for the keys of all cleanings, in bytes.")
-    log_cleaner_io_buffer_size: int = setting("log.cleaner.io.buffer.size", INT, 512 * KiB, at_least(0), CLUSTER_WIDE,
+    log_cleaner_io_buffer_size: int = setting(
+        "log.cleaner.io.buffer.size", INT, 512 * KiB, at_least(0), CLUSTER_WIDE, effective=True,
         doc="Memory for reading and writing of all cleanings, in bytes.")
     log_cleaner_io_buffer_load_factor: float = setting(
-        "log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, None, CLUSTER_WIDE,
+        "log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, None, CLUSTER_WIDE, effective=True,
         doc="How full the table of keys may become, as a share of one.")
     log_cleaner_io_max_bytes_per_second: float = setting(
-        "log.cleaner.io.max.bytes.per.second", DOUBLE, DOUBLE_MAX, None, CLUSTER_WIDE,
+        "log.cleaner.io.max.bytes.per.second", DOUBLE, DOUBLE_MAX, None, CLUSTER_WIDE, effective=True,
         doc="Bytes a second that cleaning may read and write.")
-    log_cleaner_backoff_ms: int = setting("log.cleaner.backoff.ms", LONG, 15_000, at_least(0), CLUSTER_WIDE,
+    log_cleaner_backoff_ms: int = setting("log.cleaner.backoff.ms", LONG, 15_000, at_least(0), CLUSTER_WIDE, effective=True,
         doc="Pause when there is nothing to clean.")
     log_cleaner_min_cleanable_ratio: float = setting(
-        "log.cleaner.min.cleanable.ratio", DOUBLE, 0.5, between(0, 1), CLUSTER_WIDE,
+        "log.cleaner.min.cleanable.ratio", DOUBLE, 0.5, between(0, 1), CLUSTER_WIDE, effective=True,
         doc="Share of a log that must be uncleaned before it is cleaned.")
     log_cleaner_delete_retention_ms: int = setting(
-        "log.cleaner.delete.retention.ms", LONG, DAY_MS, at_least(0), CLUSTER_WIDE,
+        "log.cleaner.delete.retention.ms", LONG, DAY_MS, at_least(0), CLUSTER_WIDE, effective=True,
         doc="Time a delete marker stays in a compacted topic.")
     log_cleaner_min_compaction_lag_ms: int = setting(
-        "log.cleaner.min.compaction.lag.ms", LONG, 0, at_least(0), CLUSTER_WIDE,
+        "log.cleaner.min.compaction.lag.ms", LONG, 0, at_least(0), CLUSTER_WIDE, effective=True,
         doc="Time a record stays uncompacted at least.")
     log_cleaner_max_compaction_lag_ms: int = setting(
-        "log.cleaner.max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), CLUSTER_WIDE,
+        "log.cleaner.max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), CLUSTER_WIDE, effective=True,
         doc="Time a record stays uncompacted at most.")
     log_local_retention_ms: int = setting("log.local.retention.ms", LONG, -2, at_least(-2), CLUSTER_WIDE,
         doc="Time a segment stays on the local disk after it was copied to remote storage; -2 as retention.")
     log_local_retention_bytes: int = setting("log.local.retention.bytes", LONG, -2, at_least(-2), CLUSTER_WIDE,
         doc="Size a partition keeps on the local disk with remote storage, in bytes; -2 as retention.")
     num_recovery_threads_per_data_dir: int = setting(
-        "num.recovery.threads.per.data.dir", INT, 1, at_least(1), CLUSTER_WIDE,
+        "num.recovery.threads.per.data.dir", INT, 1, at_least(1), CLUSTER_WIDE, effective=True,
         doc="Logs of one directory that are recovered at once.")
-    num_replica_alter_log_dirs_threads: int | None = setting("num.replica.alter.log.dirs.threads", INT, None,
+    num_replica_alter_log_dirs_threads: int | None = setting("num.replica.alter.log.dirs.threads", INT, None, effective=True,
         doc="Moves between log directories that run at once.")
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms", INT, DAY_MS, at_least(1), CLUSTER_WIDE, effective=True,

@@ -28,7 +28,7 @@ class NetworkSettings(SettingTable):
         "SASL_SSL"), effective=True,
         doc="Security protocol among brokers when no listener is named for them.")
     inter_broker_protocol_version: str = setting(
-        "inter.broker.protocol.version", STRING, "3.9-IV0", METADATA_VERSIONS,
+        "inter.broker.protocol.version", STRING, "3.9-IV0", METADATA_VERSIONS, effective=True,
         doc="Version of the messages among brokers.")
     control_plane_listener_name: str | None = setting("control.plane.listener.name", STRING, None,
         doc="Listener kept for the controller's requests.")
@@ -69,7 +69,7 @@ class NetworkSettings(SettingTable):
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes", LONG, 32 * MiB, effective=True, kafka_default=-1,
         doc="Bytes of requests held in memory at once; -1 sets no limit.")
-    request_timeout_ms: int = setting("request.timeout.ms", INT, 30_000,
+    request_timeout_ms: int = setting("request.timeout.ms", INT, 30_000, effective=True,
         doc="Time a broker waits for another's answer.")
     fetch_max_bytes: int = setting("fetch.max.bytes", INT, 55 * MiB, at_least(1024), effective=True,
         doc="Largest answer to one fetch, in bytes.")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from config.definition import INT, LONG, STRING, KiB, MiB, SettingTable, setting
+from config.definition import INT, LONG, LONG_MAX, PASSWORD, STRING, KiB, MiB, Password, SettingTable, setting
 from config.validators import at_least, between, one_of
 
 
 class OwnSettings(SettingTable):
+    barnabas_disk_free_min_bytes: int | None = setting(
+        "barnabas.disk.free.min.bytes", LONG, None, between(0, LONG_MAX, optional=True), effective=True,
+        doc="Bytes that stay free in each log directory: below, records are refused; offsets, markers and checkpoints "
+        "may use all but a quarter. Unset: two segments, 256 MiB at least, a quarter of the disk at most.")
     barnabas_fetch_response_memory_bytes: int = setting(
         "barnabas.fetch.response.memory.bytes", LONG, 32 * MiB, at_least(MiB), effective=True,
         doc="Bytes of fetch answers held in memory at once; when short, a fetch answers fewer bytes.")
-    barnabas_host_id: str | None = setting("barnabas.host.id", STRING, None,
+    barnabas_host_id: str | None = setting("barnabas.host.id", STRING, None, effective=True,
         doc="Machine this broker runs on; replicas of a partition are spread over machines inside a rack.")
     barnabas_http_host: str = setting("barnabas.http.host", STRING, "localhost", effective=True,
         doc="Address on which barnabas.http.port is opened.")
@@ -26,3 +30,9 @@ class OwnSettings(SettingTable):
     barnabas_request_max_bytes_other: int = setting(
         "barnabas.request.max.bytes.other", INT, 16 * MiB, at_least(KiB), effective=True,
         doc="Largest request other than Produce that is read, in bytes; a larger one closes the connection.")
+    barnabas_zookeeper_sasl_password: Password | None = setting(
+        "barnabas.zookeeper.sasl.password", PASSWORD, None, effective=True,
+        doc="Password of barnabas.zookeeper.sasl.username.")
+    barnabas_zookeeper_sasl_username: str | None = setting(
+        "barnabas.zookeeper.sasl.username", STRING, None, effective=True,
+        doc="Who this broker is to ZooKeeper, by SASL DIGEST-MD5 (in Apache Kafka: a Client section of a JAAS file).")

@@ -13,7 +13,7 @@ class TransactionSettings(SettingTable):
     transaction_max_timeout_ms: int = setting("transaction.max.timeout.ms", INT, 900_000, at_least(1), effective=True,
         doc="Longest transaction timeout a producer may ask for.")
     transaction_partition_verification_enable: bool = setting(
-        "transaction.partition.verification.enable", BOOLEAN, True, None, CLUSTER_WIDE,
+        "transaction.partition.verification.enable", BOOLEAN, True, None, CLUSTER_WIDE, effective=True,
         doc="Whether a partition asks the coordinator if a transaction is open before it takes its records.")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, at_least(1),

@@ -29,15 +29,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 
-NO_OFFSET = -1
-NO_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1
 
 
@@ -141,46 +134,34 @@ def commit_response(
     )
 
 
-def fetch_offsets(
-    group: Group | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool
-) -> OffsetFetchResponseGroup:
+@dataclass(frozen=True, slots=True)
+class FetchedOffsets:
+    """What a group says of the places asked for, each once, in the order they were first asked for: what was committed,
+    None without that, or why it is not told. All of one moment, however long the answer takes to be written down."""
+
+    error: ErrorCode
+    places: dict[str, dict[int, CommittedOffset | ErrorCode | None]]
+
+
+def fetch_offsets(group: Group | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
     """The committed offsets asked for (`topics` None: all). A group that is not there has none, which is no error."""
     if group is not None and group.state is GroupState.DEAD:
         group = None
-    asked: dict[str, dict[int, None]] = {}  # each place once, in the order it was first asked for
+    places: dict[str, dict[int, CommittedOffset | ErrorCode | None]] = {}
     if wanted.topics is not None:
         for topic in wanted.topics:
-            asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+            places.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     elif group is not None:
         for topic_name, partition in group.offsets:
-            asked.setdefault(topic_name, {})[partition] = None
-    return OffsetFetchResponseGroup(
-        group_id=wanted.group_id,
-        topics=[
-            OffsetFetchResponseTopics(
-                name=name,
-                partitions=[_fetched(group, (name, partition), require_stable) for partition in partitions],
-            )
-            for name, partitions in asked.items()
-        ],
-    )
-
-
-def _fetched(group: Group | None, place: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
-    commit = None
-    error = ErrorCode.NONE
+            places.setdefault(topic_name, {})[partition] = None
     if group is not None:
-        if require_stable and group.offsets.is_unstable(place):
-            error = ErrorCode.UNSTABLE_OFFSET_COMMIT
-        else:
-            commit = group.offsets.committed(place)
-    return OffsetFetchResponsePartitions(
-        partition_index=place[1],
-        committed_offset=NO_OFFSET if commit is None else commit.offset,
-        committed_leader_epoch=NO_LEADER_EPOCH if commit is None else commit.leader_epoch,
-        metadata="" if commit is None else commit.metadata,
-        error_code=error,
-    )
+        offsets = group.offsets
+        for name, partitions in places.items():
+            for partition in partitions:
+                place = (name, partition)
+                is_unstable = require_stable and offsets.is_unstable(place)
+                partitions[partition] = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else offsets.committed(place)
+    return FetchedOffsets(ErrorCode.NONE, places)
 
 
 def _committed_offset(partition: OffsetCommitRequestPartition, retention_time_ms: int, now_ms: int) -> CommittedOffset:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from coordinator.group.committing import Committing, commit_response, fetch_offsets
+from coordinator.group.committing import Committing, FetchedOffsets, commit_response, fetch_offsets
 from coordinator.group.describing import described, is_listed, listed
 from coordinator.group.events import RebalanceReason, RecordSkipped
 from coordinator.group.group import Group, GroupState
@@ -44,7 +44,7 @@ from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from protocol.messages.list_groups import ListedGroup
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.primitives import DecodeError
 from protocol.stored.group_metadata import GroupMetadataValue
@@ -118,7 +118,7 @@ class GroupShard:
             self._committing.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
         return self._outbox.drain()
 
-    def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+    def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
         return fetch_offsets(self._groups.get(wanted.group_id), wanted, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
@@ -137,6 +137,11 @@ class GroupShard:
     def delete_group(self, group_id: str, waiter: Waiter, now_ms: int) -> list[Effect]:
         self._removing.delete_group(self._groups.get(group_id), group_id, waiter, now_ms)
         return self._outbox.drain()
+
+    def sessions_of(self, group_id: str) -> list[SessionTimer]:
+        """The timers that take the group's members away."""
+        group = self._groups.get(group_id)
+        return [] if group is None else [SessionTimer(group_id, member_id) for member_id in group.members]
 
     def group_ids(self) -> list[str]:
         return list(self._groups)

@@ -31,8 +31,21 @@ if TYPE_CHECKING:
 
 def compile_constructor(cls: type[Message]) -> Callable[..., None]:
     """`__init__` with one keyword argument a field."""
+    names, parameters, body = _assignments(cls)
+    return _function("__init__", ["self", *parameters], body or ["pass"], names, cls)
+
+
+def compile_maker(cls: type[Message]) -> Callable[..., Any]:
+    """The constructor as a plain function: `make(...)` is `cls(...)`."""
+    names, parameters, body = _assignments(cls)
+    names |= {"new": object.__new__, "cls": cls}
+    return _function("make", parameters, ["self = new(cls)", *body, "return self"], names, cls)
+
+
+def _assignments(cls: type[Message]) -> tuple[dict[str, object], list[str], list[str]]:
+    """Of a constructor: (what its source names, parameters behind `self`, statements that set the fields of `self`)."""
     names: dict[str, object] = {"ABSENT": object()}
-    parameters, body = ["self", "*"], []
+    parameters, body = [], []
     for field in cls.__fields__:
         default = default_source(field, names)
         if default is None:
@@ -44,10 +57,14 @@ def compile_constructor(cls: type[Message]) -> Callable[..., None]:
         else:
             parameters.append(f"{field.name}={default}")
         body.append(f"self.{field.name} = {field.name}")
-    if not body:
-        parameters, body = ["self"], ["pass"]
-    source = f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(body) + "\n"
-    return compiled(source, "__init__", names, cls.__name__)
+    return names, ["*", *parameters] if parameters else [], body
+
+
+def _function(
+    name: str, parameters: list[str], body: list[str], names: dict[str, object], cls: type[Message]
+) -> Callable[..., Any]:
+    source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(body) + "\n"
+    return compiled(source, name, names, cls.__name__)
 
 
 def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:

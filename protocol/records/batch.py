@@ -231,7 +231,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def _unreadable(buffer: Buffer, position: int) -> InvalidBatch:
     magic = magic_at(buffer, position)
     if magic in (0, 1):
-        return InvalidBatch(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"Message format v{magic} is not served.")
+        return InvalidBatch(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"A message of format v{magic} where a batch belongs."
+        )
     if magic not in (-1, MAGIC_V2):
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     if len(buffer) - position < HEADER_BYTES:

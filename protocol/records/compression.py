@@ -12,7 +12,7 @@ Source: KIP-57 (lz4 frames), KIP-110 (zstd); Kafka Compression and its classes, 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 
 import lz4.frame
@@ -27,10 +27,13 @@ CHUNK_BYTES = 1024 * 1024
 """Of decompressed data that is produced at once, about."""
 
 _GZIP_WINDOW_BITS = 31  # 15 bits and a gzip header
+# What a member leaves over is copied: the first, mostly the only one, is given everything, those behind it a little first.
+_NEXT_MEMBER_BYTES = 4 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") * 2  # version, and oldest version that can read it
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_MAX_RATIO = 24  # a 3-byte copy makes 64 bytes at most
+LZ4_DEFAULT_LEVEL = 9
 _LZ4_FLAGS_POSITION = 4
 _LZ4_INDEPENDENT_BLOCKS = 0x20
 _ZSTD_MAGIC = 0xFD2FB528
@@ -70,7 +73,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
             # Java's reader knows neither blocks that refer to earlier ones nor any need for the other extras.
             frame: bytes = lz4.frame.compress(
                 data,
-                compression_level=0 if level is None else level,
+                compression_level=_lz4_level(level),
                 block_size=lz4.frame.BLOCKSIZE_MAX64KB,
                 block_linked=False,
                 store_size=False,
@@ -84,9 +87,80 @@ def _compress_xerial(data: Buffer) -> bytes:
     parts = [_XERIAL_HEADER]
     view = memoryview(data)
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
-        block = snappy.compress(bytes(view[start : start + _XERIAL_BLOCK_BYTES]))
-        parts += (len(block).to_bytes(4, "big"), block)
+        parts += _xerial_block(bytes(view[start : start + _XERIAL_BLOCK_BYTES]))
     return b"".join(parts)
+
+
+def _xerial_block(data: bytes) -> tuple[bytes, bytes]:
+    block = snappy.compress(data)
+    return len(block).to_bytes(4, "big"), block
+
+
+def _lz4_level(level: int | None) -> int:
+    """Kafka's default level, 9, is not lz4's ninth: it stands for the fast compressor."""
+    return 0 if level in (None, LZ4_DEFAULT_LEVEL) else level
+
+
+class CompressionStream:
+    """Compresses what comes piece by piece, for who may not keep the loop as long as all of it would take."""
+
+    __slots__ = ("_block", "_codec", "_finish", "_parts", "_write", "size_bytes")
+
+    def __init__(self, codec: Compression, level: int | None = None) -> None:
+        self._codec = codec
+        self._parts: list[bytes] = []
+        self._block = bytearray()
+        self.size_bytes = 0
+        """Of what came out so far."""
+        self._write: Callable[[bytes], bytes]
+        self._finish: Callable[[], bytes]
+        match codec:
+            case Compression.NONE:
+                self._write, self._finish = bytes, _nothing
+            case Compression.GZIP:
+                gzip = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+                self._write, self._finish = gzip.compress, gzip.flush
+            case Compression.SNAPPY:
+                self._keep(_XERIAL_HEADER)
+                self._write, self._finish = self._snap, self._snap_rest
+            case Compression.LZ4:
+                frame = lz4.frame.LZ4FrameCompressor(
+                    compression_level=_lz4_level(level), block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False
+                )
+                self._keep(frame.begin())
+                self._write, self._finish = frame.compress, frame.flush
+            case Compression.ZSTD:
+                zstd = zstandard.ZstdCompressor(level=3 if level is None else level).compressobj()
+                self._write, self._finish = zstd.compress, zstd.flush
+
+    def write(self, data: bytes) -> None:
+        self._keep(self._write(data))
+
+    def finish(self) -> bytes:
+        """Everything, compressed. The stream is of no further use."""
+        self._keep(self._finish())
+        return b"".join(self._parts)
+
+    def _keep(self, part: bytes) -> None:
+        if part:
+            self._parts.append(part)
+            self.size_bytes += len(part)
+
+    def _snap(self, data: bytes) -> bytes:
+        block = self._block
+        parts: list[bytes] = []
+        block += data
+        while len(block) >= _XERIAL_BLOCK_BYTES:
+            parts += _xerial_block(bytes(block[:_XERIAL_BLOCK_BYTES]))
+            del block[:_XERIAL_BLOCK_BYTES]
+        return b"".join(parts)
+
+    def _snap_rest(self) -> bytes:
+        return b"".join(_xerial_block(bytes(self._block))) if self._block else b""
+
+
+def _nothing() -> bytes:
+    return b""
 
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int) -> bytes:
@@ -117,18 +191,24 @@ def _plain(data: memoryview) -> Iterator[Buffer]:
 
 
 def _gunzip(data: memoryview) -> Iterator[Buffer]:
-    rest: Buffer = data
+    position, window = 0, len(data)
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        rest: Buffer = b""
         while not member.eof:
+            if not rest:
+                rest = data[position : position + window]
+                position += len(rest)
+                window *= 2
             chunk = member.decompress(rest, CHUNK_BYTES)
             rest = member.unconsumed_tail
-            if not chunk and not rest and not member.eof:
+            if not chunk and not rest and not member.eof and position >= len(data):
                 raise EOFError("it ends inside a gzip member")
             yield chunk
-        rest = member.unused_data
-        if not rest:
+        position -= len(member.unused_data)
+        if position >= len(data):
             return
+        window = _NEXT_MEMBER_BYTES
 
 
 def _unsnap(data: memoryview) -> Iterator[Buffer]:

@@ -21,6 +21,7 @@ from protocol.primitives import Buffer, DecodeError
 from protocol.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
+    DELETE_HORIZON_BIT,
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
@@ -34,7 +35,14 @@ from protocol.records.batch import (
     BatchHeader,
     crc_of,
 )
-from protocol.records.compression import Compression, compress, decompress
+from protocol.records.compression import (
+    Compression,
+    CompressionStream,
+    DecompressionTooLarge,
+    compress,
+    decompress,
+    decompress_chunks,
+)
 from protocol.records.invalid import InvalidBatch
 from protocol.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 
@@ -77,8 +85,11 @@ def records_block(buffer: Buffer, position: int, header: BatchHeader) -> memoryv
 
 def iter_records(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[Record]:
     """The records of one batch, in order, as copies. Raises InvalidBatch when they are not what the format says."""
-    # bytes: slices of it are the copies that a record keeps.
-    block = bytes(plain_records(buffer, position, header, max_decompressed_bytes))
+    yield from iter_plain_records(bytes(plain_records(buffer, position, header, max_decompressed_bytes)), header)
+
+
+def iter_plain_records(block: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The same from the batch's records as one block, decompressed; slices of it are the copies that a record keeps."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.is_log_append_time else None
     at = 0
@@ -182,7 +193,7 @@ def encode_batch(
         | (TRANSACTIONAL_BIT if is_transactional else 0)
         | (CONTROL_BIT if is_control else 0)
     )
-    return _assemble(
+    return assemble(
         base_offset, partition_leader_epoch, attributes, deltas[-1], base_timestamp, max_timestamp,
         (producer_id, producer_epoch, base_sequence), len(records), compress(compression, block, level),
     )  # fmt: skip
@@ -195,26 +206,33 @@ def recompress(
     compression: Compression,
     level: int | None,
     max_decompressed_bytes: int,
+    max_compressed_bytes: int | None = None,
 ) -> bytes:
-    """The same batch in another codec: records untouched, header with the new codec, length and CRC."""
-    block = plain_records(buffer, position, header, max_decompressed_bytes)
-    return _assemble(
+    """The same batch in another codec: records untouched, header with the new codec, length and CRC. What comes out may be
+    limited too. Raises InvalidBatch, DecompressionTooLarge."""
+    stream = CompressionStream(compression, level)
+    block = records_block(buffer, position, header)
+    for chunk in decompress_chunks(header.compression, block, max_decompressed_bytes):
+        stream.write(bytes(chunk))
+        if max_compressed_bytes is not None and stream.size_bytes > max_compressed_bytes:
+            raise DecompressionTooLarge(max_compressed_bytes)
+    return assemble(
         header.base_offset, header.partition_leader_epoch, header.attributes & ~COMPRESSION_MASK | compression,
         header.last_offset_delta, header.base_timestamp, header.max_timestamp,
-        (header.producer_id, header.producer_epoch, header.base_sequence), header.records_count,
-        compress(compression, block, level),
+        (header.producer_id, header.producer_epoch, header.base_sequence), header.records_count, stream.finish(),
     )  # fmt: skip
 
 
 def empty_batch(header: BatchHeader) -> bytes:
     """What compaction leaves of a producer's last batch when all its records go: offsets and sequence, no records."""
-    return _assemble(
-        header.base_offset, header.partition_leader_epoch, header.attributes & ~COMPRESSION_MASK, header.last_offset_delta,
-        NO_TIMESTAMP, header.max_timestamp, (header.producer_id, header.producer_epoch, header.base_sequence), 0, b"",
+    return assemble(
+        header.base_offset, header.partition_leader_epoch,
+        header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT), header.last_offset_delta, NO_TIMESTAMP,
+        header.max_timestamp, (header.producer_id, header.producer_epoch, header.base_sequence), 0, b"",
     )  # fmt: skip
 
 
-def _assemble(
+def assemble(
     base_offset: int,
     leader_epoch: int,
     attributes: int,
@@ -225,6 +243,7 @@ def _assemble(
     records_count: int,
     block: Buffer,
 ) -> bytes:
+    """A batch around a block of records, compressed already as `attributes` say. `producer`: id, epoch, base sequence."""
     size_bytes = HEADER_BYTES + len(block)
     batch = bytearray(size_bytes)
     HEADER.pack_into(

@@ -19,6 +19,7 @@ from broker.services import Services
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response
 from runtime.filesystem import Buffer
+from runtime.slices import LongWork
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
@@ -124,18 +125,24 @@ class Broker:
         receive_bytes: int = 64 * 1024,
         observer: RequestObserver | None = None,
         is_open: bool = True,
+        early_keys: frozenset[int] = frozenset(),
     ) -> None:
         self.clock = FakeClock()
         self.turns = Turns(self.clock)
         self.timer = Timer(self.clock, self.turns.call_later)
-        self.acceptor = Acceptor(self.timer, accept)
+        self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys)
         self.budget = MemoryBudget(budget_bytes)
         self.answers = AnswerMemory(MemoryBudget(answers_bytes), self.timer)
         self.tasks = TaskScope("requests")
         table = DispatchTable(handlers)
         self.shared = ConnectionShared(
             dispatch=Dispatch(table, self.tasks, observer),
-            services=cast(Services, SimpleNamespace(api_versions=table.api_versions())),
+            services=cast(
+                Services,
+                SimpleNamespace(
+                    api_versions=table.api_versions(), long_work=LongWork(self.clock, self.turns.call_soon)
+                ),
+            ),
             budget=self.budget,
             answers=self.answers,
             owner=self.acceptor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,7 +14,8 @@ from controller.registration import ensure_persistent_paths
 from controller.store import Store
 from metadata.image import ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.primitives import ZERO_UUID
-from runtime.clock import SystemClock
+from runtime.clock import Clock, SystemClock
+from runtime.slices import LongWork
 from runtime.tasks import TaskScope
 from runtime.transport import Address
 from tests.simulation.store import SimulatedEnsemble
@@ -24,9 +26,15 @@ PARTITION = PartitionImage(0, 0, (0,), (0,), (), 0, 1)
 class SettingsWorld:
     """`async with SettingsWorld(...) as world`: broker 0 is started, others join with `broker`."""
 
-    def __init__(self, given: dict[str, str] | None = None, topics: tuple[str, ...] = ("t", "u")) -> None:
+    def __init__(
+        self,
+        given: dict[str, str] | None = None,
+        topics: tuple[str, ...] = ("t", "u"),
+        clock: Clock | None = None,
+    ) -> None:
         self.static = BrokerSettings.from_sources({}, {}, given or {})
-        self.ensemble = SimulatedEnsemble(SystemClock())
+        self.clock = clock or SystemClock()
+        self.ensemble = SimulatedEnsemble(self.clock)
         self.metadata = MetadataCache("cluster")
         images = {name: TopicImage(name, ZERO_UUID, {0: PARTITION}) for name in topics}
         self.metadata.publish(ClusterImage(cluster_id="cluster", topics=images))
@@ -43,12 +51,18 @@ class SettingsWorld:
         await self.store.close()
 
     async def broker(self, broker_id: int, store: Store | None = None) -> DynamicSettings:
-        settings = DynamicSettings(self.static, broker_id, store or self.ensemble.connect(), self.tasks)
+        settings = DynamicSettings(self.static, broker_id, store or self.ensemble.connect(), self.tasks, self.clock)
         await settings.start()
         return settings
 
     def context(self, version: int) -> RequestContext:
-        services = SimpleNamespace(broker_id=0, dynamic_settings=self.settings, metadata=self.metadata)
+        services = SimpleNamespace(
+            broker_id=0,
+            clock=self.clock,
+            long_work=LongWork(self.clock, asyncio.get_running_loop().call_soon),
+            dynamic_settings=self.settings,
+            metadata=self.metadata,
+        )
         local = Address("127.0.0.1", 9092)
         connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 5), local, "User:ANONYMOUS")
         return RequestContext(version, 1, "test", connection, cast(Services, services))

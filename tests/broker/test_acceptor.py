@@ -5,10 +5,13 @@ import logging
 
 import pytest
 
-from broker.acceptor import LONGEST_SWEEP_PERIOD_MS, AcceptLimits, parse_per_ip_overrides
+from broker.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits, parse_per_ip_overrides
+from broker.context import RequestContext
+from broker.dispatch import handles
 from broker.handlers.api_versions import api_versions
-from protocol.messages.api_versions import ApiVersionsRequest
-from tests.broker.harness import Broker
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.broker.harness import Broker, Peer
 from tests.broker.test_connection import Log, V, produce_of
 
 ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -130,3 +133,75 @@ def test_overrides_by_address() -> None:
     for text in ("127.0.0.1", "127.0.0.1:x", "host.example.org:5", ":5"):
         with pytest.raises(ValueError, match=r".+"):
             parse_per_ip_overrides(text)
+
+
+METADATA = MetadataRequest(topics=None)
+EARLY = frozenset({ApiVersionsRequest.api_key})
+
+
+@handles(MetadataRequest)
+async def no_brokers(_request: MetadataRequest, _context: RequestContext) -> MetadataResponse:
+    return MetadataResponse(brokers=[], topics=[])
+
+
+def a_starting_broker(early_keys: frozenset[int]) -> Broker:
+    return Broker([api_versions, no_brokers], is_open=False, early_keys=early_keys)
+
+
+def test_before_it_opens_a_broker_answers_early_requests_and_holds_the_others() -> None:
+    broker = a_starting_broker(EARLY)
+    peer = broker.connect()
+    peer.send(ASK, 3)
+    assert len(peer.answers()) == 1
+    peer.send(METADATA, 9)
+    peer.send(ASK, 3)  # behind one that waits
+    assert peer.answers() == []
+    assert peer.handler.is_held
+    broker.acceptor.open()
+    peer.go_on()
+    assert [type(answer) for answer in peer.answers()] == [MetadataResponse, ApiVersionsResponse]
+    assert not peer.handler.is_held
+    late = broker.connect()
+    late.send(METADATA, 9)
+    assert len(late.answers()) == 1
+
+
+def test_without_early_requests_nothing_is_read_before_it_opens() -> None:
+    broker = a_starting_broker(frozenset())
+    peer = broker.connect()
+    peer.send(ASK, 3)
+    assert not peer.stream.is_reading
+    assert peer.unsent_bytes
+    broker.acceptor.open()
+    peer.go_on()
+    peer.go_on()
+    assert len(peer.answers()) == 1
+
+
+def test_a_held_request_in_pieces_is_answered_whole() -> None:
+    broker = a_starting_broker(EARLY)
+    peer = broker.connect()
+    data = b"".join(_framed(peer, request) for request in (ASK, METADATA, METADATA))
+    peer.send_bytes(data, piece_bytes=3)
+    assert len(peer.answers()) == 1
+    broker.acceptor.open()
+    for _ in range(len(data)):
+        peer.go_on()
+    assert len(peer.answers()) == 2
+
+
+def _framed(peer: Peer, request: ApiVersionsRequest | MetadataRequest) -> bytes:
+    version = 3 if isinstance(request, ApiVersionsRequest) else 9
+    peer.expect(request, version)
+    return peer.frame(request, version)
+
+
+def test_a_request_is_not_held_for_ever() -> None:
+    broker = a_starting_broker(EARLY)
+    held, quiet = broker.connect(), broker.connect()
+    held.send(METADATA, 9)
+    broker.turns.advance(HELD_MS - LONGEST_SWEEP_PERIOD_MS)
+    assert not held.stream.is_closed
+    broker.turns.advance(3 * LONGEST_SWEEP_PERIOD_MS)
+    assert held.stream.is_closed
+    assert not quiet.stream.is_closed

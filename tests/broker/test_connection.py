@@ -56,6 +56,9 @@ def heartbeat_of(group: str) -> HeartbeatRequest:
     return HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
 
 
+BARRIER_MS = 8  # of a produce that nothing may overtake
+
+
 class Log:
     """Handlers that record what they got. A produce with timeout_ms=0 answers at once, others when `finish` says so."""
 
@@ -78,7 +81,7 @@ class Log:
                 return None
             if request.timeout_ms == 0:
                 return produced(number)
-            deferred: Deferred[ProduceResponse] = Deferred()
+            deferred: Deferred[ProduceResponse] = Deferred(is_barrier=request.timeout_ms == BARRIER_MS)
             deferred.on_abandon(lambda: self.abandoned.append(number))
             self.waiting.append((number, deferred))
             return deferred
@@ -148,6 +151,8 @@ def test_frames_come_together_however_they_are_cut(sizes: list[int], piece_bytes
         peer.expect(request, version)
         frames += peer.frame(request, version)
     peer.send_bytes(frames, piece_bytes)
+    for _ in sizes:  # a large request is handled in a later turn, and the connection reads no further until then
+        peer.send_bytes(b"", piece_bytes)
     assert len(peer.answers()) == len(sizes)
     assert [bytes(records) for records in log.records] == expected
     assert broker.budget.used_bytes == 0
@@ -177,6 +182,34 @@ def test_overlapping_requests_start_at_once_and_answer_in_order(log: Log) -> Non
     log.finish(0)
     peer.go_on()
     assert [base_offset(answer) for answer in peer.answers()] == [0, 1, 2, 3]
+
+
+def test_a_request_that_turns_out_to_be_a_barrier_holds_up_those_behind(log: Log) -> None:
+    peer = Broker(log.handlers).connect()
+    for timeout_ms in (9, BARRIER_MS, 9, 0):
+        peer.send(produce_of(b"x", timeout_ms=timeout_ms), V)
+    assert log.started == ["produce 0", "produce 1"]
+    log.finish(0)
+    peer.go_on()
+    assert len(log.started) == 2 and len(peer.answers()) == 1
+    log.finish(1)
+    peer.go_on()
+    assert log.started == ["produce 0", "produce 1", "produce 2", "produce 3"]
+    log.finish(2)
+    peer.go_on()
+    assert [base_offset(answer) for answer in peer.answers()] == [1, 2, 3]
+
+
+def test_what_a_barrier_works_on_is_counted_when_its_client_is_gone(log: Log) -> None:
+    broker = Broker(log.handlers)
+    peer = broker.connect()
+    for timeout_ms in (9, BARRIER_MS):
+        peer.send(produce_of(b"x", timeout_ms=timeout_ms), V)
+    both_bytes = broker.budget.used_bytes
+    peer.disconnect()
+    assert broker.budget.used_bytes == both_bytes / 2 > 0
+    log.finish(1)
+    assert broker.budget.used_bytes == 0
 
 
 def test_other_requests_wait_for_those_before_and_hold_up_those_behind(log: Log) -> None:

@@ -12,7 +12,10 @@ from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.topic import LogConfig
 from controller import configs
+from controller.store import ConnectionLossError
 from tests.broker.settings_world import SettingsWorld
+from tests.simulation.clock import SimClock
+from tests.simulation.loop import SimLoop, simulate
 
 PATIENCE_S = 5.0
 
@@ -140,3 +143,106 @@ def test_stored_values_that_cannot_be_are_left_out_and_logged(caplog: pytest.Log
     assert "segment.bytes" in caplog.text
     assert "message.max.bytes" in caplog.text
     assert "c1pher" not in caplog.text
+
+
+def test_users_clients_and_addresses_are_kept() -> None:
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            for path in ("/config/users/alice", "/config/users/alice/clients"):
+                await world.store.create(path)
+            await configs.write_entity_config(world.store, "clients", "<default>", {"producer_byte_rate": "1"})
+            await configs.write_entity_config(world.store, "users/alice/clients", "app", {"request_percentage": "2"})
+            other = await world.broker(1)
+            assert other.entities == {
+                "users/alice": {},
+                "users/alice/clients/app": {"request_percentage": "2"},
+                "clients/<default>": {"producer_byte_rate": "1"},
+            }
+            await configs.alter_entity_config(world.store, "ips", "10.0.0.1", {"connection_creation_rate": "3"})
+            await configs.alter_entity_config(world.store, "users/alice/clients", "app", {"request_percentage": "4"})
+            await other.catch_up()
+            assert other.entities["ips/10.0.0.1"] == {"connection_creation_rate": "3"}
+            assert other.entities["users/alice/clients/app"] == {"request_percentage": "4"}
+
+    asyncio.run(run())
+
+
+def test_nodes_that_are_none_of_ours_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            await world.store.create("/config/topics/t", b"not JSON")
+            other = await world.broker(1)
+            assert other.log_config("t").segment_bytes == 2**30
+            for data in (b"", b"[]", b'{"version":2}', b"\xff"):
+                await world.store.create("/config/changes/config_change_", data, sequential=True)
+            await world.store.create("/config/changes/something_else", b"")
+            await configs.alter_entity_config(world.store, "topics", "u", {"segment.bytes": "1000"})
+            await other.catch_up()
+            assert other.log_config("u").segment_bytes == 1000
+
+    asyncio.run(run())
+    assert "change of settings ignored" in caplog.text
+    assert "settings node ignored" in caplog.text
+
+
+def test_a_suspended_session_goes_on_following_and_hears_everything_once() -> None:
+    async def program(_loop: SimLoop) -> None:
+        async with SettingsWorld() as world:
+            store = world.ensemble.connect()
+            other = await world.broker(1, store)
+            heard: list[int] = []
+            other.on_topic_changed(lambda _topic, config: heard.append(config.segment_bytes))
+            for size in range(1000, 1005):
+                store.session().cut()
+                await asyncio.sleep(1)
+                await configs.alter_entity_config(world.store, "topics", "t", {"segment.bytes": str(size)})
+                store.session().mend()
+                await asyncio.sleep(1)
+            assert heard == list(range(1000, 1005))
+            assert len(store.session().watches.children["/config/changes"]) == 1
+
+    simulate(1, program)
+
+
+def test_settings_that_could_not_be_read_when_a_log_opened_are_read_once_the_store_is_back() -> None:
+    """The log of a compacted topic would otherwise lose records to the default retention until the next restart."""
+
+    async def program(_loop: SimLoop) -> None:
+        async with SettingsWorld() as world:
+            store = world.ensemble.connect()
+            other = await world.broker(1, store)
+            session_id = store.session().session_id
+            await configs.write_entity_config(world.store, "topics", "new", {"cleanup.policy": "compact"})
+            world.ensemble.session_timeout_s = 6
+            store.session().cut()
+            learning = asyncio.ensure_future(other.learn_topics(["new"]))
+            world.ensemble.session_timeout_s = 60  # the ensemble itself was away, and starts to count anew
+            await asyncio.sleep(1)
+            store.session().speak_again()
+            with pytest.raises(ConnectionLossError):
+                await learning
+            assert other.log_config("new").cleanup_policy == ("delete",)
+            store.session().mend()
+            await asyncio.sleep(1)
+            assert store.session().session_id == session_id
+            assert other.log_config("new").cleanup_policy == ("compact",)
+
+    simulate(1, program)
+
+
+def test_changes_that_everybody_has_seen_are_purged() -> None:
+    async def program(loop: SimLoop) -> None:
+        async with SettingsWorld(clock=SimClock(loop)) as world:
+            await world.settings.alter_topic("t", lambda _: {"segment.bytes": "1000"}, validate_only=False)
+            await asyncio.sleep(configs.CHANGE_EXPIRATION_MS / 1000 - 60)
+            await world.settings.alter_topic("t", lambda _: {"segment.bytes": "2000"}, validate_only=False)
+            await asyncio.sleep(1)
+            assert len(await world.store.children("/config/changes")) == 2
+            await asyncio.sleep(120)
+            await world.settings.alter_topic("t", lambda _: {"segment.bytes": "3000"}, validate_only=False)
+            await asyncio.sleep(1)
+            left = await world.store.children("/config/changes")
+            assert left == ["config_change_0000000001", "config_change_0000000002"]
+            assert world.settings.log_config("t").segment_bytes == 3000
+
+    simulate(1, program)

@@ -33,7 +33,9 @@ def serve(
         metrics.produced('odd "topic"\\\n', 10, 2)
         topics = {'odd "topic"\\\n': None}
         services = SimpleNamespace(metrics=metrics, metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)))
-        broker = SimpleNamespace(is_ready=False, services=services, request_budget=MemoryBudget(100))
+        broker = SimpleNamespace(
+            is_ready=False, phase="loading logs", services=services, request_budget=MemoryBudget(100)
+        )
         server = HttpServer(cast(Broker, broker), cast(FileSystem, OsFileSystem()))
         await server.start(OsNetwork(), "127.0.0.1", 0)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +14,7 @@ from broker import metric_table as table
 from broker.dispatch import Route
 from broker.metric_table import METRICS, Kind, Metric
 from broker.metrics import BrokerMetrics
+from controller.store import SessionEvent
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from tests.broker.harness import FakeClock
@@ -28,10 +31,100 @@ def _pattern(mbean: str) -> str:
 
 KNOWN = {_pattern(mbean) for mbean in MBEANS}
 
+# What Apache Kafka has and this broker has not, by the reason; "*" stands for anything.
+NOT_KEPT = {
+    "sums of the rows by topic, which a query adds up": [
+        f"kafka.server:type=BrokerTopicMetrics,name={name}PerSec"
+        for name in ("MessagesIn", "BytesIn", "BytesOut", "TotalProduceRequests", "TotalFetchRequests")
+    ],
+    "transactions are not built": [
+        "kafka.coordinator.transaction:*",
+        "kafka.server:type=AddPartitions*",
+        "kafka.server:type=transaction-coordinator-metrics",
+        "kafka.server:type=txn-marker-channel-metrics",
+    ],
+    "reasons of refusals are in the answers": [
+        "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
+    ],
+    "quotas and authentication are not built": [
+        "kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request",
+        "kafka.server:type=ControllerMutation",
+        "kafka.server:type=Fetch,user",
+        "kafka.server:type=Request,user",
+        "kafka.server:type=Request,client-id",
+        *(f"kafka.server:type={kind}" for kind in ("Fetch", "Produce", "Request")),
+    ],
+    "threads, their queues, and control plane listeners: there is one event loop": [
+        "kafka.network:type=Acceptor,*",
+        "kafka.network:type=Processor,*",
+        "kafka.network:type=RequestChannel,*",
+        *(f"kafka.network:type=RequestMetrics,name={name}TimeMs,request" for name in ("RequestQueue", "ResponseQueue")),
+        "kafka.network:type=RequestMetrics,name=LocalTimeMs,request",
+        "kafka.network:type=RequestMetrics,name=RemoteTimeMs,request",
+        "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request",
+        "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes,request",
+        "kafka.network:type=SocketServer,name=ControlPlane*",
+        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
+        "kafka.server:type=KafkaRequestHandlerPool,*",
+    ],
+    "connections: not counted yet": [
+        "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
+        "kafka.server:type=socket-server-metrics*",
+        "kafka.server:type=alter-partition-metrics,BrokerId",
+        "kafka.server:type=controller-channel-metrics,broker-id",
+        "kafka.server:type=forwarding-metrics,BrokerId",
+        "kafka.server:type=replica-fetcher-metrics,broker-id,fetcher-id",
+        "kafka.controller:type=ControllerChannelManager,name=RequestRateAndQueueTimeMs,broker-id",
+        "kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
+        "kafka.server:type=SessionExpireListener,name=ZooKeeperSaslAuthenticationsPerSec",
+        "kafka.server:type=SessionExpireListener,name=ZooKeeperAuthFailuresPerSec",
+    ],
+    "refused requests: errors are counted by request and code": [
+        "kafka.server:type=BrokerTopicMetrics,name=BytesRejectedPerSec",
+        "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec",
+        "kafka.server:type=BrokerTopicMetrics,name=Invalid*",
+        "kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec,fetcherType",
+    ],
+    "nobody could read it, or it never happens": [
+        "kafka.controller:type=ControllerStats,name=ControllerShutdownRateAndTimeMs",
+        "kafka.server:type=SessionExpireListener,name=ZooKeeperReadOnlyConnectsPerSec",
+        "kafka.server:type=KafkaServer,name=BrokerState",
+    ],
+    "rates over a window, which a query makes of counters": ["kafka.server:type=LeaderReplication"],
+    "words, and figures of the process and of the JVM": [
+        "kafka.server:type=KafkaServer,name=ClusterId",
+        "kafka.server:type=KafkaServer,name=linux-disk*",
+        "kafka.server:type=KafkaServer,name=yammer-metrics-count",
+        "kafka.server:type=app-info*",
+        "kafka.server:type=kafka-metrics-count",
+        "kafka:type=kafka.Log4jController",
+    ],
+    "flushes are not timed yet": ["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"],
+}
+MISSING = [wildcard for wildcards in NOT_KEPT.values() for wildcard in wildcards]
+
 
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.own], ids=lambda metric: metric.mbean)
 def test_every_metric_is_one_of_kafkas(metric: Metric) -> None:
     assert metric.mbean in KNOWN
+
+
+@pytest.mark.parametrize("mbean", sorted(KNOWN))
+def test_every_metric_of_kafka_is_kept_or_named_as_missing(mbean: str) -> None:
+    is_kept = mbean in {metric.mbean for metric in METRICS}
+    assert is_kept != any(fnmatchcase(mbean, wildcard) for wildcard in MISSING)
+
+
+@pytest.mark.parametrize("wildcard", MISSING)
+def test_what_is_named_as_missing_is_kafkas(wildcard: str) -> None:
+    assert any(fnmatchcase(mbean, wildcard) for mbean in KNOWN)
+
+
+def test_metrics_that_the_documentation_names_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "replication.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(kafka_[a-z_]+[a-z])`", page))
+    assert len(named) > 15
+    assert named <= {metric.prometheus_name for metric in METRICS}
 
 
 def test_names_are_unique_and_follow_the_rule() -> None:
@@ -67,6 +160,43 @@ def test_topics() -> None:
     metrics.keep_topics(["b"])
     assert ("BytesInPerSec", "a") not in _values(metrics)
     assert _values(metrics)["BytesInPerSec", "b"] == 1
+
+
+def test_replication() -> None:
+    metrics = BrokerMetrics(FakeClock())
+    metrics.copied(100, is_reassignment=False)
+    metrics.copied(20, is_reassignment=True)
+    metrics.sent_to_replica(7, is_reassignment=False)
+    metrics.sent_to_replica(3, is_reassignment=True)
+    metrics.isr_shrunk()
+    metrics.isr_expanded()
+    metrics.isr_expanded()
+    metrics.isr_change_failed()
+    values = _values(metrics)
+    assert values[("ReplicationBytesInPerSec",)] == 120
+    assert values[("ReassignmentBytesInPerSec",)] == 20
+    assert values[("ReplicationBytesOutPerSec",)] == 10
+    assert values[("ReassignmentBytesOutPerSec",)] == 3
+    assert values[("IsrShrinksPerSec",)] == 1
+    assert values[("IsrExpandsPerSec",)] == 2
+    assert values[("FailedIsrUpdatesPerSec",)] == 1
+
+
+def test_sessions_of_the_store() -> None:
+    metrics = BrokerMetrics(FakeClock())
+    assert ("SessionState",) not in _values(metrics), "a store without sessions has nothing to tell"
+    for event, is_connected in (
+        (SessionEvent.CONNECTED, 1),
+        (SessionEvent.SUSPENDED, 0),
+        (SessionEvent.EXPIRED, 0),
+        (SessionEvent.CONNECTED, 1),
+    ):
+        metrics.on_store_session(event)
+        assert _values(metrics)[("SessionState",)] == is_connected
+    values = _values(metrics)
+    assert values[("ZooKeeperSyncConnectsPerSec",)] == 2
+    assert values[("ZooKeeperDisconnectsPerSec",)] == 1
+    assert values[("ZooKeeperExpiresPerSec",)] == 1
 
 
 def _route(request_type: Any, version: int) -> Route:

@@ -24,6 +24,7 @@ DERIVED = {
     "message.timestamp.after.max.ms": "timestamp_after_max_ms",
     "message.timestamp.before.max.ms": "timestamp_before_max_ms",
     "message.timestamp.difference.max.ms": "timestamp_before_max_ms",
+    "segment.ms": "roll_ms",
 }
 
 

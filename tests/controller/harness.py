@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from config.broker import BrokerSettings
-from controller import registration
+from controller import registration, znodes
 from controller.admin import ReplicationPolicy, StrictReplication
-from controller.channels import BrokerChannel, InProcessChannel
+from controller.channels import BrokerChannel, ControlResponse, InProcessChannel
 from controller.embedded import FILE_NAME, EmbeddedStore
 from controller.host import Controller, ControllerSeat
 from controller.requests import ControlRequest
@@ -21,7 +21,7 @@ from controller.waiting import image_shows
 from controller.znodes import BrokerRegistration, RegisteredEndpoint
 from metadata import delta
 from metadata.image import ClusterImage, MetadataCache
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -37,6 +37,21 @@ from tests.simulation.store import SimulatedEnsemble
 
 R = TypeVar("R")
 
+
+class Line(InProcessChannel):
+    """To a fake broker, which may be out of reach."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        super().__init__(broker)
+        self._broker = broker
+
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        if not self._broker.is_reachable:
+            self._broker.refused_count += 1
+            raise ConnectionRefusedError
+        return await super().send(request)
+
+
 PATIENCE_MS = 10_000
 
 
@@ -49,6 +64,8 @@ class FakeBroker:
         self.requests: list[ControlRequest] = []
         self.deletion_error = ErrorCode.NONE
         self.leader_error = ErrorCode.NONE
+        self.is_reachable = True
+        self.refused_count = 0
 
     async def on_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         self.requests.append(LeaderAndIsrRequest.decode(request.encode(7), 7))
@@ -113,7 +130,7 @@ class Member:
         brokers[broker_id] = self.broker
 
         def connect(known: BrokerRegistration) -> BrokerChannel:
-            return InProcessChannel(brokers[known.broker_id])
+            return Line(brokers[known.broker_id])
 
         self.controller = Controller(
             ControllerSeat(broker_id, "PLAINTEXT", connect),
@@ -126,10 +143,11 @@ class Member:
             tasks=tasks,
         )
 
-    async def register(self) -> None:
+    async def register(self, port: int | None = None) -> None:
         await registration.ensure_persistent_paths(self.store)
-        endpoint = RegisteredEndpoint("PLAINTEXT", "localhost", 9092 + self.broker_id)
-        description = BrokerRegistration(self.broker_id, (endpoint,), 1_000, rack=self.rack)
+        endpoint = RegisteredEndpoint("PLAINTEXT", "localhost", 9092 + self.broker_id if port is None else port)
+        host_id = self.settings.barnabas_host_id
+        description = BrokerRegistration(self.broker_id, (endpoint,), 1_000, rack=self.rack, host_id=host_id)
         self.epoch = await registration.register_broker(self.store, self.store.session().session_id, description)
 
     async def start(self) -> None:
@@ -169,6 +187,7 @@ class Cluster:
         self.ensemble = SimulatedEnsemble(SystemClock())
         self.brokers: dict[int, FakeBroker] = {}
         self.members: dict[int, Member] = {}
+        self.ensemble_store = self.ensemble.connect()  # an operator's
         self._tasks = tasks
 
     async def add(self, broker_id: int, **options: object) -> Member:
@@ -182,6 +201,24 @@ class Cluster:
     def active(self) -> Member:
         [active] = [member for member in self.members.values() if member.controller.is_active]
         return active
+
+    def epoch(self, broker_id: int) -> int:
+        """As the broker knows it, -1 for one that is not there."""
+        return self.members[broker_id].epoch if broker_id in self.members else -1
+
+    async def settled(self) -> None:
+        """One member controls, and has done everything that it knows of."""
+        async with asyncio.timeout(PATIENCE_MS / 1_000):
+            while True:
+                await asyncio.sleep(0)
+                owner = await self.ensemble_store.exists(znodes.CONTROLLER)
+                active = [member for member in self.members.values() if member.controller.is_active]
+                if owner is not None and [each.store.session().session_id for each in active] == [
+                    owner.ephemeral_owner
+                ]:
+                    with suppress(KafkaError):
+                        await active[0].quiet()
+                        return
 
     async def remove(self, broker_id: int) -> None:
         """As a broker that is stopped."""
@@ -203,3 +240,4 @@ async def cluster(*broker_ids: int, **options: object) -> AsyncIterator[Cluster]
         finally:
             for broker_id in list(made.members):
                 await made.remove(broker_id)
+            await made.ensemble_store.close()

@@ -18,7 +18,7 @@ from controller.election import (
     without_replica,
 )
 from controller.placement import PlacementBroker
-from controller.requests import RequestBatch, Sender
+from controller.requests import METADATA_STEP, RequestBatch, Sender
 from controller.znodes import BrokerRegistration, PartitionState, RegisteredEndpoint, ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -132,12 +132,19 @@ def test_other_elections() -> None:
 
 def test_a_replica_leaves_the_isr() -> None:
     state = PartitionState(1, 5, (1, 2), 1, partition_epoch=9)
-    assert without_replica(state, 2, 3) == PartitionState(1, 6, (1,), 3, 9)
-    assert without_replica(state, 1, 3) == PartitionState(NO_LEADER, 6, (2,), 3, 9)
-    assert without_replica(state, 3, 3) is None
+    assert without_replica(state, 2, 3, (1, 2)) == PartitionState(1, 6, (1,), 3, 9)
+    assert without_replica(state, 1, 3, (1, 2)) == PartitionState(NO_LEADER, 6, (2,), 3, 9)
+    assert without_replica(state, 3, 3, (1, 2)) is None
     last = PartitionState(1, 5, (1,), 1, 9)
-    assert without_replica(last, 1, 3) == PartitionState(NO_LEADER, 6, (1,), 3, 9)
-    assert without_replica(PartitionState(NO_LEADER, 6, (1,), 3, 9), 1, 3) is None
+    assert without_replica(last, 1, 3, (1, 2)) == PartitionState(NO_LEADER, 6, (1,), 3, 9)
+    assert without_replica(PartitionState(NO_LEADER, 6, (1,), 3, 9), 1, 3, (1, 2)) is None
+
+
+def test_the_last_in_sync_replica_stays_though_one_that_is_none_any_more_is_in_sync_too() -> None:
+    state = PartitionState(1, 5, (1, 5), 1, partition_epoch=9)
+    assert without_replica(state, 1, 3, (1, 2)) == PartitionState(NO_LEADER, 6, (1,), 3, 9)
+    assert without_replica(state, 5, 3, (1, 2)) == PartitionState(1, 6, (1,), 3, 9)
+    assert without_replica(state, 1, 3, (5, 1)) == PartitionState(NO_LEADER, 6, (5,), 3, 9)
 
 
 # --- phases ---
@@ -244,3 +251,22 @@ def test_topics_being_deleted_are_told_with_the_leader_that_removes_them() -> No
     assert isinstance(stop, StopReplicaRequest)
     assert metadata.topic_states[0].partition_states[0].leader == -2
     assert stop.topic_states[0].partition_states[0].leader_epoch == -2
+
+
+def test_a_newcomer_hears_that_it_is_there_with_the_last_of_the_partitions() -> None:
+    """It serves clients from then on: with a part of the topics they would take the others for deleted."""
+    context = context_of_two()
+    partitions_count = 2 * METADATA_STEP + 1
+    context.add_topic("many", b"\2" * 16, {index: ReplicaAssignment((1, 2)) for index in range(partitions_count)})
+    keys = context.partitions_of("many")
+    context.leadership.update((key, PartitionState(1, 0, (1, 2), 1)) for key in keys)
+    batch = RequestBatch(context, Sender(1, "PLAINTEXT"))
+    batch.add_update_metadata([1], keys)
+    batch.announce([2], keys)
+    told: dict[int, list[tuple[int, list[int]]]] = {1: [], 2: []}
+    for broker_id, request in batch.build():
+        assert isinstance(request, UpdateMetadataRequest)
+        rows = sum(len(topic.partition_states) for topic in request.topic_states)
+        told[broker_id].append((rows, [each.id for each in request.live_brokers]))
+    assert told[1] == [(METADATA_STEP, [1, 2]), (METADATA_STEP, [1, 2]), (1, [1, 2])]
+    assert told[2] == [(METADATA_STEP, [1]), (METADATA_STEP, [1]), (1, [1, 2])]

@@ -24,8 +24,11 @@ from controller.store import (
 )
 from runtime.clock import SystemClock
 from runtime.os_disk import OsDiskQueue
+from runtime.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from tests.controller.conformance import CASES, Case, Seen, raises, settle
+from tests.controller.memory_zookeeper import MemoryZooKeeper
+from tests.controller.zookeeper_world import client_of
 from tests.simulation.store import Fault, SimulatedEnsemble
 
 Adapter = Callable[[Path], AbstractAsyncContextManager[Store]]
@@ -50,8 +53,17 @@ async def simulated(_folder: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
+@asynccontextmanager
+async def zookeeper(_folder: Path) -> AsyncIterator[Store]:
+    """The wire and the session are real; the server is in memory."""
+    server = MemoryZooKeeper(OsNetwork(), SystemClock())
+    async with client_of(await server.listen()) as client:
+        yield client.store
+    await server.close()
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("adapter", [embedded, simulated], ids=lambda adapter: adapter.__name__)
+@pytest.mark.parametrize("adapter", [embedded, simulated, zookeeper], ids=lambda adapter: adapter.__name__)
 def test_conformance(adapter: Adapter, case: Case, tmp_path: Path) -> None:
     async def run() -> None:
         async with adapter(tmp_path) as store:
@@ -83,6 +95,28 @@ def test_embedded_keeps_nodes_and_stats_over_a_restart(tmp_path: Path) -> None:
             return identity(await store.get("/a"))
 
     assert asyncio.run(first()) == asyncio.run(second())
+
+
+def test_embedded_knows_lone_children_and_others_after_a_restart(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with embedded(tmp_path) as store:
+            for path in ("/a", "/a/only", "/b", "/b/x", "/b/y", "/none"):
+                await store.create(path, b"same")
+
+    async def second() -> None:
+        async with embedded(tmp_path) as store:
+            assert [await store.children(path) for path in ("/a", "/b", "/none")] == [["only"], ["x", "y"], []]
+            await store.create("/a/other")
+            assert await store.children("/a") == ["only", "other"]
+            for name, left in (("only", ["other"]), ("other", [])):
+                await store.delete(f"/a/{name}")
+                assert await store.children("/a") == left
+            await store.delete("/a")
+            await store.create("/a")
+            assert await store.children("/a") == []
+
+    asyncio.run(first())
+    asyncio.run(second())
 
 
 def test_embedded_forgets_the_ephemerals_of_an_earlier_life_and_raises_the_czxid(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import znodes
+from controller import znode_json, znodes
 from controller.znodes import (
     BrokerRegistration,
     PartitionState,
@@ -149,15 +149,53 @@ def test_java_hash_is_javas(text: str) -> None:
     value = 0
     for unit in text.encode("utf-16-be").hex(" ", 2).split():
         value = (value * 31 + int(unit, 16)) % (1 << 32)
-    assert znodes.java_hash(text) == value
+    assert znode_json.java_hash(text) == value
 
 
 def test_known_java_hashes() -> None:
-    assert znodes.java_hash("") == 0
-    assert znodes.java_hash("hello") == 99162322
+    assert znode_json.java_hash("") == 0
+    assert znode_json.java_hash("hello") == 99162322
 
 
 @given(st.lists(st.text(), unique=True, max_size=200))
 def test_map_orders_are_permutations(keys: list[str]) -> None:
-    assert sorted(znodes.scala_map_order(keys)) == sorted(keys)
-    assert sorted(znodes.java_map_order(keys)) == sorted(keys)
+    assert sorted(znode_json.scala_map_order(keys)) == sorted(keys)
+    assert sorted(znode_json.java_map_order(keys)) == sorted(keys)
+
+
+def test_wishes_and_notifications_about_partitions() -> None:
+    keys = [("a", 0), ("b", 3)]
+    data = znodes.encode_topic_partitions(keys)
+    assert data == b'{"version":1,"partitions":[{"topic":"a","partition":0},{"topic":"b","partition":3}]}'
+    assert znodes.decode_topic_partitions(data) == keys
+    targets = {("a", 0): (1, 2)}
+    data = znodes.encode_reassignments(targets)
+    assert data == b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2]}]}'
+    assert znodes.decode_reassignments(data) == targets
+    assert znodes.encode_log_dir_event(4) == b'{"version":1,"broker":4,"event":1}'
+    assert znodes.decode_log_dir_event(znodes.encode_log_dir_event(4)) == 4
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"partitions":{}}', b'{"partitions":[{"topic":"a"}]}'])
+def test_unreadable_wishes(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        znodes.decode_reassignments(data)
+    with pytest.raises(ValueError, match=r"\w"):
+        znodes.decode_topic_partitions(data)
+
+
+def test_a_state_after_an_unclean_election() -> None:
+    state = znodes.PartitionState(1, 3, (1,), 2, 0, znodes.RECOVERING)
+    data = state.encode()
+    assert data == (
+        b'{"controller_epoch":2,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":3,"isr":[1]}'
+    )
+    assert znodes.PartitionState.decode(data, 0) == state
+
+
+def test_a_broker_s_machine_is_told_beside_what_apache_kafka_reads() -> None:
+    endpoint = znodes.RegisteredEndpoint("PLAINTEXT", "h", 9092)
+    known = znodes.BrokerRegistration(1, (endpoint,), 5, rack="r", host_id="m")
+    assert b'"barnabas_host_id":"m"' in known.encode()
+    assert znodes.BrokerRegistration.decode(1, known.encode()) == known
+    assert b"host_id" not in znodes.BrokerRegistration(1, (endpoint,), 5).encode()

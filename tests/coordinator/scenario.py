@@ -34,6 +34,7 @@ from coordinator.group.events import (
     RecordSkipped,
 )
 from coordinator.group.joining import Join
+from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings
 from coordinator.shard import CoordinatorRecord, Event
@@ -235,12 +236,9 @@ class Scenario:
         )
         found = self.driver.shard.fetch_offsets(wanted, require_stable="stable" in options)
         rows = [
-            f"{topic.name}-{row.partition_index}={row.committed_offset}"
-            + (f":{row.metadata}" if row.metadata else "")
-            + (f" epoch {row.committed_leader_epoch}" if row.committed_leader_epoch != -1 else "")
-            + ("" if row.error_code == 0 else f" {ErrorCode(row.error_code).name}")
-            for topic in found.topics
-            for row in topic.partitions
+            f"{topic}-{partition}={_told(offset)}"
+            for topic, partitions in found.places.items()
+            for partition, offset in partitions.items()
         ]
         return ["fetched: " + (", ".join(rows) or "nothing")]
 
@@ -360,6 +358,14 @@ class Scenario:
             members = ",".join(member.member_id for member in group.members) or "nobody"
             shapes[group_id or "''"] = f"{group.group_state} {members}"
         return shapes
+
+
+def _told(found: CommittedOffset | ErrorCode | None) -> str:
+    if not isinstance(found, CommittedOffset):
+        return "-1" if found is None else f"-1 {found.name}"
+    metadata = f":{found.metadata}" if found.metadata else ""
+    epoch = f" epoch {found.leader_epoch}" if found.leader_epoch != -1 else ""
+    return f"{found.offset}{metadata}{epoch}"
 
 
 def _joined(response: JoinGroupResponse) -> str:

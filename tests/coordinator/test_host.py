@@ -19,6 +19,7 @@ from protocol.messages.leave_group import MemberIdentity
 from protocol.records.batch import read_header
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
+from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
 from tests.coordinator.requests import (
     commit_request,
@@ -35,8 +36,9 @@ ORDERS_0 = ("orders", 0)
 
 def committed_offset(world: World, group_id: str = "g") -> int:
     group = world.groups.fetch_offsets(fetch_group(group_id, [ORDERS_0]), require_stable=False)
-    assert group.error_code == ErrorCode.NONE
-    return group.topics[0].partitions[0].committed_offset
+    assert group.error == ErrorCode.NONE
+    found = group.places["orders"][0]
+    return found.offset if isinstance(found, CommittedOffset) else -1
 
 
 async def two_members(world: World, group_id: str = "g") -> tuple[JoinGroupResponse, JoinGroupResponse]:
@@ -98,7 +100,7 @@ def test_requests_are_refused_by_what_is_wrong_first() -> None:
                 deleted = await groups.delete_groups([group_id])
                 return [
                     committed.topics[0].partitions[0].error_code,
-                    groups.fetch_offsets(fetch_group(group_id), require_stable=False).error_code,
+                    groups.fetch_offsets(fetch_group(group_id), require_stable=False).error,
                     groups.describe_group(group_id).error_code,
                     deleted[0].error_code,
                 ]
@@ -171,8 +173,56 @@ def test_open_transactions_load_and_end_with_their_marker() -> None:
             await world.lead()
             places = [("committed", 0), ("aborted", 0), ("open", 0)]
             found = world.groups.fetch_offsets(fetch_group("g", places), require_stable=True)
-            rows = [(topic.partitions[0].committed_offset, topic.partitions[0].error_code) for topic in found.topics]
-            assert rows == [(1, 0), (-1, 0), (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
+            first, *others = [partitions[0] for partitions in found.places.values()]
+            assert isinstance(first, CommittedOffset) and first.offset == 1
+            assert others == [None, ErrorCode.UNSTABLE_OFFSET_COMMIT]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_offsets_that_brokers_of_old_stored(magic: int) -> None:
+    """In message sets: a record of before record batches is what it was."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        stored = [
+            Record(at, START_MS, record.key, record.value)
+            for at, offset in enumerate((5, 6))
+            for record in [offset_record("g", ORDERS_0, CommittedOffset(offset, -1, "", START_MS))]
+        ]
+        log.batches_of[0] = [encode_message_set(stored, magic, compression=Compression.GZIP)]
+        log.end_offsets[0] = 2
+        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+            await world.lead()
+            assert committed_offset(world) == 6
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("is_loading", [True, False])
+def test_a_marker_that_is_written_while_this_broker_leads(committed: bool, is_loading: bool) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+            record = offset_record("g", ORDERS_0, CommittedOffset(5, -1, "", START_MS))
+            content = Record(0, START_MS, record.key, record.value, [])
+            log.add(
+                0,
+                encode_batch([content], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+            )
+            if is_loading:
+                world.groups.start()
+                world.groups.on_leadership(0, 0)
+            else:
+                await world.lead()
+                unstable = world.groups.fetch_offsets(fetch_group("g", [ORDERS_0]), require_stable=True)
+                assert unstable.places["orders"][0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+            world.groups.on_transaction_ended(0, 7, committed=committed)
+            world.groups.on_transaction_ended(3, 7, committed=committed)  # a partition of others
+            await world.settle()
+            assert committed_offset(world) == (5 if committed else -1)
 
     asyncio.run(scenario())
 
@@ -402,11 +452,45 @@ def test_records_are_compressed_as_the_topic_says(compression: Compression) -> N
     asyncio.run(scenario())
 
 
-def test_the_partition_count_is_that_of_the_topic() -> None:
+def test_the_partition_count_is_that_of_the_topic_from_when_it_is_known() -> None:
+    async def scenario() -> None:
+        async with World(GroupCoordinatorSettings(partitions_count=50)) as world:
+            count: int | None = None
+            world.groups.start(lambda: count)
+            world.groups.on_leadership(0, 0)
+            await world.settle()
+            assert world.groups.partition_for("my-group") is None
+            assert world.groups.describe_group("my-group").error_code == ErrorCode.NOT_COORDINATOR
+            count = 1
+            assert world.groups.partition_for("my-group") == 0
+            assert world.groups.describe_group("my-group").error_code == ErrorCode.NONE
+            count = 2
+            assert world.groups.partition_for("my-group") == 0
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_comes_though_the_leadership_ends_between_the_batches_of_one_removal() -> None:
+    """The disk fails under the first batch, and takes the partition with it."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+            await world.lead()
+            offsets = {("t" * 240 + str(number), 0): 1 for number in range(2_000)}
+            await world.groups.commit_offsets(commit_request("g", offsets))
+            log.refuse_with = ErrorCode.KAFKA_STORAGE_ERROR
+            log.on_refusal = lambda: world.groups.on_resignation(0)
+            async with asyncio.timeout(5):
+                [deleted] = await world.groups.delete_groups(["g"])
+            assert deleted.error_code == ErrorCode.NOT_COORDINATOR
+
+    asyncio.run(scenario())
+
+
+def test_without_a_topic_to_ask_the_settings_count() -> None:
     async def scenario() -> None:
         async with World(GroupCoordinatorSettings(partitions_count=50)) as world:
             assert world.groups.partition_for("my-group") == partition_for("my-group", 50) != 0
-            world.groups.start(partitions_count=1)
-            assert world.groups.partition_for("my-group") == 0
 
     asyncio.run(scenario())

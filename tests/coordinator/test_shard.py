@@ -25,8 +25,11 @@ def loaded(*records: tuple[CoordinatorRecord, BatchPlace]) -> tuple[GroupShard, 
 
 
 def committed(shard: GroupShard, group_id: str = "g") -> tuple[int, int]:
-    (topic,) = shard.fetch_offsets(fetch_group(group_id, [PLACE]), require_stable=True).topics
-    return topic.partitions[0].committed_offset, topic.partitions[0].error_code
+    topic, partition = PLACE
+    found = shard.fetch_offsets(fetch_group(group_id, [PLACE]), require_stable=True).places[topic][partition]
+    if isinstance(found, CommittedOffset):
+        return found.offset, ErrorCode.NONE
+    return -1, found or ErrorCode.NONE
 
 
 def test_records_that_are_not_understood_are_skipped_and_told() -> None:

@@ -72,12 +72,14 @@ class MemoryLog:
         self.waiting: list[tuple[Callable[[ErrorCode, int], None], int]] = []
         self.is_holding = False
         self.refuse_with: ErrorCode | None = None
+        self.on_refusal: Callable[[], None] = lambda: None
         self.read_failure: Exception | None = None
         self.on_read: Callable[[], None] = lambda: None
         self.gate: asyncio.Event | None = None
 
     def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
         if self.refuse_with is not None:
+            self.on_refusal()
             raise KafkaError(self.refuse_with)
         base_offset = self.add(partition, batch)
         if self.is_holding:

@@ -134,34 +134,113 @@ def idempotent(producer_id: int, epoch: int, sequence: int, *values: bytes) -> b
     return batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
-def message_set(magic: int, *values: bytes) -> bytes:
+def message(
+    magic: int,
+    offset: int,
+    value: bytes | None,
+    *,
+    key: bytes | None = None,
+    timestamp: int = MARCH,
+    attributes: int = 0,
+    crc: int | None = None,
+) -> bytes:
+    """One message of a format before v2; with a wrong `crc` if one is given."""
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
+    for part in (key, value):
+        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
+    body = struct.pack(">I", zlib.crc32(body) if crc is None else crc) + body
+    return struct.pack(">qi", offset, len(body)) + body
+
+
+def message_set(magic: int, *values: bytes | None, **fields: Any) -> bytes:
     """A message set of the formats before v2."""
-    out = b""
-    for offset, value in enumerate(values):
-        stamp = struct.pack(">q", MARCH) if magic else b""
-        body = struct.pack(">bb", magic, 0) + stamp + struct.pack(">i", -1) + struct.pack(">i", len(value)) + value
-        message = struct.pack(">I", zlib.crc32(body)) + body
-        out += struct.pack(">qi", offset, len(message)) + message
-    return out
+    return b"".join(message(magic, offset, value, **fields) for offset, value in enumerate(values))
+
+
+def wrapper(magic: int, codec: int, inner: bytes, offset: int, **fields: Any) -> bytes:
+    """A message set as one compressed message."""
+    attributes = codec | fields.pop("attributes", 0)
+    return message(magic, offset, _compressed(codec, inner, is_v0=magic == 0), attributes=attributes, **fields)
+
+
+def _compressed(codec: int, data: bytes, *, is_v0: bool) -> bytes:
+    if codec == 1:
+        return gzip.compress(data, mtime=0)
+    if codec == 2:
+        import snappy
+
+        block = snappy.compress(data)
+        return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + struct.pack(">i", len(block)) + block
+    assert codec == 3
+    import lz4.frame
+
+    frame = bytearray(lz4.frame.compress(data, block_linked=False, store_size=False))
+    if is_v0:  # the checksum of old clients, which is over the frame's magic too; this is its only value here
+        assert frame[4:6] == b"\x60\x40", frame[:8].hex()
+        frame[6] = 0x1A
+    return bytes(frame)
 
 
 def headers(data: bytes) -> Iterator[dict[str, int] | str]:
     """The header of each batch with the CRC of its payload, or words for what is no whole v2 batch."""
     position = 0
+    is_exact = True  # how many bytes are left behind what was compressed depends on the compressor
     while position < len(data):
         rest = len(data) - position
         if rest < 17:
-            yield f"{rest} bytes more"
+            yield f"{rest} bytes more" if is_exact else "some bytes more"
             return
         size = 12 + int(struct.unpack_from(">i", data, position + 8)[0])
-        if data[position + 16] < 2:
-            yield f"message set {data[position : position + size].hex()}"
-        elif size > rest:
-            yield f"{rest} bytes more"
+        if size > rest:
+            yield f"{rest} bytes more" if is_exact else "some bytes more"
             return
+        if data[position + 16] < 2:
+            is_exact = is_exact and not data[position + 17] & 7
+            yield _message_text(data[position : position + size])
         else:
             header: dict[str, int] = dict(zip(_NAMES, _HEADER.unpack_from(data, position), strict=True))
             header["crc_is_valid"] = header["crc"] == crc32c.crc32c(data[position + 21 : position + size])
             header["payload_crc"] = crc32c.crc32c(data[position + 61 : position + size])
             yield header
         position += size
+
+
+def _message_text(data: bytes) -> str:
+    """A message of before v2, and what it wraps."""
+    offset, length = struct.unpack_from(">qi", data)
+    if len(data) < 12 + length or length < 14:
+        return f"{len(data)} bytes, of a message of {12 + length}: offset {offset}"
+    crc, magic, attributes = struct.unpack_from(">Ibb", data, 12)
+    text = f"message v{magic} at {offset}, attributes {attributes:#x}"
+    text += ", crc valid" if crc == zlib.crc32(data[16 : 12 + length]) else ", crc wrong"
+    at = 18
+    if magic:
+        text += f", time {struct.unpack_from('>q', data, at)[0]}"
+        at += 8
+    parts: list[bytes | None] = []
+    for _ in range(2):
+        (size,) = struct.unpack_from(">i", data, at)
+        parts.append(None if size < 0 else data[at + 4 : at + 4 + size])
+        at += 4 + max(size, 0)
+    if not attributes & 7:
+        return f"{text}, key {parts[0]!r}, value {parts[1]!r}"
+    assert parts[1] is not None
+    header = f" header checksum {parts[1][6]:#x}" if attributes & 7 == 3 else ""
+    return f"{text}{header} ({'; '.join(map(str, headers(_plain(attributes & 7, parts[1]))))})"
+
+
+def _plain(codec: int, data: bytes) -> bytes:
+    if codec == 1:
+        return gzip.decompress(data)
+    if codec == 2:
+        import snappy
+
+        plain, at = b"", 16
+        while at < len(data):
+            (size,) = struct.unpack_from(">i", data, at)
+            plain += snappy.uncompress(data[at + 4 : at + 4 + size])
+            at += 4 + size
+        return plain
+    import lz4.frame
+
+    return bytes(lz4.frame.decompress(data[:6] + b"\x82" + data[7:]))

@@ -4,26 +4,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.play import SETTINGS, warm_up
+from tests.differential.stages import Stages
 from tests.oracle import java
-from tests.oracle.barnabas import Barnabas
-from tests.oracle.kafka import ApacheKafka
 
 
 @pytest.fixture(scope="session")
-def barnabas_broker() -> Iterator[Barnabas]:
+def barnabas() -> Iterator[Stages]:
     """Our broker, with the settings that the recording was made with."""
-    with Barnabas(settings=SETTINGS) as broker:
-        warm_up("127.0.0.1", broker.port)
-        yield broker
-        broker.kill()  # a clean stop would flush a thousand topics that nobody needs
+    with Stages("barnabas") as stages:
+        yield stages
 
 
 @pytest.fixture(scope="session")
-def apache_kafka() -> Iterator[ApacheKafka]:
+def apache_kafka(need_java: None) -> Iterator[Stages]:
+    with Stages("kafka") as stages:
+        yield stages
+
+
+@pytest.fixture(scope="session")
+def need_java() -> None:
+    """Skip without Java and Maven; on a build server let what follows fail."""
     reason = java.missing()
     if reason and not java.required():
         pytest.skip(reason)
-    with ApacheKafka(settings=SETTINGS) as broker:
-        warm_up("127.0.0.1", broker.port)
-        yield broker

@@ -39,3 +39,11 @@ def unreached_errors() -> dict[tuple[str, str], str]:
         for api in row["API"].split(",")
         for error in row["Error"].split(",")
     }
+
+
+def differing_answers() -> dict[tuple[str, str], str]:
+    """(scenario, what is asked) -> reason, for the answers that a cluster of ours gives in its own way."""
+    return {
+        (row["Scenario"].strip("`"), row["Asked"].strip("`")): row["Reason"]
+        for row in tables().get("Answers of a cluster", [])
+    }

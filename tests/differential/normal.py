@@ -26,11 +26,12 @@ _AN_HOUR_MS = 3_600_000
 
 
 class Names:
-    """The aliases of one run: whatever is new gets the next number, so that equal things stay equal."""
+    """The aliases of one run: whatever is new gets the next number, so that equal things stay equal. More brokers
+    than one have more `ports`."""
 
     def __init__(self, prefix: str, port: int) -> None:
         self.prefix = prefix
-        self.port = port
+        self.ports = {port: "<port>"}
         self.topic_ids: dict[bytes, str] = {ZERO_UUID: "<zero>"}
         self._numbers: dict[str, dict[Any, int]] = {}
 
@@ -98,8 +99,8 @@ def _string(name: str, value: str, names: Names) -> str:
 def _number(name: str, value: Any, names: Names) -> Any:
     if name.endswith("error_code"):
         return ErrorCode(value).name
-    if name == "port" and value == names.port:
-        return "<port>"
+    if name == "port" and value in names.ports:
+        return names.ports[value]
     if name == "throttle_time_ms":
         return "<throttle>"
     if name == "producer_id" and value >= 0:
@@ -118,7 +119,7 @@ def _moment(value: Any) -> Any:
 
 def _batch(header: dict[str, int] | str, names: Names) -> str:
     if isinstance(header, str):
-        return header
+        return names.text(header)
     shown: dict[str, Any] = dict(header)
     crc = "valid" if shown["crc_is_valid"] else "wrong"
     text = "{base_offset}+{last_offset_delta}: {count} records, {batch_length} bytes, epoch {leader_epoch}".format(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -19,10 +19,27 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.schema import Request, Versions
 from tests.differential.normal import Names, normalised
 from tests.differential.wire import NoResponse, Wire
+from tests.oracle.process import wait_until
+
+if TYPE_CHECKING:
+    from tests.differential.seat import Seat
 
 KINDS = ("normal", "edge", "wrong")
 
+SHARED = "shared"
+LEAVING = "leaving"
+CONTROLLED = "controlled"
+"""Which broker a case is played to: the one that most share; one that is told to leave the cluster, and can create no
+topic any more; one whose controller is the case itself, over a ZooKeeper."""
+TRANSACTIONS = "transactions"
+"""One that takes transactional records without asking a coordinator, so that a case can be the coordinator."""
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS)
+
+NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
+"""Records of cases are years old: who looked for such would delete them between two requests."""
+
 SETTINGS = {
+    **NO_RETENTION,
     "broker.id": "0",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "300",
@@ -30,14 +47,17 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
     "offsets.topic.replication.factor": "1",
     "max.incremental.fetch.session.cache.slots": "10000",
+    "zookeeper.session.timeout.ms": "300000",
 }
-"""What both brokers under comparison are started with."""
+"""What both brokers under comparison are started with. A machine that stalls must not give them another life."""
+
+PATIENCE_S = 60.0
+"""How long is waited for what has to come."""
+SILENCE_S = 1.0
+"""How long for an answer that Apache Kafka never gives."""
 
 NEWEST = {"Produce": 11, "Fetch": 12}
 """The version in which `do` sends, where it is not the newest: Fetch by topic name."""
-
-OLDEST = {"Fetch": 4}
-"""The first version that is compared, where it is not the first of the message."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,7 @@ class Case:
     kind: str
     versions: tuple[int, ...]
     play: Callable[[Run], None]
+    stage: str = SHARED
 
     @property
     def id(self) -> str:
@@ -58,20 +79,20 @@ CASES: dict[str, Case] = {}
 
 
 def served_versions(api: type[Request]) -> range:
-    return range(OLDEST.get(api.api_name, api.min_version), api.max_version + 1)
+    return range(api.min_version, api.max_version + 1)
 
 
 def case(
-    api: type[Request], kind: str, versions: str = "0+"
+    api: type[Request], kind: str, versions: str = "0+", *, stage: str = SHARED
 ) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Declares a case; the function's name, with spaces for underscores, says what it is about."""
-    assert kind in KINDS
+    assert kind in KINDS and stage in STAGES
     covered = Versions.parse(versions)
 
     def declare(play: Callable[[Run], None]) -> Callable[[Run], None]:
         name = play.__name__.strip("_").replace("_", " ")
         chosen = tuple(version for version in served_versions(api) if covered.covers(version))
-        declared = Case(api, name, kind, chosen, play)
+        declared = Case(api, name, kind, chosen, play, stage)
         assert declared.id not in CASES, declared.id
         CASES[declared.id] = declared
         return play
@@ -79,19 +100,26 @@ def case(
     return declare
 
 
+TAKES = "vwx"
+"""One letter for each time that a case may be played to one broker."""
+
+
 @dataclass
 class Run:
-    """One play of one case in one version."""
+    """One play of one case in one version. A later `take` to the same broker has names of its own, as long as the first's."""
 
     case: Case
     version: int
     host: str
     port: int
+    seat: Seat | None = None
+    silence_s: float = PATIENCE_S
+    take: int = 0
     answers: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         slug = re.sub(r"[^a-z0-9]+", "-", self.case.id.lower())
-        self.prefix = f"{slug}-v{self.version}-"
+        self.prefix = f"{slug}-{TAKES[self.take]}{self.version}-"
         self.names = Names(self.prefix, self.port)
         self.wire = self.connect()
 
@@ -110,12 +138,14 @@ class Run:
         request: Request,
         version: int | None = None,
         *,
-        timeout_s: float = 4,
+        may_be_silent: bool = False,
         pick: Callable[[Any], None] | None = None,
         wire: Wire | None = None,
     ) -> Any:
-        """Send and keep the answer. `pick` changes the decoded answer before it is kept, to drop what others made."""
+        """Send and keep the answer. `pick` changes the decoded answer before it is kept, to drop what others made.
+        Some requests Apache Kafka never answers: `may_be_silent`."""
         version = self.version if version is None else version
+        timeout_s = self.silence_s if may_be_silent else PATIENCE_S
         answer = (wire or self.wire).ask(request, version, timeout_s)
         return self._keep(answer, version, pick)
 
@@ -123,14 +153,14 @@ class Run:
         """Send without waiting; `receive` takes the answer."""
         (wire or self.wire).send(request, self.version)
 
-    def receive(self, request: Request, wire: Wire | None = None, *, timeout_s: float = 10) -> Any:
-        answer = (wire or self.wire).receive(request.response_type, self.version, timeout_s)
+    def receive(self, request: Request, wire: Wire | None = None) -> Any:
+        answer = (wire or self.wire).receive(request.response_type, self.version, PATIENCE_S)
         return self._keep(answer, self.version, None)
 
-    def ask_raw(self, frame: bytes, *, timeout_s: float = 10, show: Callable[[bytes], Any] | None = None) -> None:
+    def ask_raw(self, frame: bytes, *, show: Callable[[bytes], Any] | None = None) -> None:
         """Send a frame as it is (its length included); keep what `show` makes of the answer, else its hex."""
         self.wire.send_raw(frame)
-        answer = self.wire.receive_raw(timeout_s)
+        answer = self.wire.receive_raw(PATIENCE_S)
         if isinstance(answer, NoResponse):
             self.answers.append({"outcome": answer.outcome})
         else:
@@ -153,7 +183,7 @@ class Run:
     def do(self, request: Request, version: int | None = None, *, wire: Wire | None = None) -> Any:
         if version is None:
             version = NEWEST.get(request.api_name, request.max_version)
-        answer = (wire or self.wire).ask(request, version, 5)
+        answer = (wire or self.wire).ask(request, version, PATIENCE_S)
         assert not isinstance(answer, NoResponse), f"{request.api_name} v{version}: {answer.outcome}"
         return answer
 
@@ -172,7 +202,7 @@ class Run:
                     ],
                 )
             ],
-            timeout_ms=10000,
+            timeout_ms=30000,
         )
         (result,) = self.do(request, 7).topics
         assert result.error_code == 0, (name, ErrorCode(result.error_code).name, result.error_message)
@@ -184,7 +214,7 @@ class Run:
         """Append; answers the partition's response."""
         data = PartitionProduceData(index=partition, records=records)
         topic_data = [TopicProduceData(name=topic, partition_data=[data])]
-        answer = self.do(ProduceRequest(acks=acks, timeout_ms=10000, topic_data=topic_data))
+        answer = self.do(ProduceRequest(acks=acks, timeout_ms=30000, topic_data=topic_data))
         (result,) = answer.responses[0].partition_responses
         assert result.error_code == 0, (topic, ErrorCode(result.error_code).name, result.error_message)
         return result
@@ -192,17 +222,17 @@ class Run:
     def group(self, short: str = "g") -> str:
         """A group id whose coordinator is known to be ready."""
         name = self.name(short)
-        for _ in range(200):
+
+        def is_found() -> bool:
             (found,) = self.do(FindCoordinatorRequest(coordinator_keys=[name], key_type=0), 4).coordinators
-            if found.error_code == 0:
-                return name
-            self.pause()
-        raise AssertionError(f"no coordinator for {name}: {ErrorCode(found.error_code).name}")
+            return bool(found.error_code == 0)
 
-    def pause(self, seconds: float = 0.05) -> None:
-        import time
+        self.until(f"there is a coordinator for {name}", is_found)
+        return name
 
-        time.sleep(seconds)
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Ask again until it is so."""
+        assert wait_until(holds, PATIENCE_S), f"not within {PATIENCE_S:g} s: {what}"
 
 
 def warm_up(host: str, port: int) -> None:
@@ -212,16 +242,19 @@ def warm_up(host: str, port: int) -> None:
     declared = Case(FindCoordinatorRequest, "warm up", "normal", (0,), lambda run: None)
     run = Run(declared, 0, host, port)
     run.group()
-    while run.do(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)).error_code != 0:
-        run.pause()
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+    run.until("there are producer ids", lambda: run.do(request).error_code == 0)
     run.wire.close()
 
 
-def play(case: Case, host: str, port: int) -> dict[int, list[Any]]:
-    """What a broker answers to `case`, by version."""
+def play(
+    case: Case, host: str, port: int, seat: Seat | None = None, *, silence_s: float = PATIENCE_S, take: int = 0
+) -> dict[int, list[Any]]:
+    """What a broker answers to `case`, by version. `seat` is its controller's, where the case sits in it; `silence_s` is
+    how long to wait for an answer that it may never give; `take` counts the plays to one broker, from 0."""
     answers = {}
     for version in case.versions:
-        run = Run(case, version, host, port)
+        run = Run(case, version, host, port, seat, silence_s, take)
         try:
             case.play(run)
         finally:

@@ -15,8 +15,9 @@ from collections import defaultdict
 
 from tests.differential import recording
 from tests.differential.cases import load_all
-from tests.differential.play import CASES, SETTINGS, Case, play, ungrouped, warm_up
-from tests.oracle.kafka import ApacheKafka
+from tests.differential.exceptions import differing_cases
+from tests.differential.play import CASES, Case, ungrouped
+from tests.differential.stages import Stages
 
 
 def main() -> int:
@@ -27,19 +28,15 @@ def main() -> int:
     load_all()
     prefixes = tuple(arguments.prefixes)
     cases = [case for case in CASES.values() if not prefixes or case.id.startswith(prefixes)]
+    whose = "barnabas" if arguments.ours else "kafka"
     if arguments.ours:
-        from tests.differential.exceptions import differing_cases
-        from tests.oracle.barnabas import Barnabas
-
         differing = differing_cases()
-        with Barnabas(settings=SETTINGS) as ours:
-            return record([case for case in cases if case.id in differing], "127.0.0.1", ours.port, "barnabas")
-    with ApacheKafka(settings=SETTINGS) as kafka:
-        return record(cases, "127.0.0.1", kafka.port, "kafka")
+        cases = [case for case in cases if case.id in differing]
+    with Stages(whose) as stages:
+        return record(cases, stages, whose)
 
 
-def record(cases: list[Case], host: str, port: int, whose: str) -> int:
-    warm_up(host, port)
+def record(cases: list[Case], stages: Stages, whose: str) -> int:
     by_api: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         by_api[case.api.api_name].append(case)
@@ -53,7 +50,7 @@ def record(cases: list[Case], host: str, port: int, whose: str) -> int:
                 played[name] = ungrouped(entry["answers"])
         for case in wanted:
             try:
-                played[case.name] = play(case, host, port)
+                played[case.name] = stages.play(case)
             except Exception:  # noqa: BLE001 - one broken case must not lose the others
                 failures += 1
                 print(f"FAILED {case.id}", file=sys.stderr)

@@ -30,16 +30,16 @@ def save(api_name: str, played: dict[str, dict[int, list[Any]]], kinds: dict[str
     entries = {name: {"kind": kinds[name], "answers": grouped(played[name])} for name in sorted(played)}
     path = path_of(api_name, whose)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_dump(entries) + "\n", encoding="utf-8")
+    path.write_text(dump(entries) + "\n", encoding="utf-8")
 
 
-def _dump(value: Any, indent: int = 0, width: int = 150) -> str:
+def dump(value: Any, indent: int = 0, width: int = 150) -> str:
     """JSON with whatever fits on one line kept there."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= width or not isinstance(value, (dict, list)):
         return flat
     inner = " " * (indent + 1)
     if isinstance(value, dict):
-        lines = [f"{inner}{json.dumps(key)}: {_dump(item, indent + 1, width)}" for key, item in value.items()]
+        lines = [f"{inner}{json.dumps(key)}: {dump(item, indent + 1, width)}" for key, item in value.items()]
         return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
-    return "[\n" + ",\n".join(inner + _dump(item, indent + 1, width) for item in value) + "\n" + " " * indent + "]"
+    return "[\n" + ",\n".join(inner + dump(item, indent + 1, width) for item in value) + "\n" + " " * indent + "]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.differential import recording
+from tests.differential import cluster_run, recording
 from tests.differential.cases import load_all
 from tests.differential.exceptions import differing_cases, tables, unreached_errors
 from tests.differential.handler_errors import HANDLER_ERRORS
@@ -40,9 +40,16 @@ def test_every_version_has_normal_edge_and_wrong_requests(api_name: str) -> None
 
 
 def seen_errors(api_name: str) -> set[str]:
-    """The error codes that stand in the recorded answers."""
+    """The error codes that stand in the recorded answers, of one broker and of three."""
     entries = [entry for whose in ("kafka", "barnabas") for entry in recording.load(api_name, whose).values()]
-    return {name for entry in entries for name in error_names(entry["answers"])}
+    alone = {name for entry in entries for name in error_names(entry["answers"])}
+    return alone | {
+        name
+        for scenario in cluster_run.recorded()
+        for what, answers in cluster_run.load(scenario).items()
+        if what.startswith(f"{api_name} to ")
+        for name in error_names(answers)
+    }
 
 
 def _within(version: int, versions: str) -> bool:

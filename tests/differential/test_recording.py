@@ -11,21 +11,36 @@ from tests.differential import recording
 from tests.differential.cases import load_all
 from tests.differential.exceptions import differing_cases
 from tests.differential.normal import differences
-from tests.differential.play import CASES, Case, play
-from tests.oracle.barnabas import Barnabas
+from tests.differential.play import CASES, CONTROLLED, Case
+from tests.differential.stages import Stages
 
 load_all()
 
 
-@pytest.mark.parametrize("case_id", sorted(CASES))
-def test_answers_as_apache_kafka(case_id: str, barnabas_broker: Barnabas) -> None:
-    case = CASES[case_id]
-    whose = "barnabas" if case_id in differing_cases() else "kafka"
+NEEDS_ZOOKEEPER = sorted(case.id for case in CASES.values() if case.stage == CONTROLLED)
+
+
+@pytest.mark.parametrize("case_id", sorted(CASES.keys() - NEEDS_ZOOKEEPER))
+def test_answers_as_apache_kafka(case_id: str, barnabas: Stages) -> None:
+    _check(CASES[case_id], barnabas)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case_id", NEEDS_ZOOKEEPER)
+def test_answers_a_controller_as_apache_kafka(case_id: str, need_java: None, barnabas: Stages) -> None:
+    _check(CASES[case_id], barnabas)
+
+
+def _check(case: Case, stages: Stages) -> None:
+    whose = "barnabas" if case.id in differing_cases() else "kafka"
     expected = recording.answers_of(case, whose)
     assert expected, (
-        f"nothing is recorded: python -m tests.differential.record {'--ours ' * (whose != 'kafka')}'{case_id}'"
+        f"nothing is recorded: python -m tests.differential.record {'--ours ' * (whose != 'kafka')}'{case.id}'"
     )
-    found = _differences(case, expected, barnabas_broker)
+    actual = stages.play(case)
+    found = [
+        f"v{version}{line}" for version in case.versions for line in differences(expected.get(version), actual[version])
+    ]
     assert not found, f"{len(found)} differences from {whose}:\n" + "\n".join(found[:40])
 
 
@@ -35,10 +50,3 @@ def test_a_listed_difference_is_one(case_id: str) -> None:
     kafka, ours = (recording.answers_of(CASES[case_id], whose) for whose in ("kafka", "barnabas"))
     same = all(not differences(kafka[version], ours.get(version)) for version in kafka)
     assert not same, "no difference any more: drop its line from docs/differences.md and its recording"
-
-
-def _differences(case: Case, expected: dict[int, list[object]], broker: Barnabas) -> list[str]:
-    actual = play(case, "127.0.0.1", broker.port)
-    return [
-        f"v{version}{line}" for version in case.versions for line in differences(expected.get(version), actual[version])
-    ]

@@ -15,6 +15,8 @@ from tests.oracle import java
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 
+SETTINGS = {"log.retention.ms": "-1"}
+"""Some records of the tours are years old, and no tour is about what becomes of such."""
 BROKERS = os.environ.get("INTEROP_BROKERS", "barnabas,kafka").split(",")
 
 
@@ -35,11 +37,11 @@ def need_java() -> None:
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     """`host:port` of the broker under test."""
     if request.param == "barnabas":
-        with Barnabas() as ours:
+        with Barnabas(SETTINGS) as ours:
             yield ours.bootstrap_servers
     else:
         need_java()
-        with ApacheKafka() as reference:
+        with ApacheKafka(SETTINGS) as reference:
             yield reference.bootstrap_servers
 
 

@@ -40,7 +40,7 @@ def feed(bootstrap_servers: str, topic: str, partitions: int, first: int, count:
     """Run this module as a process and wait for it."""
     command = [sys.executable, "-m", "tests.interop.spark_feed", bootstrap_servers, topic]
     command += [str(partitions), str(first), str(count)]
-    subprocess.run(command, check=True, timeout=60, cwd=REPOSITORY)
+    subprocess.run(command, check=True, timeout=180, cwd=REPOSITORY)
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
-            "linger.ms": 10_000,  # until flush: as few batches as can be
+            "linger.ms": 200_000,  # until flush: as few batches as can be
             "batch.num.messages": 500,
             "compression.type": "lz4",
             "enable.idempotence": True,
@@ -69,7 +69,7 @@ def main() -> None:
             on_delivery=lambda error, _message: failures.append(str(error)) if error else None,
         )
         producer.poll(0)
-    if producer.flush(30) or failures:
+    if producer.flush(120) or failures:
         sys.exit(f"not delivered: {failures[:3]}")
 
 

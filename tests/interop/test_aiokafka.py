@@ -15,7 +15,7 @@ Fresh = Callable[[str], str]
 
 
 def run(tour: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(tour, 90))
+    asyncio.run(asyncio.wait_for(tour, 300))
 
 
 async def created(bootstrap: str, topic: str, partitions: int = 1, **settings: str) -> None:
@@ -23,7 +23,7 @@ async def created(bootstrap: str, topic: str, partitions: int = 1, **settings: s
     await admin.start()
     try:
         configs = {name.replace("_", "."): value for name, value in settings.items()}
-        answer = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], timeout_ms=10000)
+        answer = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], timeout_ms=30000)
         assert answer.topic_errors[0][1] == 0
     finally:
         await admin.close()
@@ -104,7 +104,7 @@ def test_a_group_shares_commits_and_goes_on(bootstrap: str, fresh: Fresh) -> Non
         await created(bootstrap, topic, 2)
         for partition in range(2):
             await produced(bootstrap, topic, [b"%d-%d" % (partition, index) for index in range(20)], partition)
-        settings = {"group_id": group, "session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
+        settings = {"group_id": group, "session_timeout_ms": 30000, "heartbeat_interval_ms": 200}
         async with consumer_of(bootstrap, topic, **settings) as first:
             assert len({record.value for record in await take(first, 40)}) == 40
             await first.commit()

@@ -35,12 +35,12 @@ def tours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("client", ["Franz", "Sarama", "Segmentio"])
 def test_tour(bootstrap: str, tours: Path, client: str) -> None:
     run = subprocess.run(
-        [str(tours), "-test.run", f"^Test{client}", "-test.timeout", "120s"],
+        [str(tours), "-test.run", f"^Test{client}", "-test.timeout", "400s"],
         env={**os.environ, "BOOTSTRAP": bootstrap},
         cwd=PROGRAM,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=420,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

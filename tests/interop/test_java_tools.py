@@ -9,8 +9,10 @@ import pytest
 
 from tests.interop.conftest import need_java
 from tests.oracle import tools
+from tests.oracle.process import wait_until
 
 Fresh = Callable[[str], str]
+PATIENT = ("--timeout", "60000")  # or an answer may be no more than 5 s late
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -39,9 +41,9 @@ def consumed(bootstrap: str, topic: str, count: int, *more: str) -> list[str]:
         "--max-messages",
         str(count),
         "--timeout-ms",
-        "20000",
+        "60000",
     ]
-    output = tools.run("console-consumer", [*arguments, *more])
+    output = tools.run("console-consumer", [*arguments, *more], timeout_s=150)
     return [line for line in output.splitlines() if line and not line.startswith(("Processed a total", "["))]
 
 
@@ -67,7 +69,7 @@ def test_broker_settings_are_described_and_changed(bootstrap: str) -> None:
     entity = ["--bootstrap-server", bootstrap, "--entity-type", "brokers", "--entity-name", "0"]
     assert "message.max.bytes=1048588" in tools.run("configs", [*entity, "--describe", "--all"])
     tools.run("configs", [*entity, "--alter", "--add-config", "log.retention.ms=86400000"])
-    assert "log.retention.ms=86400000" in tools.run("configs", [*entity, "--describe"])
+    assert wait_until(lambda: "log.retention.ms=86400000" in tools.run("configs", [*entity, "--describe"]), 60)
     tools.run("configs", [*entity, "--alter", "--delete-config", "log.retention.ms"])
 
 
@@ -92,17 +94,17 @@ def test_consumer_groups(bootstrap: str, fresh: Fresh) -> None:
     produced(bootstrap, topic, [f"line {index}" for index in range(10)])
     assert len(consumed(bootstrap, topic, 4, "--group", group, "--from-beginning")) == 4
     server = ["--bootstrap-server", bootstrap]
-    assert group in tools.run("consumer-groups", [*server, "--list"])
-    described = tools.run("consumer-groups", [*server, "--describe", "--group", group])
+    assert group in tools.run("consumer-groups", [*server, *PATIENT, "--list"])
+    described = tools.run("consumer-groups", [*server, *PATIENT, "--describe", "--group", group])
     row = next(line.split() for line in described.splitlines() if line.startswith(group))
     assert row[:6] == [group, topic, "0", "4", "10", "6"]
-    assert "Empty" in tools.run("consumer-groups", [*server, "--describe", "--group", group, "--state"])
+    assert "Empty" in tools.run("consumer-groups", [*server, *PATIENT, "--describe", "--group", group, "--state"])
     reset = ["--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "8", "--execute"]
-    tools.run("consumer-groups", [*server, *reset])
+    tools.run("consumer-groups", [*server, *PATIENT, *reset])
     assert consumed(bootstrap, topic, 2, "--group", group) == ["line 8", "line 9"]
-    tools.run("consumer-groups", [*server, "--delete-offsets", "--group", group, "--topic", topic])
-    tools.run("consumer-groups", [*server, "--delete", "--group", group])
-    assert group not in tools.run("consumer-groups", [*server, "--list"])
+    tools.run("consumer-groups", [*server, *PATIENT, "--delete-offsets", "--group", group, "--topic", topic])
+    tools.run("consumer-groups", [*server, *PATIENT, "--delete", "--group", group])
+    assert group not in tools.run("consumer-groups", [*server, *PATIENT, "--list"])
 
 
 def test_offsets_deletion_and_log_dirs(bootstrap: str, fresh: Fresh, tmp_path_factory: pytest.TempPathFactory) -> None:

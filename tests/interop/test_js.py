@@ -35,7 +35,7 @@ def test_tour(bootstrap: str, tour: Path) -> None:
         cwd=tour.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

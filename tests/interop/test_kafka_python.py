@@ -13,6 +13,7 @@ from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
 Fresh = Callable[[str], str]
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def admin(bootstrap: str) -> Any:
 
 def created(admin: Any, topic: str, partitions: int = 1, **settings: str) -> str:
     configs = {name.replace("_", "."): value for name, value in settings.items()}
-    admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], timeout_ms=10000)
+    admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], timeout_ms=25000)
     return topic
 
 
@@ -33,14 +34,14 @@ def produce(bootstrap: str, topic: str, values: list[bytes], partition: int = 0,
     producer = KafkaProducer(bootstrap_servers=bootstrap, **settings)
     try:
         futures = [producer.send(topic, value, partition=partition) for value in values]
-        return [future.get(20).offset for future in futures]
+        return [future.get(PATIENCE_S).offset for future in futures]
     finally:
         producer.close()
 
 
-def take(consumer: Any, count: int, timeout_s: float = 30) -> list[Any]:
+def take(consumer: Any, count: int) -> list[Any]:
     taken: list[Any] = []
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + PATIENCE_S
     while len(taken) < count and time.monotonic() < deadline:
         for records in consumer.poll(timeout_ms=500, max_records=count - len(taken)).values():
             taken += records
@@ -90,7 +91,7 @@ def test_without_idempotence_and_with_each_acks(bootstrap: str, admin: Any, fres
 def test_headers_and_timestamps(bootstrap: str, admin: Any, fresh: Fresh) -> None:
     topic = created(admin, fresh("t"))
     producer = KafkaProducer(bootstrap_servers=bootstrap)
-    producer.send(topic, None, key=b"k", headers=[("h", b"1")], timestamp_ms=1_700_000_000_123).get(20)
+    producer.send(topic, None, key=b"k", headers=[("h", b"1")], timestamp_ms=1_700_000_000_123).get(PATIENCE_S)
     producer.close()
     consumer = consumer_of(bootstrap)
     consumer.assign([TopicPartition(topic, 0)])
@@ -104,16 +105,18 @@ def test_a_group_shares_commits_and_goes_on(bootstrap: str, admin: Any, fresh: F
     topic, group = created(admin, fresh("t"), 2), fresh("g")
     for partition in range(2):
         produce(bootstrap, topic, [b"%d-%d" % (partition, index) for index in range(20)], partition)
-    settings = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    settings = {"session_timeout_ms": 30000, "heartbeat_interval_ms": 300}
     first = consumer_of(bootstrap, group, topic, **settings)
     assert len({record.value for record in take(first, 40)}) == 40
     first.commit()
     second = consumer_of(bootstrap, group, topic, **settings)
-    deadline = time.monotonic() + 30
-    while (len(first.assignment()), len(second.assignment())) != (1, 1) and time.monotonic() < deadline:
+    shared = lambda: (len(first.assignment()), len(second.assignment())) == (1, 1)
+    deadline = time.monotonic() + PATIENCE_S
+    while not shared() and time.monotonic() < deadline:
         assert not first.poll(100) and not second.poll(100)
-    assert (len(first.assignment()), len(second.assignment())) == (1, 1)
+    assert shared()
     second.close()
+    deadline = time.monotonic() + PATIENCE_S
     while len(first.assignment()) < 2 and time.monotonic() < deadline:
         first.poll(100)
     assert len(first.assignment()) == 2
@@ -142,7 +145,7 @@ def test_seek_by_time_and_back(bootstrap: str, admin: Any, fresh: Fresh) -> None
     start = 1_700_000_000_000
     for index in range(20):
         producer.send(topic, b"%d" % index, timestamp_ms=start + index * 1000)
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
     producer.close()
     partition = TopicPartition(topic, 0)
     consumer = consumer_of(bootstrap)

@@ -135,3 +135,27 @@ def test_the_cache_tells_each_change_until_unsubscribed() -> None:
     cache.publish(image)
     assert cache.image is image
     assert seen == [image]
+
+
+def test_a_topic_with_another_id_is_another_topic() -> None:
+    """The deletion of the one before was not heard."""
+    image, _ = delta.apply(ClusterImage(), update(("a", ID_A, [state(0), state(1)])))
+    image, changes = delta.apply(image, update(("a", ID_B, [state(0)])))
+    assert list(image.topics["a"].partitions) == [0]
+    assert image.names_by_id == {ID_B: "a"}
+    assert changes.deleted == [("a", 0), ("a", 1)]
+    image, changes = delta.apply(image, update(("a", ZERO_UUID, [state(1)])))
+    assert list(image.topics["a"].partitions) == [0, 1]
+    assert changes.deleted == []
+
+
+def test_topics_are_forgotten_unless_others_have_taken_their_names() -> None:
+    before, _ = delta.apply(ClusterImage(), update(("a", ID_A, [state(0)]), ("b", ID_B, [state(0)])))
+    image, changes = delta.without_topics(before, [before.topics["a"]])
+    assert list(image.topics) == ["b"]
+    assert image.names_by_id == {ID_B: "b"}
+    assert changes.deleted == [("a", 0)]
+    again, changes = delta.without_topics(image, [before.topics["a"]])
+    assert (again, changes.deleted) == (image, [])
+    other, _ = delta.apply(image, update(("a", b"c" * 16, [state(0)])))
+    assert delta.without_topics(other, [before.topics["a"]])[0] is other

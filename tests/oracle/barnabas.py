@@ -6,45 +6,37 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.oracle.process import Server, free_port, write_properties
-from tests.oracle.readiness import listed_brokers
+from tests.oracle.broker import Broker
+from tests.oracle.process import write_properties
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
 
-class Barnabas(Server):
-    """`barnabas start server.properties` on a free loopback port, over its embedded store."""
+class Barnabas(Broker):
+    """`barnabas start server.properties`; without `zookeeper` over its embedded store."""
 
     name = "barnabas"
-    start_timeout_s = 20.0
+    kind = "barnabas"
 
     def __init__(
         self,
         settings: Mapping[str, str] | None = None,
         folder: Path | None = None,
         environment: dict[str, str] | None = None,
+        *,
+        zookeeper: str | None = None,
+        broker_id: int = 0,
+        port: int | None = None,
     ) -> None:
-        super().__init__(folder, {"PYTHONPATH": str(REPOSITORY), **(environment or {})})
-        self.settings = dict(settings or {})
-        self.port = 0
-        self.data = self.folder / "data"
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        super().__init__(
+            zookeeper,
+            broker_id=broker_id,
+            port=port,
+            settings=settings,
+            folder=folder,
+            environment={"PYTHONPATH": str(REPOSITORY), **(environment or {})},
+        )
 
     def prepare(self) -> list[str]:
-        self.port = free_port()
-        properties = {
-            "broker.id": "0",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "log.dirs": str(self.data),
-            "offsets.topic.num.partitions": "5",
-            "group.initial.rebalance.delay.ms": "0",
-            **self.settings,
-        }
-        arguments = write_properties(self.folder / "server.properties", properties)
+        arguments = write_properties(self.folder / "server.properties", {**self.properties(), **self.settings})
         return [sys.executable, "-m", "barnabas.cli", "start", *arguments]
-
-    def is_ready(self) -> bool:
-        return listed_brokers("127.0.0.1", self.port) >= 1

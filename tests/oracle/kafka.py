@@ -8,59 +8,42 @@ from types import TracebackType
 from typing import Self
 
 from tests.oracle import java
-from tests.oracle.process import Server, free_port, write_properties
-from tests.oracle.readiness import listed_brokers
+from tests.oracle.broker import Broker
+from tests.oracle.process import write_properties
 from tests.oracle.zookeeper import ZooKeeper
 
 
-class KafkaServer(Server):
+class KafkaServer(Broker):
     """One broker process over a ZooKeeper that is already there."""
 
     name = "kafka"
+    kind = "kafka"
 
     def __init__(
         self,
         zookeeper: str,
         *,
         broker_id: int = 0,
+        port: int | None = None,
         settings: Mapping[str, str] | None = None,
         folder: Path | None = None,
         options: Sequence[str] = java.QUICK_START,
     ) -> None:
-        super().__init__(folder)
-        self.zookeeper = zookeeper
-        self.broker_id = broker_id
-        self.settings = dict(settings or {})
+        super().__init__(zookeeper, broker_id=broker_id, port=port, settings=settings, folder=folder)
         self.options = options
-        self.port = 0
-        self.data = self.folder / "data"
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     def prepare(self) -> list[str]:
-        self.port = free_port()
         properties = {
-            "broker.id": str(self.broker_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "log.dirs": str(self.data),
-            "zookeeper.connect": self.zookeeper,
-            "zookeeper.session.timeout.ms": "6000",
+            **self.properties(),
             "offsets.topic.replication.factor": "1",
-            "offsets.topic.num.partitions": "5",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "3",
-            "group.initial.rebalance.delay.ms": "0",
             **self.settings,
         }
         arguments = write_properties(self.folder / "server.properties", properties)
         log_settings = java.HERE / "server-log4j.properties"
         return java.command("kafka.Kafka", arguments, log_settings=log_settings, options=self.options)
-
-    def is_ready(self) -> bool:
-        return listed_brokers("127.0.0.1", self.port) >= 1
 
 
 class ApacheKafka(KafkaServer):

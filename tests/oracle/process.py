@@ -20,6 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+LONG_TAIL = 100_000
+"""Characters: what a server says between the reason for its end and the end."""
+
 
 class StartError(RuntimeError):
     """A server ended, or was not ready in time; the message holds the end of its log."""
@@ -30,7 +33,7 @@ class Server:
 
     name = "server"
     start_timeout_s = 60.0
-    stop_timeout_s = 20.0
+    stop_timeout_s = 60.0
 
     def __init__(self, folder: Path | None = None, environment: dict[str, str] | None = None) -> None:
         self._borrowed = folder is not None
@@ -48,7 +51,7 @@ class Server:
         raise NotImplementedError
 
     def start(self, attempts: int = 3) -> None:
-        """A port chosen as free may be taken a moment later, hence `attempts`."""
+        """A port that was free may be taken a moment later, hence `attempts`."""
         for attempt in range(attempts):
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
@@ -64,7 +67,7 @@ class Server:
                 if self.process.poll() is None:
                     return
                 self._end_watch()
-                if attempt + 1 < attempts and "already in use" in self.log_tail().lower():
+                if attempt + 1 < attempts and "already in use" in self.log_tail(LONG_TAIL).lower():
                     continue
             tail = self.log_tail()
             self.kill()
@@ -80,11 +83,23 @@ class Server:
         except ProcessLookupError:
             return
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def pause(self) -> None:
+        """SIGSTOP: the process hangs, its connections stay."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
     def stop(self) -> int:
         """SIGTERM, and after a while SIGKILL; answers the exit code."""
         if self.process is None:
             return 0
         self.signal(signal.SIGTERM)
+        self.resume()
         try:
             self.process.wait(self.stop_timeout_s)
         except subprocess.TimeoutExpired:

@@ -36,7 +36,7 @@ def test_a_server_that_ends_tells_why_and_keeps_its_log() -> None:
 
 def test_our_broker_starts_and_leaves_nothing() -> None:
     with Barnabas() as broker:
-        assert listed_brokers("127.0.0.1", broker.port) == 1
+        assert listed_brokers("127.0.0.1", broker.port, timeout_s=30) == 1
         assert broker.process is not None
         process_id = broker.process.pid
     assert not broker.folder.exists()
@@ -59,7 +59,7 @@ time.sleep(60)
         port, folder = owner.stdout.readline().split()
         owner.kill()
     try:
-        assert wait_until(lambda: listed_brokers("127.0.0.1", int(port)) == 0, 10)
+        assert wait_until(lambda: listed_brokers("127.0.0.1", int(port)) == 0, 60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

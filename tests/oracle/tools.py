@@ -19,6 +19,8 @@ MAIN_CLASSES = {
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
 }
@@ -34,7 +36,7 @@ def run(
     arguments: Sequence[str],
     *,
     standard_input: str | None = None,
-    timeout_s: float = 60,
+    timeout_s: float = 120,
     check: bool = True,
     options: Sequence[str] = java.QUICK_START,
 ) -> str:

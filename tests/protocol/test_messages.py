@@ -20,7 +20,7 @@ from protocol.messages.fetch import (
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.primitives import DecodeError, EncodeError
-from protocol.schema import Field, Message, Request, Response, VersionedMessage
+from protocol.schema import REQUIRED, Field, Message, Request, Response, VersionedMessage
 from tests.protocol.instances import classes_and_versions, instance, message_classes, smallest
 
 CASES = classes_and_versions()
@@ -102,6 +102,23 @@ def test_fields_without_default_are_required_and_others_fresh() -> None:
     one, two = (FetchRequest(max_wait_ms=0, min_bytes=0, topics=[]) for _ in range(2))
     one.forgotten_topics_data.append("x")  # type: ignore[arg-type]
     assert two.forgotten_topics_data == []
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
+def test_a_maker_makes_what_the_class_makes(cls: type[VersionedMessage]) -> None:
+    make: Any = cls.maker()
+    full = instance(cls, cls.max_version, random.Random(1))
+    required = {field.name: getattr(full, field.name) for field in cls.__fields__ if field.default is REQUIRED}
+    for values in ({field.name: getattr(full, field.name) for field in cls.__fields__}, required):
+        made = make(**values)
+        assert type(made) is cls
+        assert made == cls(**values)
+    lists = [field.name for field in cls.__fields__ if field.default == []]
+    assert all(getattr(make(**required), name) is not getattr(make(**required), name) for name in lists)
+    with pytest.raises(TypeError):
+        make(**required, no_such_field=1)
+    with pytest.raises(TypeError):
+        make(*required.values(), None)
 
 
 def test_shared_struct_defaults_cannot_be_changed() -> None:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from protocol.errors import ErrorCode
-from replication.waiters import CommitWaiters, FetchWaiters
+from replication.waiters import (
+    COMMITTED_END,
+    LOG_END,
+    STABLE_END,
+    CommitWaiters,
+    FetchWatchers,
+    WakeUps,
+    Watcher,
+    mark,
+)
 
 
 def test_waiters_are_released_in_order_of_offset_then_arrival() -> None:
@@ -48,22 +59,62 @@ def test_fail_all_answers_everybody_once() -> None:
     assert seen == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
 
 
-class _Fetch:
-    def __init__(self, waiters: FetchWaiters) -> None:
-        self.woken = 0
-        self._waiters = waiters
+class _Session:
+    """Watches one partition; `is_parked` says whether a fetch waits for it."""
+
+    def __init__(self, *, is_parked: bool = True, wakes: list[str] | None = None, name: str = "") -> None:
+        self.is_parked = is_parked
+        self.name = name
+        self.wakes = [] if wakes is None else wakes
+        self.touches = 0
+
+    def touch(self) -> _Session | None:
+        self.touches += 1
+        return self if self.is_parked else None
 
     def on_progress(self) -> None:
-        self.woken += 1
-        self._waiters.leave(self)
+        self.wakes.append(self.name)
 
 
-def test_a_woken_fetch_may_leave_while_others_are_woken() -> None:
-    waiters = FetchWaiters()
-    fetches = [_Fetch(waiters) for _ in range(3)]
-    for one in fetches:
-        waiters.park(one)
-    waiters.wake()
-    waiters.wake()
-    assert [one.woken for one in fetches] == [1, 1, 1]
-    assert len(waiters) == 0
+def test_who_watches_is_told_at_once_and_leaves_and_parked_fetches_are_woken_once_at_the_end_of_the_turn() -> None:
+    turn: list[Callable[[], None]] = []
+    wake_ups, wakes = WakeUps(turn.append), []  # type: ignore[var-annotated]
+    parked, idle = _Session(wakes=wakes, name="parked"), _Session(is_parked=False, wakes=wakes, name="idle")
+    here: dict[Watcher, None] = {parked: None, idle: None}
+    there: dict[Watcher, None] = {parked: None}
+    wake_ups.touch(here)
+    wake_ups.touch(there)
+    wake_ups.touch(here)
+    assert (parked.touches, idle.touches, here, there) == (2, 1, {}, {})
+    assert wakes == []
+    assert len(turn) == 1
+    turn.pop()()
+    assert wakes == ["parked"]
+    here[parked] = None
+    wake_ups.touch(here)
+    turn.pop()()
+    assert wakes == ["parked", "parked"]
+
+
+def test_nobody_is_woken_for_a_session_that_nobody_waits_for() -> None:
+    turn: list[Callable[[], None]] = []
+    WakeUps(turn.append).touch({_Session(is_parked=False): None})
+    assert turn == []
+
+
+def test_news_that_nobody_waits_for_touch_and_leave_everybody_where_he_is() -> None:
+    session = _Session()
+    watchers: dict[Watcher, None] = {session: None}
+    mark(watchers)
+    assert (session.touches, session.wakes, list(watchers)) == (1, [], [session])
+
+
+def test_lists_of_watchers_are_made_when_they_are_needed() -> None:
+    watchers = FetchWatchers()
+    assert watchers.lists() == []
+    session = _Session()
+    watchers.of(LOG_END)[session] = None
+    watchers.of(STABLE_END)[session] = None
+    assert watchers.of(COMMITTED_END) == {}
+    assert watchers.lists() == [watchers.lso, watchers.leo]
+    assert watchers.hw == {}

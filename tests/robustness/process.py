@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -14,9 +13,10 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.launch import command
+from tests.oracle.ports import lasting_port
 
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
 MiB = 1 << 20
 
 SETTINGS = {
@@ -29,20 +29,13 @@ class NotStarted(AssertionError):
     """The broker ended, or was not ready in time; the text is its exit code and log."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class BrokerProcess:
     """`start` returns when clients are served. The port stays the same over restarts."""
 
     def __init__(self, folder: Path, settings: dict[str, object] | None = None, *, data: Path | None = None) -> None:
         self.folder = folder
         self.data = data or folder / "data"
-        self.port = free_port()
+        self.port = lasting_port()
         self.settings = {
             "log.dirs": str(self.data),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",

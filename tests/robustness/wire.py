@@ -20,7 +20,7 @@ from protocol.schema import Request, Response
 from tests.robustness.process import BrokerProcess
 
 R = TypeVar("R", bound=Response)
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 API_VERSIONS_V = 3
 PRODUCE_V = 9
 FETCH_V = 12
@@ -92,7 +92,7 @@ def produce_of(topic: str, records: bytes, partition: int = 0, acks: int = -1) -
     return ProduceRequest(
         transactional_id=None,
         acks=acks,
-        timeout_ms=5_000,
+        timeout_ms=30_000,
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
 
@@ -113,7 +113,7 @@ def fetch_of(
 def create_topic(broker: BrokerProcess, name: str, partitions: int = 1) -> None:
     with Wire(broker) as wire:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
-        answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 4)
+        answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 4)
         assert [row.error_code for row in answer.topics] == [0]
 
 

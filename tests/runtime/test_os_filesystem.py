@@ -4,11 +4,12 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from runtime.os_filesystem import OsFileSystem
+from runtime.os_filesystem import MIN_READ_BYTES_FOR_AHEAD, READ_AHEAD_BYTES, RWF_NOWAIT, OsFileSystem
 
 
 @pytest.fixture
@@ -72,6 +73,63 @@ def test_what_is_not_in_memory_is_cold(
     file.close()
 
 
+def advice_given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+    """What the kernel is told from now on: (position, length, advice)."""
+    given: list[tuple[int, int, int]] = []
+    real = os.posix_fadvise
+
+    def note(descriptor: int, position: int, length: int, advice: int) -> None:
+        given.append((position, length, advice))
+        real(descriptor, position, length, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    return given
+
+
+@pytest.mark.skipif(RWF_NOWAIT is None, reason="hot reads are Linux's")
+def test_a_file_that_is_read_hot_is_read_ahead_by_the_readers_of_cold_bytes_alone(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = advice_given(monkeypatch)
+    file = fs.open(str(tmp_path / "log"), create=True)
+    content = os.urandom(3 * MIN_READ_BYTES_FOR_AHEAD)
+    file.write_at([content], 0)
+    assert file.read_at(len(content), 0) == content
+    assert given == []  # as by recovery: the kernel sees that it goes on, and reads ahead
+    for _ in range(2):
+        assert file.read_hot(5, 0) == content[:5]
+    assert given == [(0, 0, os.POSIX_FADV_RANDOM)]
+    assert file.read_at(MIN_READ_BYTES_FOR_AHEAD - 1, 7) == content[7 : MIN_READ_BYTES_FOR_AHEAD + 6]
+    assert len(given) == 1
+    assert file.read_at(MIN_READ_BYTES_FOR_AHEAD, 7) == content[7 : MIN_READ_BYTES_FOR_AHEAD + 7]
+    assert given[1:] == [(7 + MIN_READ_BYTES_FOR_AHEAD, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)]
+    file.close()
+
+
+@pytest.mark.skipif(RWF_NOWAIT is None, reason="hot reads are Linux's")
+def test_a_hot_read_brings_in_no_more_than_it_was_asked_for(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    piece_bytes, pieces = 128 * 1024, 64
+    path.write_bytes(os.urandom(piece_bytes * pieces))
+    file, seen = fs.open(str(path)), fs.open(str(path))
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+    far_ahead = piece_bytes * (pieces - 1)
+    if seen.read_hot(1, far_ahead):
+        pytest.skip("this file system keeps its pages in memory")
+    for at in range(0, piece_bytes * pieces // 2, piece_bytes):
+        deadline = time.monotonic() + 10
+        while not file.read_hot(piece_bytes, at) and time.monotonic() < deadline:
+            time.sleep(0.001)
+    assert not seen.read_hot(piece_bytes, piece_bytes * (pieces // 2 + 1))
+    file.close()
+    seen.close()
+
+
 def test_other_read_errors_are_raised(fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = fs.open(str(tmp_path / "log"), create=True)
 
@@ -103,6 +161,13 @@ def test_replace_leaves_no_temporary_file(fs: OsFileSystem, tmp_path: Path) -> N
     fs.replace(path, b"two")
     assert fs.read_bytes(path) == b"two"
     assert fs.list_directory(str(tmp_path)) == ["checkpoint"]
+
+
+def test_a_private_file_is_its_owners_alone(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    (tmp_path / "secret.tmp").write_bytes(b"left by a crash, readable by all")
+    fs.replace(str(path), b"one", is_private=True)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"one", 0o600)
 
 
 def test_folders(fs: OsFileSystem, tmp_path: Path) -> None:

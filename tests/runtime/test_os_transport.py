@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -159,5 +160,55 @@ def test_a_port_in_use_is_named(run: Callable[[Coroutine[Any, Any, Any]], Any]) 
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{first.address.port}"):
             await network.listen("127.0.0.1", first.address.port, lambda: Recorder())
         await first.close()
+
+    run(main())
+
+
+def test_a_lookup_that_nobody_waits_for_any_more_fails_in_silence(
+    run: Callable[[Coroutine[Any, Any, Any]], Any],
+) -> None:
+    """Names leave the DNS while a machine is away, and who connects gives up first."""
+    unknown = "not a name"  # refused without asking a server
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        for _ in range(20):
+            attempt = asyncio.create_task(OsNetwork().connect(unknown, 1, Recorder()))
+            await asyncio.sleep(0)  # it has asked
+            attempt.cancel()
+            await asyncio.wait([attempt])
+            assert attempt.cancelled()
+        for _ in range(20):  # lookups are answered about in order: these end after those above
+            with pytest.raises(socket.gaierror):
+                await loop.getaddrinfo(unknown, 1)
+        gc.collect()
+
+    run(main())
+    assert complaints == []
+
+
+def test_connecting_to_an_unknown_name_is_refused(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(OSError, match=r"not known|nodename nor servname"):
+            await OsNetwork().connect("not a name", 1, Recorder())
+
+    run(main())
+
+
+def test_every_address_of_a_name_is_tried(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        network = OsNetwork()
+        listener = await network.listen("127.0.0.1", 0, Recorder)  # one of the two that localhost stands for
+        client = Recorder()
+        connection = await network.connect("localhost", listener.address.port, client)
+        assert connection.peer == listener.address
+        assert client.events == ["connected"]
+        connection.abort()
+        await client.until(lambda: client.events == ["connected", "disconnected"])
+        await listener.close()
+        with pytest.raises(OSError, match=r"(?i)connect"):
+            await network.connect("localhost", listener.address.port, Recorder())
 
     run(main())

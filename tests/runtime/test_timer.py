@@ -107,6 +107,21 @@ def test_a_wheel_left_alone_for_long_keeps_its_precision() -> None:
     assert loop.calls_count - calls <= 3  # the nearest bucket, perhaps twice, and no polling
 
 
+@pytest.mark.parametrize("slack_ms", [1, 2, 3, 7, 8, 64])
+def test_callbacks_that_may_be_late_share_wake_ups(slack_ms: int) -> None:
+    loop, timer = wheel()
+    late_ms: list[int] = []
+    for _ in range(64):
+        due_ms = loop.now_ms + 500
+        timer.schedule(500, lambda due_ms=due_ms: late_ms.append(loop.now_ms - due_ms), slack_ms)  # type: ignore[misc]
+        loop.advance(1)
+    calls = loop.calls_count
+    loop.advance(1000)
+    assert len(late_ms) == 64 and all(0 <= late <= slack_ms for late in late_ms)
+    shared = 1 << (slack_ms + 1).bit_length() - 1
+    assert loop.calls_count - calls <= 64 // shared + 4  # and those that deal out what lies far ahead
+
+
 def test_cancelled_entries_cost_no_wake_up_each() -> None:
     loop, timer = wheel()
     for _ in range(10_000):

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`: run histories.
+"""`python -m tests.simulation [--cluster | --storage] [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`: run histories.
 
 A failing seed is printed as the command that repeats it. Exit codes: 0 all held; 1 a promise was broken, or a mutant
 lived; 2 the histories met too little to prove anything.
@@ -7,46 +7,78 @@ lived; 2 the histories met too little to prove anything.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
+from tests.simulation import coverage as one_broker
+from tests.simulation import history
+from tests.simulation.cluster import coverage as cluster
+from tests.simulation.cluster import history as cluster_history
 from tests.simulation.coverage import shortfalls
-from tests.simulation.history import Outcome, run
+from tests.simulation.history import Outcome
+from tests.simulation.loop import Trace
 from tests.simulation.mutants.catalogue import ALL, hunt
+from tests.simulation.storage import case as storage_case
+from tests.simulation.storage import coverage as storage_coverage
 
 MUTANT_SEEDS = 500
+GARBAGE_MAX = 20_000  # objects between two looks for it: a history makes much that lives as long as itself
 COVERED_SEEDS = 100  # fewer say little about how often something is met
 
 
-def command_for(seed: int) -> str:
-    return f"PYTHONHASHSEED=0 python -m tests.simulation --seed {seed} --trace"
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of histories."""
+
+    flag: str
+    run: Callable[[int], Outcome]
+    minimums: Mapping[str, int]
+
+    def command_for(self, seed: int) -> str:
+        return f"PYTHONHASHSEED=0 python -m tests.simulation{self.flag} --seed {seed} --trace"
+
+
+ONE_BROKER = Kind("", history.run, one_broker.MINIMUMS)
+CLUSTER = Kind(" --cluster", cluster_history.run, cluster.MINIMUMS)
+STORAGE = Kind(" --storage", storage_case.run, storage_coverage.MINIMUMS)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Seeded histories of a broker.")
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Seeded histories of brokers.")
+    parser.add_argument("--cluster", action="store_true", help="histories of clusters, not of one broker")
+    parser.add_argument("--storage", action="store_true", help="crashes of the storage engine alone")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one alone")
-    parser.add_argument("--trace", action="store_true", help="print what happened last")
+    parser.add_argument("--trace", action="store_true", help="print all that happened")
     parser.add_argument("--keep-going", action="store_true", help="do not end with the first failure")
     parser.add_argument("--coverage", action="store_true", help="print what was met, and how often")
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="hunt these planted bugs, or all")
+    parser.add_argument("--within", type=int, default=MUTANT_SEEDS, help="seeds to find one in (default %(default)s)")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings have another order in each process otherwise
         command = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
+    gc.collect()
+    gc.freeze()  # what was imported stays: the collector need not look at it again with every history
+    gc.set_threshold(GARBAGE_MAX)
     if options.mutants is not None:
-        return _hunt(options.mutants)
+        return _hunt(options.mutants, range(options.within))
+    kind = CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER
     if options.seed is not None:
-        return _one(options.seed, trace=options.trace)
-    return _many(range(options.first, options.first + options.seeds), options)
+        return _one(kind, options.seed, trace=options.trace)
+    return _many(kind, range(options.first, options.first + options.seeds), options)
 
 
-def _one(seed: int, *, trace: bool) -> int:
-    outcome = run(seed)
+def _one(kind: Kind, seed: int, *, trace: bool) -> int:
+    if trace:
+        Trace.KEPT_LINES = sys.maxsize
+    outcome = kind.run(seed)
     if trace:
         print("\n".join(outcome.lines))
     _print_coverage(outcome.coverage)
@@ -54,16 +86,16 @@ def _one(seed: int, *, trace: bool) -> int:
     return 0 if outcome.violation is None else 1
 
 
-def _many(seeds: range, options: argparse.Namespace) -> int:
+def _many(kind: Kind, seeds: range, options: argparse.Namespace) -> int:
     started_s = time.perf_counter()
     coverage: Counter[str] = Counter()
     failures: list[Outcome] = []
     for seed in seeds:
-        outcome = run(seed)
+        outcome = kind.run(seed)
         coverage += outcome.coverage
         if outcome.violation is not None:
             failures.append(outcome)
-            print(f"seed {seed}: {outcome.violation}\n  {command_for(seed)}", flush=True)
+            print(f"seed {seed}: {outcome.violation}\n  {kind.command_for(seed)}", flush=True)
             if not options.keep_going:
                 return 1
     if options.coverage:
@@ -72,7 +104,7 @@ def _many(seeds: range, options: argparse.Namespace) -> int:
     print(f"{len(seeds)} seeds, {len(failures)} failures, {coverage['virtual seconds']} virtual s in {took_s:.0f} s")
     if failures:
         return 1
-    short = shortfalls(coverage, len(seeds)) if len(seeds) >= COVERED_SEEDS else []
+    short = shortfalls(coverage, len(seeds), kind.minimums) if len(seeds) >= COVERED_SEEDS else []
     for line in short:
         print(f"met too seldom: {line}")
     return 2 if short else 0
@@ -83,7 +115,7 @@ def _print_coverage(coverage: Counter[str]) -> None:
         print(f"{count:9} {name}")
 
 
-def _hunt(names: Iterable[str]) -> int:
+def _hunt(names: Iterable[str], seeds: range) -> int:
     wanted = set(names) or {mutant.name for mutant in ALL}
     unknown = wanted - {mutant.name for mutant in ALL}
     if unknown:
@@ -92,7 +124,7 @@ def _hunt(names: Iterable[str]) -> int:
     lived = 0
     for mutant in ALL:
         if mutant.name in wanted:
-            found = hunt(mutant, range(MUTANT_SEEDS))
+            found = hunt(mutant, seeds)
             lived += found.violation is None
             verdict = "LIVED" if found.violation is None else found.violation.splitlines()[0][:150]
             print(f"{mutant.name}: {found.seeds} seeds: {verdict}", flush=True)

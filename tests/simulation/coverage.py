@@ -7,7 +7,7 @@ front of some of its methods. `MINIMUMS` are for a hundred seeds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -92,9 +92,9 @@ def _counted(counter: Counter[str], what: str, owner: type, name: str) -> Iterat
 def _counted_snapshots(counter: Counter[str]) -> Iterator[None]:
     original = ProducerStates.from_snapshot
 
-    def counting(content: bytes) -> ProducerStates:
+    def counting(content: bytes, **options: Any) -> ProducerStates:
         counter["producer states taken from a snapshot"] += 1
-        return original(content)
+        return original(content, **options)
 
     ProducerStates.from_snapshot = counting  # type: ignore[method-assign,assignment]
     try:
@@ -103,10 +103,10 @@ def _counted_snapshots(counter: Counter[str]) -> Iterator[None]:
         ProducerStates.from_snapshot = original  # type: ignore[method-assign]
 
 
-def shortfalls(coverage: Counter[str], seeds: int) -> list[str]:
+def shortfalls(coverage: Counter[str], seeds: int, minimums: Mapping[str, int] = MINIMUMS) -> list[str]:
     """What the histories of `seeds` seeds should have met more often."""
     return [
         f"{name}: {coverage[name]}, at least {minimum * seeds // 100} expected"
-        for name, minimum in sorted(MINIMUMS.items())
+        for name, minimum in sorted(minimums.items())
         if coverage[name] < minimum * seeds // 100
     ]

@@ -1,7 +1,9 @@
 """The disk door, part two, on virtual time: the queues of `runtime.disk` without threads.
 
 A write runs inline while its queue is idle, unless the disk happens to be slow (`slow_probability`); everything else
-runs later, in order, after a seeded delay. Cold reads run after a delay of their own, in any order.
+runs later, in order, after a seeded delay. What the reader threads do (cold reads, the fsync of a rolled segment) runs
+after a delay of its own, in any order; `readers_delay_ms` adds to it, as a disk does that takes writes into the page
+cache and is slow to put them down.
 A crash drops what is queued: those jobs never run, and nobody hears of them.
 """
 
@@ -103,7 +105,7 @@ class SimReaders:
             else:
                 future.set_exception(error)
 
-        loop.call_later(self._disk.delay_s(), work)
+        loop.call_later(self._disk.delay_s() + self._disk.readers_delay_s(), work)
         return future
 
     async def close(self) -> None:
@@ -119,6 +121,7 @@ class SimDisk:
         self.slow_probability = 0.1
         self.min_delay_ms = 0.1
         self.max_delay_ms = 8.0
+        self.readers_delay_ms = 0.0
         self._queues: dict[str, SimDiskQueue] = {}
 
     def queue(self, directory: str) -> DiskQueue:
@@ -138,6 +141,9 @@ class SimDisk:
 
     def delay_s(self) -> float:
         return self.loop.random.uniform(self.min_delay_ms, self.max_delay_ms) / 1000
+
+    def readers_delay_s(self) -> float:
+        return self.loop.random.uniform(0.0, self.readers_delay_ms) / 1000 if self.readers_delay_ms else 0.0
 
 
 def _outcome(job: Callable[[], T]) -> tuple[T | None, Exception | None]:

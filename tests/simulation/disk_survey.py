@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from crc32c import crc32c
@@ -36,25 +36,35 @@ def end_of(batches: Sequence[FoundBatch]) -> int:
     return batches[-1].next_offset if batches else 0
 
 
-def partition_logs(storage: SimStorage, *, durable: bool) -> dict[Key, list[FoundBatch]]:
-    """The sound beginning of each partition's log."""
+def partition_logs(
+    storage: SimStorage, *, durable: bool, starts: Mapping[Key, int] | None = None
+) -> dict[Key, list[FoundBatch]]:
+    """The sound beginning of each partition's log. Where `starts` says that a log starts, what lies before counts for
+    nothing: a replica may have other records there, or a gap."""
     files: dict[Key, list[tuple[int, bytes]]] = {}
     for path, content in storage.contents(durable=durable):
         match = _FOLDER.fullmatch(path)
         if match is not None:
             key = (match["topic"], int(match["partition"]))
             files.setdefault(key, []).append((int(match["base"]), content))
-    return {key: list(_sound_beginning(sorted(segments))) for key, segments in sorted(files.items())}
+    starts = starts or {}
+    return {
+        key: list(_sound_beginning(sorted(segments), starts.get(key, 0))) for key, segments in sorted(files.items())
+    }
 
 
-def _sound_beginning(segments: list[tuple[int, bytes]]) -> Iterator[FoundBatch]:
+def _sound_beginning(segments: list[tuple[int, bytes]], start_offset: int) -> Iterator[FoundBatch]:
     next_offset = segments[0][0]
     for base_offset, content in segments:
-        if base_offset != next_offset:
+        if base_offset != next_offset and base_offset > start_offset:
             return
         position = 0
         for batch in sound_batches(content):
-            if batch.base_offset != next_offset:
+            if batch.next_offset <= start_offset:
+                next_offset = batch.next_offset
+                position += len(batch.content)
+                continue
+            if batch.base_offset != next_offset and batch.base_offset > start_offset:
                 return
             next_offset = batch.next_offset
             position += len(batch.content)

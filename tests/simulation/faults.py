@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tests.simulation.broker_world import BROKER, BrokerWorld
 from tests.simulation.machine import End
-from tests.simulation.world import BROKER, World
 
 WAIT_FOR_CALL_S = 4.0  # for a crash in the n-th call to the file system
 
 
 class Faults:
-    def __init__(self, world: World, client_names: list[str]) -> None:
+    def __init__(self, world: BrokerWorld, client_names: list[str]) -> None:
         self._world = world
         self._client_names = client_names
         self._kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
@@ -57,12 +57,18 @@ class Faults:
     # --- crashes ---
 
     async def _fall_behind(self) -> None:
-        """Half of the times the disk is far behind with its work when the crash comes."""
-        machine, rng = self._world.machine, self._world.random
-        if rng.random() < 0.5 and machine.disk is not None:
-            machine.disk.slow_probability = rng.choice((0.1, 1.0))
-            machine.disk.max_delay_ms = rng.choice((100.0, 1_000.0))
-            await asyncio.sleep(rng.uniform(0.1, 1.5))
+        """Two times of three the disk is far behind with its work when the crash comes: with everything, or with what
+        the threads do alone, while writes go on."""
+        disk, rng = self._world.machine.disk, self._world.random
+        how = rng.choice(("prompt", "slow", "unflushed"))
+        if disk is None or how == "prompt":
+            return
+        if how == "slow":
+            disk.slow_probability = rng.choice((0.1, 1.0))
+            disk.max_delay_ms = rng.choice((100.0, 1_000.0))
+        else:
+            disk.readers_delay_ms = rng.choice((1_000.0, 5_000.0))
+        await asyncio.sleep(rng.uniform(0.1, 2.5))
 
     async def _process_crash(self) -> None:
         await self._fall_behind()

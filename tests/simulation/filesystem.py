@@ -4,9 +4,10 @@
 - A process crash keeps the page cache: everything written stays, open files and locks are gone.
 - A power crash keeps what was synced. Of a file's later writes each page is kept or lost at random, its size falls
   anywhere between the synced and the written one; of later creations, renames and removals a random beginning is kept,
-  in order. `File.sync` makes content durable, `sync_directory` the names in it.
+  in order, on each of `mounts` by itself. `File.sync` makes content durable, `sync_directory` the names in it.
 Faults: a capacity (a write that exceeds it is cut short and raises ENOSPC), EIO by path, cold and short hot reads, and
 the end of the process in the middle of its n-th call (`strike_after`).
+`watch` is told before each change, so that a copy of the disk at that moment (`fork`) can crash elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import errno
 import os
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NoReturn
 
 from runtime.filesystem import Buffer, File, FileLock, FileStat
@@ -25,6 +27,15 @@ from tests.simulation.process import Killed
 
 PAGE_BYTES = 4096
 UNLIMITED_BYTES = 1 << 40  # what a disk without a set capacity says it has
+
+
+# The same few hundred paths come again and again.
+_parent = lru_cache(maxsize=4096)(posixpath.dirname)
+
+
+@lru_cache(maxsize=4096)
+def _absolute(path: str) -> str:
+    return posixpath.normpath(posixpath.join("/", path))
 
 
 @dataclass(slots=True, eq=False)
@@ -72,13 +83,13 @@ class Names:
     def drop_orphans(self) -> None:
         """What stands in a directory that was lost is lost too."""
         self.directories = {path for path in self.directories if self._is_reachable(path)}
-        self.files = {path: inode for path, inode in self.files.items() if posixpath.dirname(path) in self.directories}
+        self.files = {path: inode for path, inode in self.files.items() if _parent(path) in self.directories}
 
     def _is_reachable(self, path: str) -> bool:
         while path not in ("/", ""):
             if path not in self.directories:
                 return False
-            path = posixpath.dirname(path)
+            path = _parent(path)
         return True
 
 
@@ -92,9 +103,15 @@ class Change:
     inode: Inode | None = None
 
     def touches(self, directory: str) -> bool:
-        return posixpath.dirname(self.path) == directory or (
-            bool(self.target) and posixpath.dirname(self.target) == directory
-        )
+        return _parent(self.path) == directory or (bool(self.target) and _parent(self.target) == directory)
+
+    def moved(self, source: str, target: str) -> Change:
+        """The same change, after its directory has got another name."""
+
+        def path_of(path: str) -> str:
+            return target + path[len(source) :] if path.startswith(source + "/") else path
+
+        return replace(self, path=path_of(self.path), target=path_of(self.target))
 
 
 class SimStorage:
@@ -106,6 +123,7 @@ class SimStorage:
         self.capacity_bytes = capacity_bytes
         self.cold_probability = 0.0
         self.short_probability = 0.0
+        self.mounts: tuple[str, ...] = ("/",)  # each a disk; all of them have the one capacity
         self.names = Names()
         self._durable_names = Names()
         self._changes: list[Change] = []
@@ -113,6 +131,28 @@ class SimStorage:
         self._failing: dict[str, int] = {}  # path prefix -> errno
         self._strike: Callable[[], None] | None = None
         self._calls_to_strike = 0
+        self.watch: Callable[[str, str], None] | None = None
+
+    def fork(self) -> SimStorage:
+        """The same disk in the same state, page cache included."""
+        copies: dict[int, Inode] = {}
+
+        def copy_of(inode: Inode) -> Inode:
+            if id(inode) not in copies:
+                copies[id(inode)] = Inode(bytearray(inode.content), inode.durable, set(inode.dirty), inode.mtime_ms)
+            return copies[id(inode)]
+
+        def copy_names(names: Names) -> Names:
+            return Names({path: copy_of(inode) for path, inode in names.files.items()}, set(names.directories))
+
+        other = SimStorage(self.loop, self.clock, self.capacity_bytes)
+        other.mounts = self.mounts
+        other.cold_probability, other.short_probability = self.cold_probability, self.short_probability
+        other.names, other._durable_names = copy_names(self.names), copy_names(self._durable_names)
+        other._changes = [
+            change if change.inode is None else replace(change, inode=copy_of(change.inode)) for change in self._changes
+        ]
+        return other
 
     @property
     def used_bytes(self) -> int:
@@ -184,9 +224,13 @@ class SimStorage:
         self.crash_process()
         rng = self.loop.random
         names = self._durable_names.copy()
-        kept = rng.randint(0, len(self._changes))
-        for change in self._changes[:kept]:
-            names.apply(change)
+        kept = 0
+        for mount in self.mounts:
+            changes = [change for change in self._changes if change.path.startswith(mount)]
+            count = rng.randint(0, len(changes))
+            for change in changes[:count]:
+                names.apply(change)
+            kept += count
         names.drop_orphans()
         for path in sorted(names.files):
             self._lose_unsynced(names.files[path])
@@ -196,7 +240,8 @@ class SimStorage:
     def _lose_unsynced(self, inode: Inode) -> None:
         rng = self.loop.random
         written, synced = bytes(inode.content), inode.durable
-        size = rng.randint(min(len(written), len(synced)), max(len(written), len(synced)))
+        shortest, longest = sorted((len(written), len(synced)))
+        size = rng.choice((shortest, longest, rng.randint(shortest, longest)))
         content = bytearray(max(size, len(synced)))
         content[: len(synced)] = synced
         mode = rng.choice(("none", "all", "some"))
@@ -212,24 +257,37 @@ class SimStorage:
 
     # --- for the process ---
 
+    def tell(self, kind: str, path: str) -> None:
+        """A change of this kind is about to happen."""
+        if self.watch is not None:
+            self.watch(kind, path)
+
     def change(self, change: Change) -> None:
+        self.tell(change.kind, change.path)
         self.names.apply(change)
         self._changes.append(change)
 
     def sync_names(self, directory: str) -> None:
         """The names in `directory`, and the directory itself, survive from now on."""
+        self.tell("sync names", directory)
         rest = []
+        # With a new directory goes what had its name before.
+        ancestors = {
+            change.path
+            for change in self._changes
+            if change.kind == "mkdir" and (directory == change.path or directory.startswith(change.path + "/"))
+        }
         for change in self._changes:
-            is_ancestor = change.kind == "mkdir" and (
-                directory == change.path or directory.startswith(change.path + "/")
-            )
-            if change.touches(directory) or is_ancestor:
+            if change.touches(directory) or change.path in ancestors:
+                if change.kind == "rename" and change.path in self._durable_names.directories:
+                    rest = [each.moved(change.path, change.target) for each in rest]
                 self._durable_names.apply(change)
             else:
                 rest.append(change)
         self._changes = rest
 
-    def sync_inode(self, inode: Inode) -> None:
+    def sync_inode(self, inode: Inode, path: str) -> None:
+        self.tell("sync", path)
         inode.durable = bytes(inode.content)
         inode.dirty.clear()
 
@@ -261,6 +319,10 @@ class SimFile:
         is_striking = self._storage.is_striking()
         if is_striking:
             data = data[: self._storage.loop.random.randint(0, len(data))]
+        self._storage.tell("write", self.path)
+        if self._storage.watch is not None and len(data) > 1:
+            self._write(data[: self._storage.loop.random.randrange(1, len(data))], position)
+            self._storage.tell("rest of a write", self.path)
         self._write(data, position)
         if is_striking:
             self._storage.strike()
@@ -298,6 +360,7 @@ class SimFile:
 
     def truncate(self, size_bytes: int) -> None:
         self._check()
+        self._storage.tell("truncate", self.path)
         content = self._inode.content
         if size_bytes < len(content):
             del content[size_bytes:]
@@ -308,7 +371,7 @@ class SimFile:
 
     def sync(self) -> None:
         self._check()
-        self._storage.sync_inode(self._inode)
+        self._storage.sync_inode(self._inode, self.path)
 
     def close(self) -> None:
         self._is_open = False
@@ -334,7 +397,7 @@ class SimFileSystem:
     def _path(self, path: str) -> str:
         if not self.is_alive:
             raise OSError(errno.EBADF, "the process has crashed", path)
-        path = posixpath.normpath(posixpath.join("/", path))
+        path = _absolute(path)
         self.storage.check(path)
         if self.storage.is_striking():
             self.storage.strike()
@@ -347,7 +410,7 @@ class SimFileSystem:
         return inode
 
     def _create(self, path: str) -> Inode:
-        if posixpath.dirname(path) not in self.storage.names.directories:
+        if _parent(path) not in self.storage.names.directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         inode = Inode(mtime_ms=self.storage.clock.wall_ms())
         self.storage.change(Change("create", path, inode=inode))
@@ -368,20 +431,20 @@ class SimFileSystem:
         file.write_at([content], 0)
         file.close()
 
-    def replace(self, path: str, content: Buffer) -> None:
+    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
         path = self._path(path)
         temporary = path + ".tmp"
         self.write_bytes(temporary, content)
-        self.storage.sync_inode(self._inode(temporary))
+        self.storage.sync_inode(self._inode(temporary), temporary)
         self.rename(temporary, path)
-        self.sync_directory(posixpath.dirname(path))
+        self.sync_directory(_parent(path))
 
     def rename(self, source: str, target: str) -> None:
         source, target = self._path(source), self._path(target)
         names = self.storage.names
         if source not in names.files and source not in names.directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-        if posixpath.dirname(target) not in names.directories:
+        if _parent(target) not in names.directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         if source in names.directories and self.list_directory_if_any(target):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
@@ -408,7 +471,7 @@ class SimFileSystem:
             if path in self.storage.names.files:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             missing.append(path)
-            path = posixpath.dirname(path)
+            path = _parent(path)
         for directory in reversed(missing):
             self.storage.change(Change("mkdir", directory))
 
@@ -421,7 +484,7 @@ class SimFileSystem:
     def list_directory_if_any(self, path: str) -> list[str]:
         names = self.storage.names
         everything = [*names.files, *names.directories]
-        return sorted(posixpath.basename(one) for one in everything if posixpath.dirname(one) == path and one != "/")
+        return sorted(posixpath.basename(one) for one in everything if _parent(one) == path and one != "/")
 
     def is_directory(self, path: str) -> bool:
         return self._path(path) in self.storage.names.directories

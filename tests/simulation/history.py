@@ -10,17 +10,21 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
+from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clients.admin import Admin
 from tests.simulation.clients.committer import Committer
 from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
 from tests.simulation.clients.member import Member
 from tests.simulation.clients.producer import Producer
-from tests.simulation.clients.wire import Unavailable
 from tests.simulation.coverage import watching
 from tests.simulation.disk_survey import Key, partition_logs
 from tests.simulation.faults import Faults
+from tests.simulation.line import Unavailable
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.machine import End
 from tests.simulation.world import Violation, World, broker_log, quiet_logging
@@ -41,13 +45,26 @@ class Outcome:
 
 def run(seed: int) -> Outcome:
     """The history of `seed`."""
-    world: World | None = None
+    return play(seed, BrokerWorld, watching, _story)
+
+
+W = TypeVar("W", bound=World)
+
+
+def play(
+    seed: int,
+    make: Callable[[SimLoop], W],
+    watch: Callable[[W], AbstractContextManager[None]],
+    story: Callable[[W], Coroutine[Any, Any, None]],
+) -> Outcome:
+    """Make a world and let the story happen in it, until its end or the first broken promise."""
+    world: W | None = None
 
     async def program(loop: SimLoop) -> None:
         nonlocal world
-        world = World(loop)
-        with broker_log(world), watching(world):
-            await _watched(world)
+        world = make(loop)
+        with broker_log(world), watch(world):
+            await _watched(world, story(world))
 
     violation = None
     try:
@@ -62,18 +79,24 @@ def run(seed: int) -> Outcome:
     return Outcome(seed, violation, loop.trace.digest(), loop.time(), world.coverage, loop.trace.lines)
 
 
-async def _watched(world: World) -> None:
+async def _watched(world: World, story: Coroutine[Any, Any, None]) -> None:
     """Raises Violation."""
-    story = asyncio.ensure_future(_story(world))
-    await asyncio.wait((story, world.broken), return_when=asyncio.FIRST_COMPLETED)
+    telling = asyncio.ensure_future(story)
+    await asyncio.wait((telling, world.broken), return_when=asyncio.FIRST_COMPLETED)
     if world.broken.done():
-        story.cancel()
-        await asyncio.wait((story,))
+        telling.cancel()
+        await asyncio.wait((telling,))
         raise Violation(world.broken.result())
-    story.result()
+    telling.result()
 
 
-async def _story(world: World) -> None:
+class Client(Protocol):
+    name: str
+
+    async def run(self) -> None: ...
+
+
+async def _story(world: BrokerWorld) -> None:
     rng, loop = world.random, world.loop
     admin = Admin(world, "admin")
     consumers = [Consumer(world, f"consumer{n}") for n in range(rng.randint(2, 3))]
@@ -83,26 +106,26 @@ async def _story(world: World) -> None:
     ]
     committers = [Committer(world, f"committer{n}") for n in range(2)]
     members = [Member(world, f"member{n}", instance_id="static" if n == 2 else None) for n in range(rng.randint(1, 3))]
-    clients = [*consumers, *producers, *committers, *members]
-    faults = Faults(world, [client.name for client in clients])
+    writers: list[Client] = [*producers, *committers, *members]
+    faults = Faults(world, [client.name for client in (*consumers, *writers)])
     await faults.start()
     await admin.make_topics()
-    running = [loop.create_task(each.run(), name=each.name) for each in (*producers, *committers, *members, admin)]
+    running = [loop.create_task(each.run(), name=each.name) for each in (*writers, admin)]
     reading = [loop.create_task(consumer.run(), name=consumer.name) for consumer in consumers]
     for task in (*running, *reading):
-        task.add_done_callback(_raise_in(world))
+        task.add_done_callback(raise_in(world))
     await faults.run(rng.randint(5, 9), rng.uniform(20, 40))
     await asyncio.sleep(PEACE_S)
     world.is_quiet = True
     loop.note("quiet")
-    await _all_through(world, running)
+    await all_through(world, running)
     world.producers_are_done = True
-    await _all_through(world, reading, consumers)
+    await all_through(world, reading, consumers)
     await _reckon(world)
     world.coverage["virtual seconds"] += round(loop.time())
 
 
-def _raise_in(world: World):  # type: ignore[no-untyped-def]
+def raise_in(world: World) -> Callable[[asyncio.Future[None]], None]:
     def done(task: asyncio.Future[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -111,16 +134,22 @@ def _raise_in(world: World):  # type: ignore[no-untyped-def]
     return done
 
 
-async def _all_through(world: World, tasks: list[asyncio.Task[None]], consumers: list[Consumer] | None = None) -> None:
-    _, late = await asyncio.wait(tasks, timeout=QUIET_S)
+async def all_through(
+    world: World,
+    tasks: list[asyncio.Task[None]],
+    consumers: list[Consumer] | None = None,
+    *,
+    within_s: float = QUIET_S,
+) -> None:
+    _, late = await asyncio.wait(tasks, timeout=within_s)
     if late:
         names = sorted(task.get_name() for task in late)
         behind = [consumer.backlog() for consumer in consumers or () if consumer.backlog()]
-        world.report(f"{', '.join(names)} cannot finish, {QUIET_S} s after the last fault {behind or ''}")
+        world.report(f"{', '.join(names)} cannot finish, {within_s} s after the last fault {behind or ''}")
         await asyncio.Event().wait()
 
 
-async def _reckon(world: World) -> None:
+async def _reckon(world: BrokerWorld) -> None:
     """Read everything, stop, and look at the files."""
     reader = Consumer(world, "reader", keys=[])
     ends: dict[Key, tuple[int, int]] = {}

@@ -3,21 +3,26 @@
 The broker is the real one, composed as `broker.process` does it; only the doors are others. Each start is a process of
 its own (`tests.simulation.process`): a crash takes away its tasks, timers, connections and queued disk jobs at once. The
 store's ensemble and the disk outlive it. A broker that says it cannot go on is stopped, as its process would be.
+A machine has an ensemble of its own, or shares one: then a process that is gone, paused or cut off is missed after the
+session timeout, and the next process on this machine ends the session that it finds in the data directory.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from broker.server import Broker, Doors
+from broker.topics_at_start import TopicAtStart
 from config.broker import BrokerSettings
 from controller.store import Store
 from runtime.clock import Clock
 from runtime.disk import DiskQueue
 from runtime.tasks import TaskScope
+from storage.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.disk_survey import FoundBatch, Key, end_of, partition_logs
@@ -26,6 +31,8 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.network import SimNetwork
 from tests.simulation.process import Process
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
+
+T = TypeVar("T")
 
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
@@ -53,7 +60,8 @@ class LogState:
 
 @dataclass(slots=True)
 class Ended:
-    """What stood on the disk when the broker ended, and what it believed."""
+    """What stood on the disk when the broker ended, and what it believed. Of one of several brokers the disk is looked at
+    after a loss of power alone."""
 
     how: End
     reason: str = ""
@@ -87,12 +95,22 @@ class Started:
 class Machine:
     """See the module. `on_ended` and `on_started` are called at the moment itself, between two events of the loop."""
 
-    def __init__(self, loop: SimLoop, network: SimNetwork, name: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        loop: SimLoop,
+        network: SimNetwork,
+        name: str,
+        settings: Mapping[str, str],
+        *,
+        ensemble: SimulatedEnsemble | None = None,
+    ) -> None:
         self.loop = loop
         self.name = name
         self.clock = SimClock(loop)
         self.storage = SimStorage(loop, self.clock)
-        self.ensemble = SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
+        self._is_one_of_several = ensemble is not None
+        self.ensemble = ensemble or SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
+        self.topics: Sequence[TopicAtStart] = ()
         self.tune: Callable[[SimDisk], None] = lambda disk: None
         self.on_ended: Callable[[Ended], None] = lambda ended: None
         self.on_started: Callable[[Started], None] = lambda started: None
@@ -100,10 +118,13 @@ class Machine:
         self.broker: Broker | None = None
         self.is_serving = False
         self.starts_count = 0
+        self.boots_count = 1  # of the machine, which goes on when a process crashes
         self._network = network
         self._settings = BrokerSettings.from_sources({}, {}, settings)
         self._process: Process | None = None
         self._store: SimulatedStore | None = None
+        self._reachable = asyncio.Event()  # the ensemble is
+        self._reachable.set()
         self._stop = asyncio.Event()
         self._over: asyncio.Future[Ended] | None = None
         self._ends: list[Ended] = []
@@ -125,19 +146,21 @@ class Machine:
         self._stop, self._reason = asyncio.Event(), ""
         served: asyncio.Future[bool] = loop.create_future()
         self._over = loop.create_future()
-        self._over.add_done_callback(lambda _: served.done() or served.set_result(False))
+        self._over.add_done_callback(lambda _: _settle(served, False))
         with process.entered():
             self.disk = SimDisk(loop)
             self.tune(self.disk)
             doors = Doors(
-                self.clock, loop.random, self.storage.boot(), self.disk, self._network.node(self.name), self._open_store
-            )
-            self.broker = Broker(self._settings, doors, on_fatal=self._on_fatal)
+                self.clock, loop.random, self.storage.boot(), self.disk, self._network.node(self.name), self._open_store,
+                boot_id=lambda: f"boot {self.boots_count} of {self.name}",
+            )  # fmt: skip
+            self.broker = Broker(self._settings, doors, topics=self.topics, on_fatal=self._on_fatal)
         process.spawn(self._live(self.broker, served), "main")
         return served
 
     async def _open_store(self, _path: str, _queue: DiskQueue, _clock: Clock, _tasks: TaskScope) -> Store:
-        """As the embedded store does: the session of the life before is over."""
+        """The session of the life before is over."""
+        await self._reachable.wait()
         if self._store is not None and not self._store.session().is_over:
             self.ensemble.expire(self._store.session().session_id)
         self._store = self.ensemble.connect()
@@ -165,15 +188,61 @@ class Machine:
         self.loop.note(f"serving {self.name}")
         self.on_started(Started(after, self._log_states(broker), bool(broker.logs.offline_directories)))
 
+    def leader_epoch(self, key: Key) -> int:
+        """Of the partition, as this broker believes; -1 when it has none."""
+        services = None if self.broker is None else self.broker._services
+        partition = None if services is None else services.partitions.find(*key)
+        return -1 if partition is None else partition.leader_epoch
+
     def _log_states(self, broker: Broker) -> dict[Key, LogState]:
         states = {}
         for key, log in sorted(broker.logs.logs.items()):
-            partition = None if broker._services is None else broker._services.partitions.find(*key)
             states[key] = LogState(
                 log.log_start_offset, log.log_end_offset, log.high_watermark, log.recovery_point,
-                -1 if partition is None else partition.leader_epoch,
+                self.leader_epoch(key),
             )  # fmt: skip
         return states
+
+    # --- without an end ---
+
+    @property
+    def is_paused(self) -> bool:
+        return self._process is not None and self._process.is_paused
+
+    def pause(self) -> None:
+        """The process stands still (SIGSTOP), and so do its heartbeats."""
+        if self._process is not None:
+            self.loop.note(f"pause {self.name}")
+            self._process.pause()
+            if self._store is not None:
+                self._store.session().fall_silent()
+
+    def resume(self) -> None:
+        if self._process is not None and self._process.is_paused:
+            self.loop.note(f"resume {self.name}")
+            if self._store is not None:
+                self._store.session().speak_again()
+            self._process.resume()
+            self._network.resumed(self.name)
+
+    def cut_off(self) -> None:
+        """The ensemble cannot be reached."""
+        self.loop.note(f"cut off {self.name}")
+        self._reachable.clear()
+        if self._process is not None and self._store is not None:
+            self._store.session().cut()
+
+    def reach_again(self) -> None:
+        self.loop.note(f"reach again {self.name}")
+        self._reachable.set()
+        if self._process is not None and self._store is not None:
+            self._store.session().mend()
+
+    def expire_session(self) -> None:
+        """The ensemble gives up the session of a live process."""
+        if self._process is not None and self._store is not None and not self._store.session().is_over:
+            self.loop.note(f"expire {self.name}")
+            self.ensemble.expire(self._store.session().session_id)
 
     # --- the end ---
 
@@ -204,7 +273,17 @@ class Machine:
             how, reason = End.FAILED, f"tasks left after the stop: {left}"
         if how is End.STOPPED and self.broker is not None and self.broker.logs.offline_directories:
             how, reason = End.FAILED, f"offline: {self.broker.logs.offline_directories}"
+        if how is End.STOPPED and not self._is_clean():
+            how, reason = End.FAILED, "a log directory was not closed cleanly"
         self._end(how, reason)
+
+    def _is_clean(self) -> bool:
+        """Whether the next start will believe that nothing is missing."""
+        files = self.storage.names.files
+        return all(f"{path}/{CLEAN_SHUTDOWN_FILE}" in files for path in self._settings.log_directories)
+
+    def _found(self, starts: Mapping[Key, int] | None = None, *, durable: bool) -> dict[Key, list[FoundBatch]]:
+        return partition_logs(self.storage, durable=durable, starts=starts)
 
     def crash(self, *, power: bool = False) -> None:
         """Now. May be called from within the process (`Killed` has to unwind it then)."""
@@ -219,21 +298,31 @@ class Machine:
         process, over = self._process, self._over
         assert process is not None and over is not None and self.disk is not None and self.broker is not None
         self.loop.note(f"end {self.name}: {how.value}")
-        ended = Ended(
-            how, reason,
-            partition_logs(self.storage, durable=False), partition_logs(self.storage, durable=True),
-            self._log_states(self.broker),
-        )  # fmt: skip
+        logs = self._log_states(self.broker)
+        ended = Ended(how, reason, logs=logs)
+        if not self._is_one_of_several:
+            ended.written, ended.durable = self._found(durable=False), self._found(durable=True)
+        elif how is End.POWER_CRASH:  # nobody asks after another end: the others have the records too
+            starts = {key: state.log_start_offset for key, state in logs.items()}
+            ended.written, ended.durable = self._found(starts, durable=False), self._found(starts, durable=True)
         process.kill()
         self.disk.crash()
+        if self._store is not None and not self._store.session().is_over:
+            self._store.session().fall_silent()
         self._network.crash(self.name, silently=how is End.POWER_CRASH and self.loop.random.random() < 0.5)
         if how is End.POWER_CRASH:
             self.storage.crash_power()
+            self.boots_count += 1
         else:
             self.storage.crash_process()
         self._process = None
         self.is_serving = False
         self._ends.append(ended)
         self.loop.outside(process.bury)
-        self.loop.outside(lambda: over.done() or over.set_result(ended))
+        self.loop.outside(lambda: _settle(over, ended))
         self.on_ended(ended)
+
+
+def _settle(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)

@@ -5,7 +5,7 @@ TCP does not promise happens: delay, a reset in the middle of a frame, partition
 after `RESET_AFTER_S` the stream breaks), a peer that vanishes without a word.
 Rules: the host of a listener is its node's name; `localhost` is the node itself. A crashed node's handlers hear nothing
 any more: its process is gone. What the wires do belongs to no process; handlers are called in theirs, which is the one
-that made the port (`node`). Buffers are checked for changes between `write` and leaving.
+that made the port (`node`), or wait while that is paused. Buffers are checked for changes between `write` and leaving.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ WINDOW_BYTES = 64 * 1024
 HIGH_WATER_BYTES = 256 * 1024
 LOW_WATER_BYTES = 64 * 1024
 CONNECT_TIMEOUT_S = 5.0
+CONNECT_RETRY_S = 0.05  # to a node whose process is paused
 RESET_AFTER_S = 15.0
 ONE_MICROSECOND_S = 1e-6
 FIRST_FREE_PORT = 10_000
@@ -63,6 +64,7 @@ class SimConnection:
         self._arrived: deque[bytes] = deque()
         self._is_reading = True
         self._is_writing_paused = False
+        self._is_push_due = False
         self._is_closing = False
         self._peer_has_closed = False
         self._is_open = True
@@ -83,7 +85,7 @@ class SimConnection:
             self._is_writing_paused = True
             with entered(self._process):
                 self._handler.writing_paused()
-        self._network.call_soon(self.push)
+        self._push_soon()
 
     def unsent_bytes(self) -> int:
         return self._unsent_bytes
@@ -94,12 +96,12 @@ class SimConnection:
     def resume_reading(self) -> None:
         if not self._is_reading:
             self._is_reading = True
-            self._network.call_soon(self._deliver)
+            self._network.call_soon(self.deliver)
 
     def close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
-            self._network.call_soon(self.push)
+            self._push_soon()
 
     def abort(self) -> None:
         self._network.note(f"abort {self.local.host}:{self.local.port}")
@@ -107,8 +109,14 @@ class SimConnection:
 
     # --- the stream ---
 
+    def _push_soon(self) -> None:
+        if not self._is_push_due:
+            self._is_push_due = True
+            self._network.call_soon(self.push)
+
     def push(self) -> None:
         """Send what the window and the link allow."""
+        self._is_push_due = False
         if not self._is_open:
             return
         network, link = self._network, self._network.link(self.node, self.other.node)
@@ -126,7 +134,8 @@ class SimConnection:
                 return
             self._ahead_bytes += len(data)
             self._schedule(link, lambda data=data: self.other.arrive(data))  # type: ignore[misc]
-        if self._is_writing_paused and self._unsent_bytes <= LOW_WATER_BYTES and self._handler is not None:
+        has_room = self._is_writing_paused and self._unsent_bytes <= LOW_WATER_BYTES
+        if has_room and self._handler is not None and not _is_paused(self._process):
             self._is_writing_paused = False
             with entered(self._process):
                 self._handler.writing_resumed()
@@ -178,9 +187,11 @@ class SimConnection:
                 self._peer_has_closed = True
             else:
                 self._arrived.append(data)
-            self._deliver()
+            self.deliver()
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
+        if _is_paused(self._process):
+            return
         while self._arrived and self._is_reading and self._is_open and self._handler is not None:
             data = self._arrived.popleft()
             with entered(self._process):
@@ -198,7 +209,8 @@ class SimConnection:
 
     def taken(self, count: int) -> None:
         self._ahead_bytes -= count
-        self._network.call_soon(self.push)
+        if self._unsent or self._is_writing_paused or self._is_closing:
+            self._push_soon()
 
     def open(self) -> None:
         if self._handler is not None:
@@ -229,6 +241,10 @@ class SimConnection:
         if handler is not None:
             with entered(self._process):
                 self._loop.call_soon(handler.disconnected, error)
+
+
+def _is_paused(process: Process | None) -> bool:
+    return process is not None and process.is_paused
 
 
 class SimListener:
@@ -290,6 +306,16 @@ class SimNetwork:
             self.call_soon(connection.push)
             self.call_soon(connection.receive)
 
+    def mend(self, source: str, target: str) -> None:
+        """The cuts between two nodes end."""
+        self.note(f"mend {source} {target}")
+        pair = {source, target}
+        self.link(source, target).is_cut = self.link(target, source).is_cut = False
+        for connection in list(self._connections):
+            if {connection.node, connection.other.node} == pair:
+                self.call_soon(connection.push)
+                self.call_soon(connection.receive)
+
     def slow(self, source: str, target: str, min_delay_ms: float, max_delay_ms: float) -> None:
         link = self.link(source, target)
         link.min_delay_ms, link.max_delay_ms = min_delay_ms, max_delay_ms
@@ -307,6 +333,12 @@ class SimNetwork:
             connection.vanish()
             if not silently:
                 self.call_at(self.loop.time() + 0.001, other.break_off, ConnectionResetError("reset by peer"))
+
+    def resumed(self, node: str) -> None:
+        """The node's process runs again: it hears what has arrived meanwhile."""
+        for connection in [one for one in self._connections if one.node == node]:
+            self.call_soon(connection.deliver)
+            self.call_soon(connection.push)
 
     # --- for the ends ---
 
@@ -342,6 +374,9 @@ class SimNetwork:
             await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(110, f"no route from {node} to {target}")
         listener = self._listeners.get((target, port))
+        while listener is not None and _is_paused(listener.owner.process):
+            await asyncio.sleep(CONNECT_RETRY_S)
+            listener = self._listeners.get((target, port))
         if listener is None:
             raise ConnectionRefusedError(111, f"nobody listens on {target}:{port}")
         local, remote = Address(node, self.free_port()), Address(target, port)

@@ -1,16 +1,20 @@
 """The simulation's coordination ensemble: one tree in memory, many sessions, faults on demand.
 
 Rules: requests of a session arrive in the order of calls, replies and watches reach it in the order in which the ensemble
-decided; both take the time that `latency_s` says. `fault` is asked about every write that arrives.
-A session ends by `expire` (its ephemeral nodes go, its client gets EXPIRED, then a new session and CONNECTED) or by
-`SimulatedStore.close`.
+decided; both take the time that `latency_s` says. `fault` is asked about every write that arrives. What was sent arrives,
+even if its sender is dead by then.
+A session ends by `expire` (its ephemeral nodes go, its client gets EXPIRED, then a new session and CONNECTED), by
+`SimulatedStore.close`, or when the ensemble has not heard of it for `session_timeout_s`: `cut` is a lost connection, which
+the client sees (SUSPENDED; writes under way end in ConnectionLossError, carried out or not; everything else waits),
+`fall_silent` a client that does not run. Both can be taken back (`mend`, `speak_again`), too late or not.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -28,7 +32,7 @@ from controller.store import (
     Transaction,
     Watch,
 )
-from controller.tree import NodeTree, Watches
+from controller.tree import NodeTree, Staged, Watches
 from runtime.clock import Clock
 
 T = TypeVar("T")
@@ -46,10 +50,34 @@ class Fault(Enum):
 FaultOracle = Callable[[int, Transaction], "Fault | None"]
 
 
+@dataclass(slots=True, eq=False)
+class _Ask:
+    """A request on its way."""
+
+    path: str
+    decide: Callable[[], Any]
+    write: Transaction | None
+    reply: asyncio.Future[Any]
+    is_lost: bool = False
+
+    def give(self, result: Any, error: StoreError | None) -> None:
+        if self.reply.done():
+            return
+        if error is not None:
+            self.reply.set_exception(error)
+        else:
+            self.reply.set_result(result)
+
+
 class SimulatedEnsemble:
     def __init__(self, clock: Clock, latency_s: Callable[[], float] = lambda: 0.0) -> None:
         self.tree = NodeTree()
         self.fault: FaultOracle = lambda _session_id, _operations: None
+        self.observe: Callable[[Staged], None] = lambda staged: None
+        """Told of every transaction that was applied, before anybody else."""
+        self.session_timeout_s = 6.0
+        self.loses_request: Callable[[], bool] = lambda: False
+        """Whether a write that a cut meets on its way is lost; else its reply is."""
         self._clock = clock
         self.latency_s = latency_s
         self._sessions: dict[int, SimulatedSession] = {}
@@ -67,8 +95,7 @@ class SimulatedEnsemble:
     def expire(self, session_id: int) -> None:
         """The session is over, now."""
         session = self._sessions.pop(session_id)
-        session.is_over = True
-        session.watches.clear()
+        session.end()
         for path in self.tree.ephemerals_of(session_id):
             self.transact(session_id, [Delete(path)])
         session.deliver(session.on_expired)
@@ -76,6 +103,7 @@ class SimulatedEnsemble:
     def transact(self, session_id: int, operations: Transaction) -> list[OperationResult]:
         staged = self.tree.stage(operations, session_id=session_id, now_ms=self._clock.wall_ms())
         self.tree.apply(staged)
+        self.observe(staged)
         for event in staged.events:
             for session in list(self._sessions.values()):
                 for watch in session.watches.take(event):
@@ -89,51 +117,127 @@ class SimulatedSession:
         self.is_over = False
         self.watches = Watches()
         self.on_expired: Callable[[], None] = lambda: None
+        self.on_cut: Callable[[], None] = lambda: None
+        self.on_mended: Callable[[], None] = lambda: None
+        self.is_cut = False
         self._ensemble = ensemble
+        self._under_way: dict[_Ask, None] = {}
+        self._waiting: list[_Ask] = []  # for a connection
+        self._held: list[Callable[[], None]] = []  # what the ensemble has to say, likewise
+        self._silences = 0
+        self._is_silent = False
         self._last_arrival_s = 0.0
         self._last_delivery_s = 0.0
         self._context = copy_context()  # of the client's process, which hears nothing once it is dead
 
+    # Its end.
+
+    def end(self) -> None:
+        self.is_over = True
+        self.watches.clear()
+        self._held.clear()
+
+    def fall_silent(self) -> None:
+        """The ensemble hears nothing of the client any more."""
+        self._silences += 1
+        self._is_silent = True
+        silence, loop = self._silences, asyncio.get_running_loop()
+
+        def expire() -> None:
+            if self._is_silent and self._silences == silence and not self.is_over:
+                self._ensemble.expire(self.session_id)
+
+        loop.call_later(self._ensemble.session_timeout_s, expire, context=Context())
+
+    def speak_again(self) -> None:
+        self._is_silent = False
+
+    def cut(self) -> None:
+        """The connection is lost, and there is no other."""
+        if self.is_cut:
+            return
+        self.fall_silent()
+        self._tell(self.on_cut)
+        self.is_cut = True
+        for ask in self._under_way:
+            if ask.write is None:
+                ask.is_lost = True
+                self._waiting.append(_Ask(ask.path, ask.decide, None, ask.reply))
+            else:
+                ask.is_lost = self._ensemble.loses_request()
+                self._tell(lambda ask=ask: ask.give(None, ConnectionLossError(ask.path)))  # type: ignore[misc]
+        self._under_way.clear()
+
+    def mend(self) -> None:
+        """The client finds the ensemble again, which may have given its session up meanwhile."""
+        if not self.is_cut:
+            return
+        self.is_cut = False
+        self.speak_again()
+        if not self.is_over:
+            self._tell(self.on_mended)
+        held, self._held = self._held, []
+        for callback in held:
+            self.deliver(callback)
+        waiting, self._waiting = self._waiting, []
+        for ask in waiting:
+            self._send(ask)
+
     # The way there and back.
 
     def deliver(self, callback: Callable[[], None]) -> None:
+        """Let the client hear of something, in order; at once, or once it can be reached again."""
+        if self.is_cut:
+            self._held.append(callback)
+        else:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         self._last_delivery_s = max(self._last_delivery_s + ORDER_S, loop.time() + self._ensemble.latency_s())
         loop.call_at(self._last_delivery_s, callback, context=self._context)
 
     def _request(self, path: str, decide: Callable[[], T], write: Transaction | None = None) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
-        reply: asyncio.Future[T] = loop.create_future()
+        ask = _Ask(path, decide, write, loop.create_future())
+        if self.is_cut:
+            self._waiting.append(ask)
+            loop.call_later(self._ensemble.session_timeout_s, ask.give, None, ConnectionLossError(path))
+        else:
+            self._send(ask)
+        return ask.reply
 
-        def answer(result: T | None, error: StoreError | None) -> None:
-            def give() -> None:
-                if reply.done():
-                    return
-                if error is not None:
-                    reply.set_exception(error)
-                else:
-                    reply.set_result(cast(T, result))
-
-            self.deliver(give)
-
-        def arrive() -> None:
-            if self.is_over:
-                answer(None, SessionExpiredError(path))
-                return
-            fault = self._ensemble.fault(self.session_id, write) if write is not None else None
-            if fault is Fault.REQUEST_LOST:
-                answer(None, ConnectionLossError(path))
-                return
-            try:
-                result = decide()
-            except StoreError as error:
-                answer(None, ConnectionLossError(path) if fault is Fault.REPLY_LOST else error)
-            else:
-                answer(result, ConnectionLossError(path) if fault is Fault.REPLY_LOST else None)
-
+    def _send(self, ask: _Ask) -> None:
+        loop = asyncio.get_running_loop()
+        self._under_way[ask] = None
         self._last_arrival_s = max(self._last_arrival_s + ORDER_S, loop.time() + self._ensemble.latency_s())
-        loop.call_at(self._last_arrival_s, arrive)
-        return reply
+        loop.call_at(self._last_arrival_s, self._arrive, ask, context=Context())
+
+    def _arrive(self, ask: _Ask) -> None:
+        if ask.is_lost:
+            return
+        if self.is_over:
+            self._answer(ask, None, SessionExpiredError(ask.path))
+            return
+        fault = self._ensemble.fault(self.session_id, ask.write) if ask.write is not None else None
+        if fault is Fault.REQUEST_LOST:
+            self._answer(ask, None, ConnectionLossError(ask.path))
+            return
+        result, error = None, None
+        try:
+            result = ask.decide()
+        except StoreError as refusal:
+            error = refusal
+        if fault is Fault.REPLY_LOST:
+            error = ConnectionLossError(ask.path)
+        self._answer(ask, result, error)
+
+    def _answer(self, ask: _Ask, result: Any, error: StoreError | None) -> None:
+        def give() -> None:
+            self._under_way.pop(ask, None)
+            ask.give(result, error)
+
+        self.deliver(give)
 
     def _write(self, operations: Transaction) -> asyncio.Future[list[OperationResult]]:
         path = operations[0].path if operations else ""
@@ -217,8 +321,7 @@ class SimulatedStore:
     def __init__(self, ensemble: SimulatedEnsemble) -> None:
         self._ensemble = ensemble
         self._subscribers: list[Callable[[SessionEvent], None]] = []
-        self._session = ensemble.open_session()
-        self._session.on_expired = self._on_expired
+        self._session = self._open()
         self._is_closed = False
 
     def session(self) -> SimulatedSession:
@@ -230,15 +333,22 @@ class SimulatedStore:
     async def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._session.on_expired = lambda: None
-            if not self._session.is_over:
-                self._ensemble.expire(self._session.session_id)
+            session = self._session
+            session.on_expired = session.on_cut = session.on_mended = lambda: None
+            if not session.is_over and not session.is_cut:
+                self._ensemble.expire(session.session_id)
+
+    def _open(self) -> SimulatedSession:
+        session = self._ensemble.open_session()
+        session.on_expired = self._on_expired
+        session.on_cut = lambda: self._tell(SessionEvent.SUSPENDED)
+        session.on_mended = lambda: self._tell(SessionEvent.CONNECTED)
+        return session
 
     def _on_expired(self) -> None:
         self._tell(SessionEvent.EXPIRED)
         if not self._is_closed:
-            self._session = self._ensemble.open_session()
-            self._session.on_expired = self._on_expired
+            self._session = self._open()
             self._tell(SessionEvent.CONNECTED)
 
     def _tell(self, event: SessionEvent) -> None:

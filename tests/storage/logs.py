@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,7 @@ async def world(
         open_segments=OpenSegments(disk.readers(), open_limit),
         validation="structure",
         on_failed=lambda path, error: failed.append((path, error)),
-        delete_later=doomed.extend,
+        delete_later=lambda paths, delay_ms: doomed.extend(paths),
     )
     try:
         yield World(environment, disk, tasks, clock, failed, doomed)
@@ -164,3 +165,11 @@ async def all_values(log: PartitionLog, *, max_bytes: int = 1 << 20) -> list[tup
         assert last >= offset, "a read goes on"
         offset = last + 1
     return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if holds():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never came to hold")

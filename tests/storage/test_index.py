@@ -36,10 +36,26 @@ def filled(count: int, *, spilled_pages: int = 0) -> IndexFile:
     return file
 
 
+@pytest.mark.parametrize("spilled_pages", [0, 1, 2, 3])
+def test_the_first_entry_at_or_behind_a_position(spilled_pages: int) -> None:
+    count = 3 * PAGE_ENTRIES + 7
+    file = filled(count, spilled_pages=spilled_pages)
+    positions = [4097 * (at + 1) for at in range(count)]
+    for at in (0, 1, PAGE_ENTRIES - 1, PAGE_ENTRIES, PAGE_ENTRIES + 1, 2 * PAGE_ENTRIES, 3 * PAGE_ENTRIES, count - 1):
+        entry = (10 * at + 9, positions[at])
+        assert file.index.ceiling_by_value(positions[at], file.read) == entry
+        assert file.index.ceiling_by_value(positions[at] - 4096, file.read) == entry
+    assert file.index.ceiling_by_value(positions[-1] + 1, file.read) is None
+    if spilled_pages == 3:
+        file.spill()
+        assert file.index.ceiling_by_value(positions[-1], file.read) == (10 * (count - 1) + 9, positions[-1])
+
+
 def test_an_empty_index_finds_nothing() -> None:
     file = IndexFile(OffsetIndex())
     assert file.index.floor(5, file.read) is None
     assert file.index.floor_by_value(5, file.read) is None
+    assert file.index.ceiling_by_value(0, file.read) is None
     assert len(file.index) == 0
 
 

@@ -171,6 +171,26 @@ def test_segments_roll_by_the_age_of_their_records(tmp_path: Path) -> None:
     with_log(tmp_path, body, segment_ms=1000)
 
 
+def test_jitter_lets_segments_roll_earlier_and_not_all_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        ages: set[int] = set()
+        async with world(str(tmp_path)) as doors:
+            for partition in range(20):
+                log = await PartitionLog.open(
+                    "t", partition, f"{tmp_path}/t-{partition}", config(segment_ms=1000, segment_jitter_ms=500),
+                    doors.environment,
+                )  # fmt: skip
+                age_ms = 0
+                while len(log.segments) == 1:
+                    age_ms += 10
+                    await append(log, "a", timestamp=NOW_MS + age_ms)
+                ages.add(age_ms)
+                await log.close()
+        assert len(ages) > 5 and all(500 < age <= 1020 for age in ages)
+
+    asyncio.run(run())
+
+
 def test_a_full_index_rolls(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         for at in range(10):
@@ -425,11 +445,29 @@ def test_leader_epochs_answer_where_they_end(tmp_path: Path) -> None:
         assert log.end_offset_for_epoch(2) == (0, 2)
         assert log.end_offset_for_epoch(3) == (3, 3)
         assert log.end_offset_for_epoch(4) == (-1, -1)
+        assert log.has_unsaved_epochs
+        await log.save_epochs()
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 2\n"
         log.high_watermark = 3
         log.delete_records(3)
-        await log.settle()
+        await log.flush()
+        assert not log.has_unsaved_epochs
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n3 3\n"
+
+    with_log(tmp_path, body)
+
+
+def test_an_epoch_with_records_is_unsaved_though_a_later_one_has_none(tmp_path: Path) -> None:
+    async def body(_: World, log: PartitionLog) -> None:
+        log.assign_leader_epoch(0, 0)
+        assert not log.has_unsaved_epochs
+        await append(log, "a", "b", epoch=0)
+        log.assign_leader_epoch(3, 2)
+        assert log.has_unsaved_epochs
+        await log.save_epochs()
+        assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 2\n"
+        log.assign_leader_epoch(4, 2)
+        assert not log.has_unsaved_epochs
 
     with_log(tmp_path, body)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import uuid_to_text
+from runtime.filesystem import Buffer, FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
@@ -40,6 +42,7 @@ async def broker(
     kill: bool = False,
     broker_id: int = 1,
     cluster_id: str = "c",
+    filesystem: FileSystem | None = None,
 ) -> AsyncIterator[Broker]:
     """A broker's logs from start to stop, or to kill -9."""
     disk = OsDisk()
@@ -49,7 +52,7 @@ async def broker(
         settings=settings,
         directories=[str(path) for path in directories],
         config_of=lambda topic: LogConfig.from_settings(settings, overrides or {}),
-        filesystem=OsFileSystem(),
+        filesystem=filesystem or OsFileSystem(),
         disk=disk,
         clock=clock,
         randomness=random.Random(1),
@@ -109,6 +112,28 @@ def test_logs_and_their_offsets_survive_a_clean_stop(tmp_path: Path) -> None:
                 assert all(segment.file is None for segment in log.segments)
                 assert log.log_start_offset == (2 if partition == 2 else 0)
                 assert len(await all_values(log)) == (2 if partition == 2 else 4)
+
+    asyncio.run(run())
+
+
+def test_high_watermarks_of_logs_that_nobody_has_assigned_yet_stay_in_the_checkpoint(tmp_path: Path) -> None:
+    """KAFKA-1647: written before the controller has spoken, it must not forget those it will speak of."""
+
+    async def run() -> None:
+        async with broker(tmp_path) as first:
+            for partition in range(2):
+                log = await first.logs.log_for("orders", partition, TOPIC_ID)
+                await append(log, "a", "b", "c")
+                log.high_watermark = partition + 1
+        checkpoint = (tmp_path / "replication-offset-checkpoint").read_text()
+        async with broker(tmp_path, kill=True) as second:
+            await second.logs.log_for("orders", 2, TOPIC_ID)  # the first that the controller names
+            await second.logs.upkeep.checkpoint_high_watermarks()
+        assert (tmp_path / "replication-offset-checkpoint").read_text() == checkpoint.replace(
+            "0\n2\n", "0\n3\n"
+        ) + "orders 2 0\n"
+        async with broker(tmp_path) as third:
+            assert [third.logs.logs["orders", partition].high_watermark for partition in range(3)] == [1, 2, 0]
 
     asyncio.run(run())
 
@@ -235,6 +260,29 @@ def test_a_deleted_log_is_set_aside_and_then_removed(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("pass_over_all_logs", ["checkpoint_high_watermarks", "flush_due", "delete_old_segments"])
+def test_a_log_that_is_deleted_while_others_are_kept_takes_no_directory_with_it(
+    tmp_path: Path, pass_over_all_logs: str
+) -> None:
+    """The pass goes from log to log and waits at each: meanwhile the folder of one of them has another name."""
+
+    async def run() -> None:
+        async with broker(tmp_path, overrides={"flush.ms": "1"}) as one:
+            logs = [await one.logs.log_for(f"t{number}", 0, bytes(15) + bytes([number])) for number in range(1, 8)]
+            for log in logs:
+                log.assign_leader_epoch(1, 0)
+                await append(log, "a")
+            one.clock.now_ms += 10
+            keeping = asyncio.ensure_future(getattr(one.logs.upkeep, pass_over_all_logs)())
+            for log in reversed(logs[1:]):
+                await one.logs.delete(log.topic, 0)
+            await keeping
+            assert not one.failed
+            assert sorted(one.logs.logs) == [("t1", 0)]
+
+    asyncio.run(run())
+
+
 def test_folders_set_aside_go_at_the_next_start(tmp_path: Path) -> None:
     async def run() -> None:
         long_topic = "t" * 249
@@ -311,7 +359,7 @@ def test_settings_of_a_topic_change_while_it_is_used(tmp_path: Path) -> None:
                 await append(log, "x" * 100)
             assert len(log.segments) == 1
             overrides["segment.bytes"] = "600"
-            one.logs.update_config("t")
+            one.logs.update_configs("t")
             await append(log, "x" * 100)
             assert len(log.segments) == 2
 
@@ -323,12 +371,12 @@ def test_logs_are_flushed_when_their_time_has_come(tmp_path: Path) -> None:
         async with broker(tmp_path, overrides={"flush.ms": "500"}) as one:
             log = await one.logs.log_for("t", 0, TOPIC_ID)
             await append(log, "a")
-            await one.logs.flush_due()
+            await one.logs.upkeep.flush_due()
             assert log.recovery_point == 0
             one.clock.now_ms += 500
-            await one.logs.flush_due()
+            await one.logs.upkeep.flush_due()
             assert log.recovery_point == 1
-            await one.logs.checkpoint_recovery_points()
+            await one.logs.upkeep.checkpoint_recovery_points()
             assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
 
     asyncio.run(run())
@@ -343,5 +391,54 @@ def test_a_stop_before_loading_leaves_the_directory_as_it_was(tmp_path: Path) ->
             async with broker(tmp_path, cluster_id="another"):
                 pass
         assert files(tmp_path) == before
+
+    asyncio.run(run())
+
+
+class SlowBesideLogs(OsFileSystem):
+    """Checkpoints and removals take until they are let go."""
+
+    def __init__(self) -> None:
+        self.is_free = threading.Event()
+        self.is_free.set()
+        self.began = threading.Event()
+
+    def _wait(self) -> None:
+        self.began.set()
+        assert self.is_free.wait(30)
+
+    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
+        if path.endswith("-checkpoint"):
+            self._wait()
+        super().replace(path, content, is_private=is_private)
+
+    def remove_tree(self, path: str) -> None:
+        self._wait()
+        super().remove_tree(path)
+
+
+@pytest.mark.parametrize("work", ["checkpoint", "removal"])
+def test_no_append_waits_for_what_lies_beside_the_logs(tmp_path: Path, work: str) -> None:
+    async def run() -> None:
+        filesystem = SlowBesideLogs()
+        async with broker(tmp_path, filesystem=filesystem, overrides={"file.delete.delay.ms": "0"}) as here:
+            log = await here.logs.log_for("orders", 0, TOPIC_ID)
+            await here.logs.log_for("old", 0, TOPIC_ID)
+            await append(log, "a")
+            log.high_watermark = 1
+            filesystem.began.clear()
+            filesystem.is_free.clear()
+            slow = asyncio.ensure_future(
+                here.logs.upkeep.checkpoint_high_watermarks() if work == "checkpoint" else here.logs.delete("old", 0)
+            )
+            try:
+                async with asyncio.timeout(30):
+                    assert await asyncio.to_thread(filesystem.began.wait, 30)
+                    await append(log, "b")
+                assert await all_values(log) == [(0, "a"), (1, "b")]
+            finally:
+                filesystem.is_free.set()
+            await slow
+        assert folders(tmp_path) == []
 
     asyncio.run(run())

@@ -8,6 +8,7 @@ import pytest
 
 from config.topic import LogConfig
 from storage.log import AppendOrigin, PartitionLog
+from storage.segment import SNAPSHOT_SUFFIX
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
@@ -46,11 +47,12 @@ class Run:
         self.storage = SimStorage(loop, SimClock(loop))
         self.storage.cold_probability = self.storage.short_probability = 0.1
         self.model = Model()
-        self.config: LogConfig = config(
-            segment_bytes=self.random.choice((400, 1200, 100_000)),
-            index_interval_bytes=self.random.choice((1, 200, 4096)),
-            flush_messages=self.random.choice((1, 9, 1 << 40)),
-        )
+        self.settings = {
+            "segment_bytes": self.random.choice((400, 1200, 100_000)),
+            "index_interval_bytes": self.random.choice((1, 200, 4096)),
+            "flush_messages": self.random.choice((1, 9, 1 << 40)),
+        }
+        self.config: LogConfig = config(**self.settings)
         self.is_clean = False
         self.recovery_point = 0
 
@@ -115,7 +117,19 @@ class Run:
     async def step(self, log: PartitionLog, doors: World) -> None:
         model, random = self.model, self.random
         match random.choice(
-            ("append", "append", "append", "flush", "truncate", "delete", "segments", "epoch", "check")
+            (
+                "append",
+                "append",
+                "append",
+                "flush",
+                "truncate",
+                "delete",
+                "segments",
+                "retention",
+                "rest",
+                "epoch",
+                "check",
+            )
         ):
             case "append":
                 for _ in range(random.randint(1, 5)):
@@ -141,6 +155,21 @@ class Run:
             case "segments":
                 await log.settle()
                 await log.delete_segments_before(model.start)
+            case "retention":
+                await log.flush()
+                model.flushed = model.end
+                log.high_watermark = model.end
+                log.config = config(**self.settings, retention_bytes=random.choice((-1, 2000, 500, 0)))
+                await log.delete_old_segments()
+                kept_bytes = log.size_bytes - log.segments.first.written_bytes
+                # One goes when a snapshot tells of its producers: the next segment has none that had to be opened first.
+                is_known = all(
+                    each.path(SNAPSHOT_SUFFIX) in self.storage.names.files for each in list(log.segments)[1:2]
+                )
+                assert not 0 <= log.config.retention_bytes <= kept_bytes or not log.size_bytes or not is_known
+                model.start = log.log_start_offset
+            case "rest":
+                await log.rest()
             case "epoch":
                 await log.settle()
                 model.epoch += 1

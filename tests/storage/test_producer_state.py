@@ -143,10 +143,19 @@ def test_a_snapshot_of_apache_kafka() -> None:
     assert states.to_snapshot() == KAFKAS_SNAPSHOT
     assert len(states) == 4 and 9 in states and 5 not in states
     assert (states.first_unstable_offset, states.first_undecided_offset) == (11, 11)
-    assert states.describe()[2] == ProducerDescription(9, 2, 0, TS + 9, 5, 16)
+    assert list(states.describe())[2] == ProducerDescription(9, 2, 0, TS + 9, 5, 16)
     log = Partition(states, 18)
     assert log.append(7, 1, 0, 2, TS + 20) == Duplicate(4, 5, TS + 21)
     assert log.append(7, 1, 2) == 18
+
+
+def test_producers_are_described_one_by_one_while_they_come_and_go() -> None:
+    """A hundred thousand of them at once would hold up everybody else."""
+    states = ProducerStates.from_snapshot(KAFKAS_SNAPSHOT)
+    described = iter(states.describe())
+    first = next(described)
+    assert states.remove_expired(TS + (1 << 40), 1)
+    assert len([first, *described]) == 4
 
 
 def test_replay_leads_to_the_same_state() -> None:
@@ -210,7 +219,7 @@ def test_a_coordinators_batch_needs_no_sequence() -> None:
 def test_a_marker_for_an_unknown_producer() -> None:
     log = Partition()
     assert log.end(5, 1, ControlType.COMMIT, 2) is None
-    assert log.states.describe() == [ProducerDescription(5, 1, -1, TS, 2, -1)]
+    assert list(log.states.describe()) == [ProducerDescription(5, 1, -1, TS, 2, -1)]
     assert log.append(5, 1, 3) == OUT_OF_ORDER, "its epoch is known: it begins at 0"
     assert log.append(5, 1, 0) == 1
 
@@ -249,18 +258,6 @@ def test_unstable_until_the_marker_is_replicated() -> None:
     assert log.states.first_unstable_offset is None
 
 
-def test_truncation() -> None:
-    log = Partition()
-    log.append(1, 0, 0, 4, transactional=True)
-    log.end(1, 0, ControlType.COMMIT, 0)
-    log.append(2, 0, 0, 4, transactional=True)
-    log.states.truncate_from_start(5)
-    assert len(log.states) == 2 and log.states.first_unstable_offset == 5
-    log.states.truncate_fully()
-    assert len(log.states) == 0 and log.states.first_unstable_offset is None
-    assert log.states.to_snapshot() == ProducerStates().to_snapshot()
-
-
 def test_cleaned_batches_replay() -> None:
     """Compaction leaves batches without records, of data and of markers."""
     data = encode_batch(
@@ -270,7 +267,7 @@ def test_cleaned_batches_replay() -> None:
     states = ProducerStates()
     for batch in (empty_batch(read_header(data)), empty_batch(read_header(marker))):
         assert states.replay(batch, 0, read_header(batch)) is None
-    assert states.describe() == [ProducerDescription(1, 2, 9, TS, -1, -1)]
+    assert list(states.describe()) == [ProducerDescription(1, 2, 9, TS, -1, -1)]
     assert read_marker(marker, 0, read_header(marker)) is not None
 
 
@@ -352,3 +349,42 @@ def test_what_one_epoch_stored_has_no_gap_and_nothing_twice(steps: list[tuple[in
         assert header.base_sequence == expected.get(key, 0 if header.producer_id in latest else header.base_sequence)
         latest[header.producer_id] = header.producer_epoch
         expected[key] = header.last_sequence + 1
+
+
+def test_a_transaction_is_open_until_its_marker() -> None:
+    log = Partition()
+    assert log.append(7, 1, 0) == 0
+    assert not log.states.has_open_transaction(7, 1), "no transaction"
+    assert log.append(8, 1, 0, transactional=True) == 1
+    assert log.states.has_open_transaction(8, 1)
+    assert not log.states.has_open_transaction(8, 2), "of another epoch"
+    assert not log.states.has_open_transaction(9, 1)
+    log.end(8, 1, ControlType.COMMIT, 0)
+    assert not log.states.has_open_transaction(8, 1)
+
+
+def test_a_transaction_is_late_five_minutes_after_it_should_have_ended() -> None:
+    log = Partition()
+    late_ms = TS + 60_000 + 300_000
+    assert not log.states.has_late_transaction(late_ms + 1, 60_000)
+    log.append(1, 0, 0, transactional=True)
+    log.append(2, 0, 0, transactional=True, timestamp=TS - 1_000_000)
+    assert not log.states.has_late_transaction(late_ms, 60_000), "the earliest one counts"
+    assert log.states.has_late_transaction(late_ms + 1, 60_000)
+    restored = ProducerStates.from_snapshot(log.states.to_snapshot())
+    assert restored.has_late_transaction(late_ms + 1, 60_000)
+    log.end(1, 0, ControlType.ABORT, 0)
+    assert log.states.has_late_transaction(TS, 60_000)
+    log.end(2, 0, ControlType.ABORT, 0)
+    assert not log.states.has_late_transaction(late_ms * 2, 60_000)
+
+
+def test_open_transactions_of_a_snapshot_stand_in_their_order() -> None:
+    """Producers stand in a snapshot in any order."""
+    log = Partition()
+    log.append(1, 0, 0)
+    log.append(2, 0, 0, transactional=True)
+    log.append(1, 0, 1, transactional=True)
+    assert log.states.first_undecided_offset == 1
+    restored = ProducerStates.from_snapshot(log.states.to_snapshot())
+    assert restored.first_undecided_offset == 1

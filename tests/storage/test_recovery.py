@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from protocol.errors import KafkaError
 from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin, PartitionLog
-from storage.recovery import LegacyFormat, scan_segment
+from storage.recovery import scan_segment
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
@@ -270,23 +270,6 @@ def test_a_log_that_ends_before_its_start_begins_again(tmp_path: Path) -> None:
         assert await all_values(log) == [(50, "x")]
 
     reopened(tmp_path, check, log_start_offset=50)
-
-
-def test_a_legacy_segment_is_refused_and_not_cut(tmp_path: Path) -> None:
-    folder = tmp_path / "t-0"
-    folder.mkdir()
-    message_v1 = bytes.fromhex(
-        "0000000000000000 00000018 00000000 01 00 0000018bcfe56800 ffffffff 00000002 6869".replace(" ", "")
-    )
-    import zlib
-
-    body = message_v1[16:]
-    message_v1 = message_v1[:12] + zlib.crc32(body).to_bytes(4, "big") + body
-    path = folder / f"{0:020d}.log"
-    path.write_bytes(message_v1)
-    with pytest.raises(LegacyFormat):
-        reopened(tmp_path, holds(0))
-    assert path.read_bytes() == message_v1
 
 
 @given(st.data())

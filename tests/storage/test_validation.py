@@ -17,7 +17,10 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, encode_record, iter_records
 from storage import validation
 from storage.validation import (
+    INLINE_RECOMPRESSED_BYTES,
+    INLINE_RECORDS,
     AppendOrigin,
+    LongValidation,
     PlainBatchRules,
     RecordsRejected,
     ValidatedRecords,
@@ -326,6 +329,27 @@ def test_a_bomb(codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = encode_batch([Record(0, 0, None, bytes(3_000_000))], compression=codec)
     for level in (ValidationLevel.STRUCTURE, ValidationLevel.FULL):
         assert refusal(bomb, level=level).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("batch", "topic"),
+    [
+        (encode_batch([Record(0, 0, None, bytes(5 << 20))], compression=Compression.GZIP), PLAIN),
+        (encode_batch(many_records(INLINE_RECORDS + 1), compression=Compression.LZ4), APPEND_TIME),
+        (encode_batch([Record(0, 0, None, b"x" * INLINE_RECOMPRESSED_BYTES)]), config(compression_type="zstd")),
+    ],
+)
+def test_what_takes_long_is_not_done_on_the_event_loop(batch: bytes, topic: LogConfig) -> None:
+    content = bytearray(batch)
+    for level in LEVELS[1:]:
+        with pytest.raises(LongValidation):
+            validate(
+                content, config=topic, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, produce_version=9, level=level,
+                is_inline=True,
+            )  # fmt: skip
+    assert plain_batch(memoryview(content), PlainBatchRules(topic, ValidationLevel.STRUCTURE)) is None
+    assert content == batch
+    assert produced(content, topic).headers
 
 
 def test_compacted_topics_need_keys() -> None:

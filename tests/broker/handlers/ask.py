@@ -14,6 +14,8 @@ from broker.dispatch import Handler
 from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request
+from runtime.clock import SystemClock
+from runtime.slices import LongWork
 from runtime.transport import Address
 from tests.controller.harness import Member, embedded_member
 
@@ -22,13 +24,17 @@ LOCAL = Address("127.0.0.1", 9092)
 
 def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> RequestContext:
     layers = Layers(member.settings)
+    clock = SystemClock()
     services = SimpleNamespace(
+        clock=clock,
+        long_work=LongWork(clock, asyncio.get_running_loop().call_soon),
         settings=member.settings,
         broker_id=member.broker_id,
         dynamic_settings=SimpleNamespace(settings=member.settings, layers=layers),
         metadata=member.metadata,
         advertised=AdvertisedAddresses(member.broker_id, []),
         controller=member.controller,
+        producer_ids=member.controller.producer_ids,
     )
     connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, "User:ANONYMOUS")
     return RequestContext(version, 1, "test", connection, cast(Services, services))

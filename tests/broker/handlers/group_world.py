@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
 from typing import cast
@@ -13,6 +14,7 @@ from controller.store import Store
 from coordinator.host import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
 from protocol.primitives import ZERO_UUID
+from runtime.slices import LongWork
 from runtime.transport import Address
 from tests.coordinator.world import World
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
@@ -61,6 +63,9 @@ class GroupBroker:
 
     def context(self, api_version: int, *, client_id: str | None = "me", host: str = "127.0.0.1") -> RequestContext:
         services = SimpleNamespace(
+            broker_id=BROKER_ID,
+            clock=self.world.clock,
+            long_work=LongWork(self.world.clock, asyncio.get_running_loop().call_soon),
             groups=self.world.groups,
             metadata=self.metadata,
             store=self.store,

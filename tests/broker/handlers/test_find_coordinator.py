@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from broker.handlers.find_coordinator import find_coordinator
+from broker.handlers.find_coordinator import TRANSACTION_STATE_TOPIC, find_coordinator
 from coordinator.host import GROUP_METADATA_TOPIC
+from coordinator.partitioner import partition_for
+from metadata.image import BrokerImage, Endpoint
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.broker.handlers.group_world import BROKER_ID, GroupBroker
+from tests.broker.handlers.group_world import BROKER_ID, LISTENER, GroupBroker
 
 
 async def ask(
@@ -74,6 +77,23 @@ def test_a_partition_without_a_living_leader_is_not_available(leaders: list[int]
         async with GroupBroker() as broker:
             broker.publish({GROUP_METADATA_TOPIC: leaders})
             assert rows(await ask(broker, 3))[0][0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert broker.topics.wanted == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 6])
+def test_another_broker_may_coordinate_transactions(version: int) -> None:
+    async def scenario() -> None:
+        async with GroupBroker() as broker:
+            other = BROKER_ID + 1
+            broker.publish({TRANSACTION_STATE_TOPIC: [BROKER_ID, other, BROKER_ID, BROKER_ID]})
+            endpoint = Endpoint("other.example", 9093)
+            brokers = {**broker.metadata.image.brokers, other: BrokerImage(other, {LISTENER: endpoint})}
+            broker.metadata.publish(replace(broker.metadata.image, brokers=brokers))
+            found = {partition_for(key, 4): rows(await ask(broker, version, 1, (key,)))[0] for key in "abcd"}
+            assert found.pop(1)[:4] == (ErrorCode.NONE, other, "other.example", 9093)
+            assert {row[0] for row in found.values()} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}, "ours are nobody's yet"
             assert broker.topics.wanted == []
 
     asyncio.run(scenario())

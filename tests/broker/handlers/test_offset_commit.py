@@ -8,6 +8,7 @@ import pytest
 
 from broker.handlers.offset_commit import offset_commit
 from controller.store import ConnectionLossError
+from coordinator.group.offsets import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitResponse
 from tests.broker.handlers.group_world import GroupBroker
@@ -58,7 +59,8 @@ def test_a_place_named_twice_is_answered_once_and_the_last_offset_counts() -> No
             response = await offset_commit(request, broker.context(9))
             assert [len(topic.partitions) for topic in response.topics] == [1]
             found = broker.world.groups.fetch_offsets(fetch_group("g"), require_stable=False)
-            assert found.topics[0].partitions[0].committed_offset == 6
+            stored = found.places["orders"][0]
+            assert isinstance(stored, CommittedOffset) and stored.offset == 6
 
     asyncio.run(scenario())
 

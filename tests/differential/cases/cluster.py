@@ -23,14 +23,14 @@ def authorized_operations(run: Run) -> None:
 @case(DescribeClusterRequest, "wrong", "1+")
 def endpoints_of_another_type(run: Run) -> None:
     for kind in (0, 2, 3, -1):
-        run.ask(DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=kind), timeout_s=2)
+        run.ask(DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=kind))
 
 
 @case(DescribeClusterRequest, "wrong", "0")
 def a_body_that_is_cut(run: Run) -> None:
     import struct
 
-    run.ask_raw(struct.pack(">ihhihb", 11, 60, 0, 7, -1, 0), timeout_s=3)
+    run.ask_raw(struct.pack(">ihhihb", 11, 60, 0, 7, -1, 0))
 
 
 def own_topics(run: Run) -> Callable[[DescribeLogDirsResponse], None]:

@@ -5,7 +5,7 @@ from typing import Any
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from protocol.primitives import ZERO_UUID
-from tests.differential.batches import batch
+from tests.differential.batches import Batch, Rec, batch
 from tests.differential.play import Run, case
 
 
@@ -100,9 +100,8 @@ def at_the_end(run: Run) -> None:
 @case(FetchRequest, "edge")
 def waits_for_min_bytes(run: Run) -> None:
     topic = filled(run)
-    run.send(fetching(wanted(run, topic, 6), max_wait_ms=8000, min_bytes=1))
+    run.send(fetching(wanted(run, topic, 6), max_wait_ms=60000, min_bytes=1))
     other = run.connect()
-    run.pause(0.1)
     from tests.differential.cases.produce import sending
 
     run.do(sending(topic, (0, batch(b"awaited"))), wire=other)
@@ -185,7 +184,7 @@ def as_a_debugging_replica(run: Run) -> None:
         run.ask(fetching(wanted(run, topic, 0), replica_state=ReplicaState(replica_id=replica, replica_epoch=-1)))
 
 
-@case(FetchRequest, "edge", "4-14")
+@case(FetchRequest, "edge", "0-14")
 def as_a_debugging_replica_of_old(run: Run) -> None:
     run.ask(fetching(wanted(run, filled(run), 0), replica_id=-2))
 
@@ -241,38 +240,36 @@ def a_session_over_a_topic_that_is_not(run: Run) -> None:
 
 @case(FetchRequest, "wrong")
 def isolation_of_nine(run: Run) -> None:
-    run.ask(fetching(wanted(run, filled(run), 0), isolation_level=9), timeout_s=2)
+    run.ask(fetching(wanted(run, filled(run), 0), isolation_level=9))
 
 
-@case(FetchRequest, "wrong", "4-14")
+@case(FetchRequest, "wrong", "0-14")
 def as_a_replica_that_is_not(run: Run) -> None:
     topic = filled(run)
     for replica in (7, 0):
-        run.ask(fetching(wanted(run, topic, 0), replica_id=replica), timeout_s=3)
+        run.ask(fetching(wanted(run, topic, 0), replica_id=replica))
 
 
 @case(FetchRequest, "wrong", "15+")
 def as_a_replica_that_is_not_with_epoch(run: Run) -> None:
     from protocol.messages.fetch import ReplicaState
 
-    run.ask(
-        fetching(wanted(run, filled(run), 0), replica_state=ReplicaState(replica_id=7, replica_epoch=1)), timeout_s=3
-    )
+    run.ask(fetching(wanted(run, filled(run), 0), replica_state=ReplicaState(replica_id=7, replica_epoch=1)))
 
 
 @case(FetchRequest, "wrong", "12+")
 def another_cluster_s_id(run: Run) -> None:
-    run.ask(fetching(wanted(run, filled(run), 0), cluster_id="another"), timeout_s=3)
+    run.ask(fetching(wanted(run, filled(run), 0), cluster_id="another"))
 
 
-@case(FetchRequest, "wrong", "4-9")
+@case(FetchRequest, "wrong", "0-9")
 def zstd_before_version_10(run: Run) -> None:
     topic = run.topic()
     run.produce(topic, batch(b"a" * 50, codec=4))
     run.ask(fetching(wanted(run, topic, 0)))
 
 
-@case(FetchRequest, "wrong", "4-9")
+@case(FetchRequest, "wrong", "0-9")
 def a_topic_that_stores_zstd(run: Run) -> None:
     topic = filled(run, compression_type="zstd")
     run.ask(fetching(wanted(run, topic, 0)))
@@ -292,13 +289,68 @@ def a_session_by_name_goes_on_by_id(run: Run) -> None:
 @case(FetchRequest, "wrong", "13+")
 def a_session_over_a_topic_made_anew(run: Run) -> None:
     from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-    from tests.differential.cases.topics import creating, new_topic
+    from tests.differential.cases.topics import create_again
 
     topic = filled(run)
     first = run.ask(fetching(wanted(run, topic, 0), session_epoch=0))
-    run.do(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=10000))
-    for _ in range(100):
-        if run.do(creating(new_topic(topic))).topics[0].error_code == 0:
-            break
-        run.pause()
+    run.do(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=30000))
+    create_again(run, topic)
     run.ask(fetching(session_id=first.session_id, session_epoch=1))
+
+
+@case(FetchRequest, "normal", "0-3")
+def batches_as_message_sets(run: Run) -> None:
+    topic = run.topic()
+    for records in (
+        batch(b"a", None, b"c"),
+        Batch(records=[Rec(key=None, headers=[(b"h", b"x")]), Rec(value=b"")]).encode(),
+        batch(b"d", b"e", codec=1),
+        batch(b"f", codec=2),
+        batch(b"g", b"h", codec=3),
+    ):
+        run.produce(topic, records)
+    for offset in range(10):
+        run.ask(fetching(wanted(run, topic, offset)))
+
+
+@case(FetchRequest, "normal", "0-3")
+def stamped_batches_as_message_sets(run: Run) -> None:
+    topic = run.topic(message_timestamp_type="LogAppendTime")
+    run.produce(topic, batch(b"a", b"b"))
+    run.produce(topic, batch(b"a", b"b"))
+    run.ask(fetching(wanted(run, topic, 0)))
+
+
+@case(FetchRequest, "edge", "0-3")
+def message_sets_under_small_limits(run: Run) -> None:
+    topic = run.topic()
+    for codec in (0, 0, 1, 0):
+        run.produce(topic, batch(b"a" * 100, b"b" * 100, codec=codec))
+    for partition_bytes in (0, 1, 12, 100, 300, 310, 500, 600, 700, 900):
+        for offset in (0, 1, 4):
+            run.ask(fetching(wanted(run, topic, offset, max_bytes=partition_bytes), max_bytes=1 << 20))
+
+
+@case(FetchRequest, "edge", "0-3")
+def small_records_that_grow(run: Run) -> None:
+    topic = run.topic()
+    for _ in range(6):
+        run.produce(topic, batch(*[b"x"] * 10))
+    for offset in (0, 5, 25, 55, 59):
+        run.ask(fetching(wanted(run, topic, offset)))
+
+
+@case(FetchRequest, "edge", "0-3")
+def zstd_behind_others(run: Run) -> None:
+    topic = run.topic()
+    run.produce(topic, batch(b"a", b"b"))
+    run.produce(topic, batch(b"a" * 50, codec=4))
+    for offset in (0, 1, 2):
+        run.ask(fetching(wanted(run, topic, offset)))
+
+
+@case(FetchRequest, "wrong", "0-4")
+def a_topic_that_forbids_conversion(run: Run) -> None:
+    topic = filled(run, message_downconversion_enable="false")
+    for offset in (0, 6, 9):
+        run.ask(fetching(wanted(run, topic, offset)))

@@ -110,7 +110,7 @@ def a_body_too_long(run: Run) -> None:
     tags = b"\0\0" if run.version == 3 else b""
     head = struct.pack(">hhih", 16, run.version, 7, -1) + tags
     frame = head + b"\0\0\0\0"
-    run.ask_raw(struct.pack(">i", len(frame)) + frame, timeout_s=2, show=lambda answer: "answered")
+    run.ask_raw(struct.pack(">i", len(frame)) + frame, show=lambda answer: "answered")
 
 
 @case(DeleteGroupsRequest, "normal")

@@ -80,11 +80,11 @@ def stable(run: Run, group: str, **fields: Any) -> Any:
 
 def wait_for_members(run: Run, group: str, count: int) -> None:
     """Until the coordinator has taken in what was sent on other connections."""
-    for _ in range(200):
-        if len(run.do(DescribeGroupsRequest(groups=[group])).groups[0].members) >= count:
-            return
-        run.pause(0.02)
-    raise AssertionError(f"{group} never had {count} members")
+    run.until(f"{group} has {count} members", lambda: members_of(run, group) >= count)
+
+
+def members_of(run: Run, group: str) -> int:
+    return len(run.do(DescribeGroupsRequest(groups=[group])).groups[0].members)
 
 
 def ask_to_join(run: Run, group: str, **fields: Any) -> Any:
@@ -121,14 +121,14 @@ def empty_keys(run: Run) -> None:
 def of_another_type(run: Run) -> None:
     for kind in (2, 3, -1):
         if run.version >= 4:
-            run.ask(FindCoordinatorRequest(coordinator_keys=[run.name("a")], key_type=kind), timeout_s=3)
+            run.ask(FindCoordinatorRequest(coordinator_keys=[run.name("a")], key_type=kind))
         else:
-            run.ask(FindCoordinatorRequest(key=run.name("a"), key_type=kind), timeout_s=3)
+            run.ask(FindCoordinatorRequest(key=run.name("a"), key_type=kind))
 
 
 @case(FindCoordinatorRequest, "wrong", "0")
 def with_a_body_that_is_cut(run: Run) -> None:
-    run.ask_raw(struct.pack(">ihhihh", 12, 10, 0, 7, -1, 30), timeout_s=3)
+    run.ask_raw(struct.pack(">ihhihh", 12, 10, 0, 7, -1, 30))
 
 
 # -- JoinGroup
@@ -205,7 +205,7 @@ def an_empty_instance_id(run: Run) -> None:
 @case(JoinGroupRequest, "edge", "5+")
 def instance_ids_that_are_not_allowed(run: Run) -> None:
     for index, instance in enumerate((".", "a b", "x" * 250)):
-        run.ask(joining(run.group(f"g{index}"), group_instance_id=instance), timeout_s=1)
+        run.ask(joining(run.group(f"g{index}"), group_instance_id=instance))
 
 
 @case(JoinGroupRequest, "edge", "8+")
@@ -282,7 +282,7 @@ def a_subscription_that_cannot_be_read(run: Run) -> None:
     group = run.group()
     broken = [JoinGroupRequestProtocol(name="range", metadata=b"subscription")]
     answer = run.do(joining(group, protocols=broken))
-    run.ask(joining(group, answer.member_id, protocols=broken), timeout_s=0.5)
+    run.ask(joining(group, answer.member_id, protocols=broken), may_be_silent=True)
 
 
 # -- SyncGroup
@@ -308,7 +308,6 @@ def the_follower_waits_for_the_leader(run: Run) -> None:
     leader = run.do(joining(group, first.member_id))
     follower = other.receive(JoinGroupRequest.response_type, 9)
     run.send(syncing(group, follower.generation_id, follower.member_id), other)
-    run.pause(0.05)
     both = {leader.member_id: b"half", follower.member_id: b"other half"}
     run.ask(syncing(group, leader.generation_id, leader.member_id, both))
     run.receive(syncing(group, 1, ""), other)
@@ -436,8 +435,8 @@ def a_fenced_instance__(run: Run) -> None:
 @case(HeartbeatRequest, "wrong")
 def after_the_session_ran_out(run: Run) -> None:
     group = run.group()
-    member = stable(run, group, session_timeout_ms=300)
-    run.pause(0.7)
+    member = run.do(joining(group, session_timeout_ms=300), 3)  # at once: whatever came next could come too late
+    run.until("its session has run out", lambda: members_of(run, group) == 0)
     run.ask(beat(group, member.generation_id, member.member_id))
 
 

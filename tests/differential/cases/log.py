@@ -102,7 +102,7 @@ def local_and_tiered_before_their_version(run: Run) -> None:
 def negative_times(run: Run) -> None:
     topic = filled(run)
     for timestamp in (-6, -100, 0x7FFFFFFFFFFFFFFF):
-        run.ask(listing(topic, timestamp), timeout_s=2)
+        run.ask(listing(topic, timestamp))
 
 
 @case(ListOffsetsRequest, "edge")
@@ -120,7 +120,7 @@ def at_most_so_many(run: Run) -> None:
         run.produce(topic, batch(b"x" * 100))
     for most in (0, 1, 2, 3, 10):
         for timestamp in (LATEST, EARLIEST):
-            run.ask(listing(topic, timestamp, most=most), timeout_s=2)
+            run.ask(listing(topic, timestamp, most=most))
 
 
 @case(ListOffsetsRequest, "edge")
@@ -162,14 +162,14 @@ def a_leader_epoch_that_is_not(run: Run) -> None:
 
 @case(ListOffsetsRequest, "wrong", "2+")
 def isolation_of_five(run: Run) -> None:
-    run.ask(listing(filled(run), LATEST, isolation=5), timeout_s=2)
+    run.ask(listing(filled(run), LATEST, isolation=5))
 
 
 def deleting(topic: str, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
     partitions = [
         DeleteRecordsPartition(partition_index=partition + index, offset=offset) for index, offset in enumerate(offsets)
     ]
-    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=5000)
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=30000)
 
 
 @case(DeleteRecordsRequest, "normal")
@@ -229,7 +229,7 @@ def of_the_current_epoch(run: Run) -> None:
 def of_other_epochs(run: Run) -> None:
     topic = filled(run)
     for epoch in (1, 5, -1, -2):
-        run.ask(epochs(topic, epoch), timeout_s=2)
+        run.ask(epochs(topic, epoch))
 
 
 @case(OffsetForLeaderEpochRequest, "edge")

@@ -68,12 +68,13 @@ def creates_what_is_missing(run: Run) -> None:
     name = run.name("new")
     first = run.do(named(name, create=True), run.version)
     run.note({"error_code": first.topics[0].error_code, "partitions": len(first.topics[0].partitions)})
-    for _ in range(200):
-        answer = run.do(named(name, create=True), run.version)
-        if answer.topics[0].error_code == 0:
-            run.names.topic_ids[answer.topics[0].topic_id] = "<id of new>"
-            break
-        run.pause()
+
+    def is_there() -> bool:
+        (topic,) = run.do(named(name, create=True), run.version).topics
+        run.names.topic_ids.setdefault(topic.topic_id, "<id of new>")
+        return bool(topic.error_code == 0)
+
+    run.until("it is there", is_there)
     run.ask(named(name, create=True))
 
 
@@ -126,5 +127,5 @@ def a_topic_without_a_leader(run: Run) -> None:
     name = run.name("gone")
     created = run.do(creating(new_topic(name, -1, -1, {0: [9]}), timeout_ms=100)).topics[0]
     run.names.topic_ids[created.topic_id] = "<id of gone>"
-    run.pause(0.1)
+    run.topic("later")  # whoever is told of this one would have been told of the other
     run.ask(named(name))

@@ -83,7 +83,8 @@ func saramaProduce(t *testing.T, version sarama.KafkaVersion, topic string) int 
 				config.Producer.RequiredAcks = sarama.WaitForAll
 				config.Net.MaxOpenRequests = 1
 			}
-			producer, err := sarama.NewSyncProducer([]string{bootstrap(t)}, config)
+			client := connected(t, config, topic)
+			producer, err := sarama.NewSyncProducerFromClient(client)
 			must(t, err)
 			messages := make([]*sarama.ProducerMessage, 20)
 			for i := range messages {
@@ -91,10 +92,28 @@ func saramaProduce(t *testing.T, version sarama.KafkaVersion, topic string) int 
 			}
 			must(t, producer.SendMessages(messages))
 			must(t, producer.Close())
+			must(t, client.Close())
 			count += len(messages)
 		}
 	}
 	return count
+}
+
+// connected answers a client that has its connection to the leader of both partitions. A producer that is made sooner now and
+// then takes the connection for broken, closes it with a request on its way, and writes the same records again.
+func connected(t *testing.T, config *sarama.Config, topic string) sarama.Client {
+	t.Helper()
+	client, err := sarama.NewClient([]string{bootstrap(t)}, config)
+	must(t, err)
+	for _, partition := range []int32{0, 1} {
+		eventually(t, "connected to the leader", func() bool {
+			leader, err := client.Leader(topic, partition)
+			must(t, err)
+			is, err := leader.Connected()
+			return is && err == nil
+		})
+	}
+	return client
 }
 
 func saramaConsume(t *testing.T, admin sarama.ClusterAdmin, version sarama.KafkaVersion, topic string, count int) {

@@ -19,6 +19,7 @@ from protocol.records.batch import InvalidBatch
 from protocol.records.compression import (
     CHUNK_BYTES,
     Compression,
+    CompressionStream,
     DecompressionTooLarge,
     compress,
     decompress,
@@ -98,6 +99,14 @@ def test_zstd_streams_of_unknown_size() -> None:
     assert decompress(Compression.ZSTD, b"".join(parts), MAX_BYTES) == TEXT
 
 
+def test_gzip_members_cost_no_more_than_their_bytes() -> None:
+    """What a member leaves over is copied: whoever hands all of it to each waits a minute here."""
+    many = gzip.compress(b"x", mtime=0) * 500_000
+    assert len(decompress(Compression.GZIP, many, MAX_BYTES)) == 500_000
+    large = gzip.compress(TEXT) * 40
+    assert decompress(Compression.GZIP, large, len(TEXT) * 40) == TEXT * 40
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_cut_is_refused(codec: Compression) -> None:
     data = compress(codec, TEXT[:3000])
@@ -162,3 +171,38 @@ def test_the_bound_is_exact(codec: Compression) -> None:
     assert decompress(codec, data, len(TEXT)) == TEXT
     with pytest.raises(DecompressionTooLarge):
         decompress(codec, data, len(TEXT) - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=60_000), max_size=6), st.sampled_from(tuple(Compression)))
+def test_a_stream_makes_what_one_piece_would(pieces: list[bytes], codec: Compression) -> None:
+    stream = CompressionStream(codec)
+    for piece in pieces:
+        stream.write(piece)
+    whole, made = b"".join(pieces), stream.finish()
+    assert stream.size_bytes == len(made)
+    assert decompress(codec, made, len(whole)) == whole
+    if codec is not Compression.ZSTD:  # whose header has the size when it is known before
+        assert made == compress(codec, whole)
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"), [(Compression.GZIP, (1, 9)), (Compression.LZ4, (1, 12)), (Compression.ZSTD, (1, 19))]
+)
+def test_levels_have_an_effect(codec: Compression, levels: tuple[int, int]) -> None:
+    low, high = (compress(codec, TEXT, level) for level in levels)
+    assert len(high) < len(low)
+    for level, made in zip(levels, (low, high), strict=True):
+        assert decompress(codec, made, len(TEXT)) == TEXT
+        stream = CompressionStream(codec, level)
+        stream.write(TEXT)
+        assert abs(len(stream.finish()) - len(made)) < 64
+
+
+def test_the_default_level_of_lz4_is_the_fast_compressor() -> None:
+    assert compress(Compression.LZ4, TEXT, 9) == compress(Compression.LZ4, TEXT) == compress(Compression.LZ4, TEXT, 0)
+    assert len(compress(Compression.LZ4, TEXT, 10)) < len(compress(Compression.LZ4, TEXT, 9))
+
+
+def test_a_level_far_below_zero() -> None:
+    assert decompress(Compression.ZSTD, compress(Compression.ZSTD, TEXT, -131_072), len(TEXT)) == TEXT

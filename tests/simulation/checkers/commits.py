@@ -76,6 +76,12 @@ class CommitChecker:
             model.cuts_count += 1
             model.floor = durable.get(key, NOTHING)
 
+    def forget_floors(self) -> None:
+        """What was acknowledged is not promised any more."""
+        for model in self._models.values():
+            model.cuts_count += 1
+            model.floor = NOTHING
+
     def on_started(self, started: Started) -> None:
         """Nothing: groups are looked at through requests."""
 

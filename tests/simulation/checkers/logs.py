@@ -83,10 +83,18 @@ class LogChecker:
         self.partitions[key].sent.update(values)
 
     def acknowledged(
-        self, key: Key, base_offset: int, values: Sequence[str], acks: int, *, is_of_this_life: bool = True
+        self,
+        key: Key,
+        base_offset: int,
+        values: Sequence[str],
+        acks: int,
+        *,
+        view: View | None = None,
+        is_of_this_life: bool = True,
     ) -> None:
-        """`is_of_this_life`: first sent to this broker process. What one before had written and not flushed is recovered
-        from the page cache, and its duplicates are answered from there, as Apache Kafka does."""
+        """`view` is from when it was sent. `is_of_this_life`: first sent to this broker process. What one before had
+        written and not flushed is recovered from the page cache, and its duplicates are answered from there, as Apache
+        Kafka does."""
         model = self.partitions[key]
         for offset, value in enumerate(values, base_offset):
             self._learn(key, offset, value, "acknowledged")
@@ -220,7 +228,7 @@ class LogChecker:
     def _check_epoch(self, key: Key, model: PartitionModel, found: LogState | None) -> None:
         if found is None or found.leader_epoch < 0:
             return
-        if found.leader_epoch <= model.leader_epoch:
+        if found.leader_epoch < model.leader_epoch:  # a broker that leads on after a restart does so in the same epoch
             self._report(f"{key}: leader epoch {found.leader_epoch} after {model.leader_epoch}")
         model.leader_epoch = found.leader_epoch
 

@@ -20,7 +20,7 @@ from protocol.messages.offset_fetch import (
 )
 from tests.simulation.checkers.commits import text_of
 from tests.simulation.clients.coordinator import find_coordinator
-from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
+from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
 
@@ -29,16 +29,16 @@ class Committer:
         rng = world.random
         self.name = name
         self._world = world
-        self._wire = Wire(world, name)
+        self._wire = world.line(name)
         self._commit_version = rng.randint(2, 8)
         self._fetch_version = rng.randint(1, 8)
         topic = rng.choice(world.topics)
         self._key = (f"group-{name}", topic.name, rng.randrange(topic.partitions))
         self._next = 0
-        self._pause_s = rng.choice((0.2, 0.7))
+        self._pause_s = world.pace * rng.choice((0.2, 0.7))
 
     async def run(self) -> None:
-        await find_coordinator(self._wire, self._key[0])
+        await find_coordinator(self._world, self._wire, self._key[0])
         while not self._world.is_quiet:
             await asyncio.sleep(self._world.random.expovariate(1 / self._pause_s))
             if self._world.random.random() < 0.6:
@@ -67,7 +67,7 @@ class Committer:
             world.count("commits acknowledged")
             world.commits.acknowledged(self._key, offset, cuts_count)
             return True
-        if code not in NOT_NOW:
+        if code not in world.not_now:
             world.report(f"{self.name}: commit was answered {ErrorCode(code)!r}")
         return False
 
@@ -96,7 +96,7 @@ class Committer:
         topics = answer.groups[0].topics if version >= 8 else answer.topics
         codes = {error, *(row.error_code for of_topic in topics for row in of_topic.partitions)} - {0}
         if codes:
-            for code in codes - NOT_NOW:
+            for code in codes - world.not_now:
                 world.report(f"{self.name}: OffsetFetch was answered {ErrorCode(code)!r}")
             return False
         if not topics and version == 1:
@@ -104,6 +104,8 @@ class Committer:
         if not topics:
             world.report(f"{self.name}: OffsetFetch v{version} answered no topic: {answer}")
             return False
+        if not self._wire.is_up_to_date:
+            return False  # of a coordinator that was one
         row = topics[0].partitions[0]
         world.count("commits fetched")
         world.commits.fetched(self._key, floor, cuts_count, row.committed_offset, row.metadata)

@@ -20,8 +20,8 @@ from protocol.messages.list_offsets import (
 from protocol.records.batch import read_header
 from protocol.records.record import iter_records
 from tests.simulation.checkers.logs import View
-from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
 from tests.simulation.disk_survey import Key, sound_batches
+from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
 EARLIEST, LATEST = -2, -1
@@ -32,15 +32,22 @@ LOST_SESSION = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALI
 
 
 class Consumer:
-    def __init__(self, world: World, name: str, *, keys: list[Key] | None = None) -> None:
+    """`in_cluster`: the partition may have another leader any time. So the versions are those that say in which epoch
+    they believe, and a fetch session ends with the first error."""
+
+    def __init__(self, world: World, name: str, *, keys: list[Key] | None = None, in_cluster: bool = False) -> None:
         rng = world.random
+        self._in_cluster = in_cluster
         self.name = name
         self._world = world
-        self._wire = Wire(world, name)
+        self._wire = world.line(name)
         self._uses_session = rng.random() < 0.5
         self._version = rng.choice((7, 10, 11, 12, 13, 15, 17) if self._uses_session else (4, 5, 6, 11, 12, 13, 16, 17))
+        if in_cluster:
+            self._version = max(self._version, 10)
         self._isolation_level = rng.randint(0, 1)
         self._max_wait_ms = rng.choice((0, 300, 2_000, 5_000))
+        self._idle_s = 0.2 * world.pace
         self._max_bytes = rng.choice((200, 5_000, 1 << 20))
         self._partition_max_bytes = rng.choice((1, 500, 4_000, 1 << 20))
         # More than one answer can hold would never be there: each would take the whole wait.
@@ -93,7 +100,7 @@ class Consumer:
                     )
                 ],
             ),
-            self._world.random.randint(1, 7),
+            self._world.random.randint(4 if self._in_cluster else 1, 7),
             ListOffsetsResponse,
         )
         [of_topic] = answer.topics
@@ -108,7 +115,7 @@ class Consumer:
         return row.offset
 
     def _expect(self, code: int, what: str) -> None:
-        if code not in NOT_NOW:
+        if code not in self._world.not_now:
             self._world.report(f"{self.name}: {what} was answered {ErrorCode(code)!r}")
 
     # --- fetching ---
@@ -173,15 +180,18 @@ class Consumer:
                     got += self._on_records(key, views[key], asked[key], row)
         self._check_wait(asked, got, problems, sent_s, request)
         if problems:
+            if self._in_cluster:
+                self._session_id, self._session_epoch = 0, 0
             await self._wire.pause()
         elif not got:
-            await asyncio.sleep(0.2 if self._max_wait_ms == 0 else 0.02)
+            await asyncio.sleep(self._idle_s if self._max_wait_ms < 1_000 else 0.02)
 
     def _request(self) -> FetchRequest:
         rows: dict[str, list[FetchPartition]] = {}
         is_incremental = self._uses_session and self._session_epoch > 0
         for key in self.keys:
-            if is_incremental and self._in_session.get(key) == self.positions[key]:
+            is_known = is_incremental and self._in_session.get(key) == self.positions[key]
+            if is_known and not self._in_cluster:  # there it also says whom the fetch is for
                 continue
             rows.setdefault(key[0], []).append(
                 FetchPartition(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
+from tests.simulation.line import Line, Unavailable
+from tests.simulation.world import World
 
 
-async def find_coordinator(wire: Wire, group: str) -> None:
+async def find_coordinator(world: World, wire: Line, group: str) -> None:
     """Until there is one."""
     while True:
-        version = wire.world.random.randint(0, 4)
+        version = world.random.randint(0, 4)
         request = (
             FindCoordinatorRequest(coordinator_keys=[group]) if version >= 4 else FindCoordinatorRequest(key=group)
         )
@@ -22,6 +23,6 @@ async def find_coordinator(wire: Wire, group: str) -> None:
         code = answer.coordinators[0].error_code if version >= 4 else answer.error_code
         if code == ErrorCode.NONE:
             return
-        if code not in NOT_NOW:
-            wire.world.report(f"{wire.name}: FindCoordinator was answered {ErrorCode(code)!r}")
+        if code not in world.not_now:
+            world.report(f"{wire.name}: FindCoordinator was answered {ErrorCode(code)!r}")
         await wire.pause()

@@ -1,4 +1,7 @@
-"""A member of a group: joins, syncs, beats, commits, leaves now and then, and begins again whenever it is told to."""
+"""A member of a group: joins, syncs, beats, commits, leaves now and then, and begins again whenever it is told to.
+
+Now and then a commit comes late, with the generation before: a thread that slept over a rebalance. It must be refused.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.simulation.clients.committer import commit_request
 from tests.simulation.clients.coordinator import find_coordinator
-from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
+from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
 GROUP = "team"
@@ -27,18 +30,19 @@ class Member:
     def __init__(self, world: World, name: str, *, instance_id: str | None = None) -> None:
         self.name = name
         self._world = world
-        self._wire = Wire(world, name)
+        self._wire = world.line(name)
         self._version = world.random.randint(5, 7)
         self._instance_id = instance_id
         self._member_id = ""
         self._generation = -1
         self._life = -1
+        self._former: tuple[str, int, int] | None = None  # member, generation and life before these
         self._commits = 0
         self._topic = world.topics[0]
 
     async def run(self) -> None:
         """Ends when all is over and the group has let us commit once more."""
-        await find_coordinator(self._wire, GROUP)
+        await find_coordinator(self._world, self._wire, GROUP)
         while True:
             try:
                 if await self._join() and await self._sync() and await self._stay():
@@ -50,7 +54,7 @@ class Member:
     def _on_error(self, code: int, what: str) -> None:
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._member_id = ""
-        elif code not in REJOIN and code not in NOT_NOW:
+        elif code not in REJOIN and code not in self._world.not_now:
             self._world.report(f"{self.name}: {what} was answered {ErrorCode(code)!r}")
 
     async def _join(self) -> bool:
@@ -70,6 +74,7 @@ class Member:
         if answer.error_code != ErrorCode.NONE:
             self._on_error(answer.error_code, "JoinGroup")
             return False
+        self._former = (self._member_id, self._generation, self._life) if self._generation >= 0 else None
         self._member_id, self._generation, self._life = answer.member_id, answer.generation_id, self._wire.life
         self._world.count("joins")
         self._members = sorted(member.member_id for member in answer.members)
@@ -119,6 +124,8 @@ class Member:
                 return False
             if is_quiet:
                 return True
+            if rng.random() < 0.05:
+                await self._commit_late()
             if rng.random() < 0.03:
                 await self._leave()
                 return False
@@ -156,6 +163,19 @@ class Member:
             return True
         self._on_error(code, "OffsetCommit")
         return False
+
+    async def _commit_late(self) -> None:
+        world, former = self._world, self._former
+        if former is None or former[0] != self._member_id or former[1:] == (self._generation, self._life):
+            return
+        request = commit_request(
+            GROUP, self._topic.name, 0, self._commits, generation=former[1], member=self._member_id
+        )
+        answer = await self._wire.call(request, 6, OffsetCommitResponse)
+        code = answer.topics[0].partitions[0].error_code
+        if code == ErrorCode.NONE and former[2] == self._life == self._wire.life:
+            world.report(f"{self.name}: generation {former[1]} committed, though {self._generation} was under way")
+        world.count("commits that came late")
 
     async def _leave(self) -> None:
         request = LeaveGroupRequest(

@@ -15,8 +15,8 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.compression import Compression
 from protocol.records.record import Record, encode_batch
-from tests.simulation.clients.wire import NOT_NOW, Unavailable, Wire
 from tests.simulation.disk_survey import Key
+from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
 IN_FLIGHT_MAX = 3
@@ -30,6 +30,8 @@ class Batch:
     content: bytes
     life: int  # of the broker when it was made
     attempts: int = 0
+    is_overtaken: bool = False
+    """A later one of the lane was acknowledged."""
 
 
 class Producer:
@@ -37,19 +39,20 @@ class Producer:
         rng = world.random
         self.name = name
         self._world = world
-        self._wire = Wire(world, name)
+        self._wire = world.line(name)
         self._acks = acks
         self._is_idempotent = is_idempotent
         self._version = rng.choice((3, 5, 7, 8, 9, 10, 11))
         self._compression = rng.choice((Compression.NONE, Compression.NONE, *Compression))
         if self._compression is Compression.ZSTD:
             self._version = max(self._version, 7)
-        self._pause_s = rng.choice((0.1, 0.4, 1.0))
+        self._pause_s = world.pace * rng.choice((0.1, 0.4, 1.0))
         keys = world.keys
         self._keys = rng.sample(keys, rng.randint(1, min(3, len(keys))))
         self._producer_id, self._producer_epoch = -1, -1
         self._power_cuts = 0
         self._generation = 0
+        self.doubts = 0  # batches that a plain producer gave up: they may still come, behind later ones
         self._asking = asyncio.Lock()
 
     async def run(self) -> None:
@@ -62,7 +65,7 @@ class Producer:
     @property
     def writer(self) -> str:
         """Within one of these the broker keeps the order."""
-        return f"{self.name}.{self._generation if self._is_idempotent else self._wire.connections_count}"
+        return f"{self.name}.{self._generation if self._is_idempotent else self._wire.connections_count + self.doubts}"
 
     async def producer_id(self) -> tuple[int, int, int]:
         """(id, epoch, generation), asked for when there is none yet."""
@@ -77,7 +80,7 @@ class Producer:
                     await self._wire.pause()
                     continue
                 if answer.error_code != ErrorCode.NONE:
-                    if answer.error_code not in NOT_NOW:
+                    if answer.error_code not in self._world.not_now:
                         self._world.report(f"{self.name}: InitProducerId answered {answer.error_code}")
                     await self._wire.pause()
                     continue
@@ -143,7 +146,7 @@ class _Lane:
             room -= padding
             values.append(f"{writer}#{self._counter} " + "x" * padding)
             self._counter += 1
-        now_ms = self._world.machine.clock.wall_ms()
+        now_ms = self._world.wall_ms()
         content = encode_batch(
             [Record(0, now_ms - rng.randint(0, 50), None, value.encode()) for value in values],
             compression=self._producer._compression,
@@ -153,30 +156,35 @@ class _Lane:
         )
         self._sequence += len(values)
         self._world.logs.sending(self._key, values)
-        return Batch(values, content, self._world.machine.starts_count)
+        return Batch(values, content, self._world.life)
 
     def _settle(self, codes: list[ErrorCode | None]) -> None:
         """`codes`: what each pending batch was answered, None for not at all."""
-        producer, rest = self._producer, []
+        producer = self._producer
+        rest: list[Batch] = []
         for batch, code in zip(self._pending, codes, strict=True):
             if code is ErrorCode.NONE:
+                for earlier in rest:
+                    earlier.is_overtaken = True
                 continue
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and producer._is_idempotent:
                 if not rest:
                     # A producer snapshot holds the last batch alone, as Kafka's: of several that were appended before
                     # a restart, the earlier ones are not known again.
-                    has_restarted = batch.life != self._world.machine.starts_count
-                    is_excused = has_restarted and batch is not self._pending[-1]
+                    has_restarted = batch.life != self._world.life
+                    is_excused = has_restarted and (batch is not self._pending[-1] or batch.is_overtaken)
                     producer.lost_its_place(self._generation, self._key, is_excused=is_excused)
                     self._pending = []
                     return
-            elif code is not None and code not in NOT_NOW:
+            elif code is not None and code not in self._world.not_now:
                 self._world.report(f"{producer.name}: produce to {self._key} was answered {code!r}")
             rest.append(batch)
+        producer.doubts += bool(rest)
         self._pending = rest if producer._is_idempotent else []
 
     async def _send(self, batch: Batch) -> ErrorCode | None:
         producer, world, (topic, partition) = self._producer, self._world, self._key
+        view = world.logs.view(self._key)
         acks = -1 if producer._is_idempotent else producer._acks
         batch.attempts += 1
         request = ProduceRequest(
@@ -202,11 +210,15 @@ class _Lane:
         world.loop.note(f"{producer.name} {self._key} {first}..{last} {code.name} at {row.base_offset}")
         if (of_topic.name, row.index) != self._key:
             world.report(f"{producer.name}: produce to {self._key} was answered for {of_topic.name} {row.index}")
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not producer._wire.is_up_to_date:
+            return None  # a leader that was does not know what the next one has acknowledged
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return ErrorCode.NONE
         if code is ErrorCode.NONE:
-            is_of_this_life = batch.life == world.machine.starts_count
-            world.logs.acknowledged(self._key, row.base_offset, batch.values, acks, is_of_this_life=is_of_this_life)
+            is_of_this_life = batch.life == world.life
+            world.logs.acknowledged(
+                self._key, row.base_offset, batch.values, acks, view=view, is_of_this_life=is_of_this_life
+            )
             world.acknowledged_s[self._key].append((row.base_offset + len(batch.values), world.loop.time()))
             world.count("batches acknowledged")
             if batch.attempts > 1:

@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Callable
 
 from protocol.client import Client
-from protocol.errors import ErrorCode
 from protocol.primitives import DecodeError
-from protocol.schema import Request, Response
-from tests.simulation.world import BROKER, PORT, World
-
-R = TypeVar("R", bound=Response)
+from protocol.schema import Request
+from tests.simulation.line import R, Unavailable
+from tests.simulation.world import World
 
 REQUEST_TIMEOUT_S = 15.0
 
-# Answers of a broker that is not ready for the client yet, or no more.
-NOT_NOW = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_CONTROLLER,
-    }
-)
-
-
-class Unavailable(Exception):
-    """No answer: it is not known whether the request was carried out."""
-
 
 class Wire:
-    def __init__(self, world: World, name: str) -> None:
+    """`life_of_broker` counts the starts of the broker at `address`."""
+
+    is_up_to_date = True
+
+    def __init__(self, world: World, name: str, address: tuple[str, int], life_of_broker: Callable[[], int]) -> None:
         self.world = world
         self.name = name
         self.life = 0  # of the broker that the connection is to
         self.connections_count = 0
+        self._address = address
+        self._life_of_broker = life_of_broker
         self._network = world.network.node(name)
+        self._attempts_over = 0
+        self._was_unanswered = False
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
 
@@ -61,7 +47,8 @@ class Wire:
             raise Unavailable(what) from error
         except OSError as error:
             self._drop(client)
-            if self.life == world.machine.starts_count:  # else the connection was to a broker that is no more
+            # Else the connection was to a broker that is no more, or one that does not lead has said so by closing it.
+            if self.life == self._life_of_broker() and not self._was_unanswered:
                 world.liveness.refused(self.name, what, since_s)
             raise Unavailable(what) from error
         except DecodeError as error:
@@ -77,16 +64,27 @@ class Wire:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 client = await self._connected()
                 client.send_unanswered(request, version)
+                self._was_unanswered = True
         except OSError as error:
             self._drop(client)
             raise Unavailable(type(request).__name__) from error
 
+    @property
+    def is_broken(self) -> bool:
+        return self._client is not None and not self._client.is_open
+
     async def _connected(self) -> Client:
+        attempts = self._attempts_over
         async with self._connecting:
             if self._client is None or not self._client.is_open:
+                if self._attempts_over != attempts:  # what waited behind it must not overtake it
+                    raise ConnectionError("the connection was not made")
                 self.connections_count += 1
-                self._client = await Client.connect(self._network, BROKER, PORT, self.name)
-                self.life = self.world.machine.starts_count
+                try:
+                    self._client = await Client.connect(self._network, *self._address, self.name)
+                finally:
+                    self._attempts_over += 1
+                self.life = self._life_of_broker()
             return self._client
 
     def _drop(self, client: Client | None) -> None:

@@ -19,7 +19,9 @@ class Patches:
     _originals: list[tuple[Any, str, Any]] = field(default_factory=list)
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """`make` gets the original and answers what stands in its place."""
+        """`make` gets the original, which may be inherited, and answers what stands in its place."""
+        if isinstance(owner, type):
+            owner = next(each for each in owner.__mro__ if name in each.__dict__)
         original = owner.__dict__[name]
         bare = original.__func__ if isinstance(original, classmethod | staticmethod) else original
         self._originals.append((owner, name, original))

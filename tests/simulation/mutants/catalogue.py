@@ -1,16 +1,21 @@
-"""All mutants, and how they are hunted."""
+"""All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
+the storage engine alone, the others with one broker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tests.simulation.history import run
+from tests.simulation import history
+from tests.simulation.cluster import history as cluster_history
 from tests.simulation.mutants import Mutant
+from tests.simulation.mutants.crashes import CRASHES
+from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
 from tests.simulation.mutants.storage import STORAGE
+from tests.simulation.storage import case
 
-ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING)
+ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING, *REPLICATION, *CRASHES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,11 @@ class Hunt:
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
     """Run histories until one breaks a promise."""
+    run: Callable[[int], history.Outcome] = history.run
+    if mutant in REPLICATION:
+        run = cluster_history.run
+    elif mutant in CRASHES:
+        run = case.run
     count = 0
     with mutant.planted():
         for count, seed in enumerate(seeds, 1):

@@ -9,7 +9,8 @@ from broker.budget import MemoryBudget
 from broker.handlers.fetch import ParkedFetch
 from broker.internal_topics import InternalLog
 from controller import producer_ids
-from controller.producer_ids import BLOCK_SIZE, ProducerIdBlock
+from controller.producer_ids import BLOCK_SIZE
+from controller.znodes import ProducerIdBlock
 from coordinator.group.committing import Committing
 from coordinator.group.shard import GroupShard
 from protocol.errors import ErrorCode
@@ -26,7 +27,7 @@ def _acknowledged_before_write(patches: Patches) -> None:
 
 
 def _high_watermark_not_restored(patches: Patches) -> None:
-    patches.replace(LeaderState, "on_elected", lambda original: lambda self: [])
+    patches.replace(LeaderState, "on_elected", lambda original: lambda self, now_ms=0: [])
 
 
 def _nobody_woken(patches: Patches) -> None:
@@ -53,9 +54,9 @@ def _session_answers_too_few(patches: Patches) -> None:
 
 def _session_forgets_position(patches: Patches) -> None:
     def keep(original: Any) -> Any:
-        def _continue(self: FetchSessions, session: Any, request: Any, now_ms: int) -> Any:
+        def _continue(self: FetchSessions, session: Any, *more: Any) -> Any:
             before = {key: item.fetch_offset for key, item in session.items.items()}
-            resolved = original(self, session, request, now_ms)
+            resolved = original(self, session, *more)
             for key, item in list(session.items.items())[1:]:
                 item.fetch_offset = before.get(key, item.fetch_offset)
             return resolved

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from storage import loading, log_manager, log_writer, recovery
+from storage import loading, log_upkeep, log_writer, recovery
 from storage.index import OffsetIndex, SparseIndex
 from storage.loading import _Loading
 from storage.log import PartitionLog
@@ -34,7 +34,7 @@ def _sequences_not_checked(patches: Patches) -> None:
     patches.replace(ProducerStates, "check", lambda original: lambda self, header, **options: None)
 
 
-def _torn_tail_kept(patches: Patches) -> None:
+def torn_tail_kept(patches: Patches) -> None:
     def keep(original: Any) -> Any:
         def scan_segment(file: Any, base_offset: int, **options: Any) -> Any:
             scan = original(file, base_offset, **options)
@@ -46,7 +46,7 @@ def _torn_tail_kept(patches: Patches) -> None:
 
 
 def _crc_not_checked(patches: Patches) -> None:
-    patches.replace(recovery, "crc_is_valid", lambda original: lambda buffer, position, header: True)
+    patches.replace(recovery, "any_crc_is_valid", lambda original: lambda buffer, position, header: True)
 
 
 def _segments_behind_a_cut_kept(patches: Patches) -> None:
@@ -70,7 +70,7 @@ def _rolled_segment_not_flushed(patches: Patches) -> None:
 
 
 def _acknowledged_before_flush(patches: Patches) -> None:
-    patches.replace(LogWriter, "_sync_active", lambda original: lambda self, segment: None)
+    patches.replace(LogWriter, "_sync_active", lambda original: lambda self, segment, has_index: None)
 
 
 def _marker_always_there(patches: Patches) -> None:
@@ -84,7 +84,7 @@ def _marker_always_there(patches: Patches) -> None:
     patches.replace(LogDirectory, "take_clean_shutdown", take)
 
 
-def _marker_never_removed(patches: Patches) -> None:
+def marker_never_removed(patches: Patches) -> None:
     def take(original: Any) -> Any:
         def take_clean_shutdown(self: LogDirectory) -> tuple[bool, int]:
             answer: tuple[bool, int] = original(self)
@@ -98,7 +98,7 @@ def _marker_never_removed(patches: Patches) -> None:
 
 
 def _start_offset_not_kept(patches: Patches) -> None:
-    patches.replace(log_manager, "log_start_offsets", lambda original: lambda logs: {})
+    patches.replace(log_upkeep, "log_start_offsets", lambda original: lambda logs: {})
 
 
 def _records_not_deleted(patches: Patches) -> None:
@@ -157,7 +157,7 @@ def _failed_write_goes_on(patches: Patches) -> None:
     def ignore(original: Any) -> Any:
         def fail(self: LogWriter, cause: OSError) -> None:
             while self._in_flight:
-                _segment, _end, next_offset, done = self._in_flight.popleft()
+                _segment, _end, next_offset, done = self._in_flight.pop(0)
                 self.log_end_offset = next_offset
                 done(None)
 
@@ -171,14 +171,14 @@ STORAGE = (
     Mutant("snapshot-alone", "recovery takes the snapshot and does not replay what follows", _snapshot_alone),
     Mutant("duplicates-not-seen", "a batch that is sent again is not recognised", _duplicates_not_seen),
     Mutant("sequences-not-checked", "whatever an idempotent producer sends is appended", _sequences_not_checked),
-    Mutant("torn-tail-kept", "recovery leaves half a batch at the end", _torn_tail_kept),
+    Mutant("torn-tail-kept", "recovery leaves half a batch at the end", torn_tail_kept),
     Mutant("crc-not-checked", "recovery takes batches without their checksum", _crc_not_checked),
     Mutant("segments-behind-a-cut-kept", "recovery keeps what lies behind a torn segment", _segments_behind_a_cut_kept),
     Mutant("recovery-point-before-flush", "a roll moves the recovery point at once", _recovery_point_before_flush),
     Mutant("rolled-segment-not-flushed", "a rolled segment counts as flushed and is not", _rolled_segment_not_flushed),
     Mutant("acknowledged-before-flush", "flush.messages=1 does not wait for the disk", _acknowledged_before_flush),
     Mutant("marker-always-there", "every stop counts as a clean one", _marker_always_there),
-    Mutant("marker-never-removed", "the marker of a clean stop outlives the next start", _marker_never_removed),
+    Mutant("marker-never-removed", "the marker of a clean stop outlives the next start", marker_never_removed),
     Mutant("start-offset-not-kept", "the log start offset is lost at a restart", _start_offset_not_kept),
     Mutant("records-not-deleted", "DeleteRecords answers and does nothing", _records_not_deleted),
     Mutant("deleted-topic-left", "the files of a deleted topic stay where they are", _deleted_topic_left),

@@ -1,0 +1,58 @@
+# The broker's image, and (--target zookeeper) a ZooKeeper from the jars of the pyspark package, for machines that can
+# build images but pull none. Both run as a user of their own and keep their data in a volume.
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+FROM ${PYTHON_IMAGE} AS build
+WORKDIR /build
+COPY requirements/runtime.txt requirements/
+RUN python -m venv /opt/barnabas \
+ && /opt/barnabas/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
+    --require-hashes -r requirements/runtime.txt
+COPY . .
+RUN /opt/barnabas/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps . \
+ && /opt/barnabas/bin/python -m compileall -q /opt/barnabas/lib
+
+FROM ${PYTHON_IMAGE} AS broker
+COPY --from=build /opt/barnabas /opt/barnabas
+RUN groupadd --gid 1000 barnabas && useradd --uid 1000 --gid 1000 --no-create-home --shell /usr/sbin/nologin barnabas \
+ && mkdir /var/lib/barnabas && chown barnabas:barnabas /var/lib/barnabas
+ENV PATH=/opt/barnabas/bin:$PATH \
+    KAFKA_LISTENERS=PLAINTEXT://:9092 \
+    KAFKA_LOG_DIRS=/var/lib/barnabas/data \
+    KAFKA_BARNABAS_HTTP_HOST=0.0.0.0 \
+    KAFKA_BARNABAS_HTTP_PORT=8080
+USER barnabas
+WORKDIR /var/lib/barnabas
+VOLUME ["/var/lib/barnabas"]
+EXPOSE 9092 8080
+HEALTHCHECK --interval=2s --timeout=3s --start-period=30s --retries=5 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://localhost:8080/ready', timeout=2)"]
+ENTRYPOINT ["barnabas"]
+CMD ["start"]
+
+FROM ${PYTHON_IMAGE} AS zookeeper-jars
+WORKDIR /build
+COPY requirements/spark.txt requirements/
+# pip checks the hash of the package; of its 400 MB only what ZooKeeper needs goes on.
+RUN grep -A 1 '^pyspark==' requirements/spark.txt > pyspark.txt \
+ && python -m pip download --no-cache-dir --disable-pip-version-check --no-deps --no-binary :all: --require-hashes -r pyspark.txt \
+ && mkdir /opt/zookeeper \
+ && tar -xzf pyspark-*.tar.gz -C /opt/zookeeper --strip-components=3 --wildcards \
+    '*/jars/zookeeper*' '*/jars/netty-*' '*/jars/slf4j-api*' '*/jars/jcl-over-slf4j*' '*/jars/log4j-*' '*/jars/snappy-java*' \
+    '*/jars/metrics-core*' '*/jars/commons-io*' '*/jars/commons-cli*' '*/jars/jackson-*' '*/jars/audience-annotations*' \
+ && rm pyspark-*.tar.gz
+
+FROM ${PYTHON_IMAGE} AS zookeeper
+RUN command -v java >/dev/null \
+ || { apt-get update && apt-get install -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*; }
+COPY --from=zookeeper-jars /opt/zookeeper /opt/zookeeper
+COPY docker/zookeeper /usr/local/bin/zookeeper
+RUN groupadd --gid 1000 zookeeper && useradd --uid 1000 --gid 1000 --no-create-home --shell /usr/sbin/nologin zookeeper \
+ && mkdir /data /datalog && chown zookeeper:zookeeper /data /datalog
+USER zookeeper
+VOLUME ["/data", "/datalog"]
+EXPOSE 2181 2888 3888
+CMD ["sh", "/usr/local/bin/zookeeper"]
+
+# What `docker build .` makes.
+FROM broker

@@ -1,0 +1,163 @@
+"""How the owners are made of settings and doors: the parts of `broker.server` that only translate.
+
+Rules: no state, no IO, no order; every function makes one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.acceptor import AcceptLimits, parse_per_ip_overrides
+from broker.connection_shared import ConnectionLimits
+from broker.isr_writer import StoreIsrWriter
+from broker.listeners import ListenerPlan, ListenerSettings, advertised_endpoints, needs_advertised, parse_listeners
+from config.errors import ConfigError
+from config.inter_broker_version import InterBrokerVersion
+from controller.znodes import BrokerRegistration, RegisteredEndpoint
+from coordinator.group.settings import GroupSettings
+from coordinator.host import GroupCoordinatorSettings
+from protocol.records.compression import Compression
+from replication.isr_requests import ControllerLine, IsrChanges, IsrRequests, IsrWrites
+from replication.replica_selector import ReplicaSelector, replica_selector
+from runtime.transport import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from config.broker import BrokerSettings
+    from controller.store import Store
+    from runtime.clock import Clock
+    from runtime.tasks import TaskScope
+
+OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose answers hold record batches
+# AlterPartition by inter.broker.protocol.version: the newest version that every controller of such a cluster takes.
+_ALTER_PARTITION_SINCE = (("3.5-IV0", 3), ("3.3-IV0", 2), ("3.2-IV0", 1))
+_CONTROLLED_SHUTDOWN_SINCE = (("2.4-IV1", 3), ("2.2-IV0", 2))
+
+
+def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
+    """The listeners that the settings ask for. Raises ConfigError."""
+    given = settings.given
+    try:
+        plans = parse_listeners(
+            ListenerSettings(
+                listeners=given.get("listeners"),
+                advertised_listeners=settings.advertised_listeners,
+                protocol_map=settings.listener_security_protocol_map,
+                inter_broker_listener_name=settings.inter_broker_listener_name,
+                security_inter_broker_protocol=given.get("security.inter.broker.protocol"),
+            )
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    for plan in plans:
+        if plan.security_protocol != "PLAINTEXT":
+            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet, only PLAINTEXT")
+    return plans
+
+
+def inter_broker_version(settings: BrokerSettings) -> InterBrokerVersion:
+    """What brokers of this cluster understand. Raises ConfigError for a time in which records had another format."""
+    version = InterBrokerVersion.parse(settings.inter_broker_protocol_version)
+    if not version.is_at_least(OLDEST_VERSION):
+        raise ConfigError(
+            f"inter.broker.protocol.version={settings.inter_broker_protocol_version}: replicas would fetch records in "
+            f"the format from before {OLDEST_VERSION}, which is not served"
+        )
+    return version
+
+
+def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
+    return next(plan.name for plan in plans if plan.is_inter_broker)
+
+
+def accept_limits(settings: BrokerSettings) -> AcceptLimits:
+    """Raises ConfigError."""
+    try:
+        overrides = parse_per_ip_overrides(settings.max_connections_per_ip_overrides)
+    except ValueError as error:
+        raise ConfigError(f"max.connections.per.ip.overrides: {error}") from error
+    return AcceptLimits(
+        max_connections=settings.max_connections,
+        max_connections_per_ip=settings.max_connections_per_ip,
+        per_ip_overrides=overrides,
+        max_idle_ms=settings.connections_max_idle_ms,
+    )
+
+
+def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        max_frame_bytes=settings.socket_request_max_bytes,
+        max_plain_bytes=min(settings.barnabas_request_max_bytes_other, settings.socket_request_max_bytes),
+        max_elements=settings.barnabas_request_max_array_elements,
+    )
+
+
+def registration(
+    broker_id: int,
+    settings: BrokerSettings,
+    plans: Sequence[ListenerPlan],
+    bound: Mapping[str, Address],
+    *,
+    host_name: str,
+    now_ms: int,
+) -> BrokerRegistration:
+    """What stands under /brokers/ids. `host_name` is for listeners on every interface that nobody gave an address."""
+    everywhere = set(needs_advertised(plans))
+    protocols = {plan.name: plan.security_protocol for plan in plans}
+    return BrokerRegistration(
+        broker_id=broker_id,
+        endpoints=tuple(
+            RegisteredEndpoint(name, host_name if name in everywhere else address.host, address.port, protocols[name])
+            for name, address in advertised_endpoints(plans, bound).items()
+        ),
+        timestamp_ms=now_ms,
+        rack=settings.broker_rack,
+        host_id=settings.barnabas_host_id,
+    )
+
+
+def selector(settings: BrokerSettings) -> ReplicaSelector | None:
+    """Who tells consumers from which replica to read. Raises ConfigError."""
+    return replica_selector(settings.replica_selector_class)
+
+
+def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSettings:
+    return GroupCoordinatorSettings(
+        groups=GroupSettings(
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            max_size=settings.group_max_size,
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+        ),
+        partitions_count=settings.offsets_topic_num_partitions,
+        compression=Compression(settings.offsets_topic_compression_codec),
+        commit_timeout_ms=settings.offsets_commit_timeout_ms,
+        retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
+
+
+def isr_changes(
+    broker_id: int,
+    broker_epoch: Callable[[], int],
+    version: InterBrokerVersion,
+    line: ControllerLine,
+    store: Store,
+    clock: Clock,
+    tasks: TaskScope,
+) -> IsrChanges:
+    """The way in which leaders of this cluster change their in-sync sets."""
+    if not version.supports_alter_partition:
+        return IsrWrites(broker_id, StoreIsrWriter(store), clock, tasks)
+    return IsrRequests(broker_id, broker_epoch, line, tasks, version=alter_partition_version(version))
+
+
+def alter_partition_version(version: InterBrokerVersion) -> int:
+    return next((number for release, number in _ALTER_PARTITION_SINCE if version.is_at_least(release)), 0)
+
+
+def controlled_shutdown_version(version: InterBrokerVersion) -> int:
+    return next((number for release, number in _CONTROLLED_SHUTDOWN_SINCE if version.is_at_least(release)), 1)

@@ -1,0 +1,22 @@
+"""AllocateProducerIds (key 67): a broker gets its next thousand producer ids from the controller.
+
+Behaviour: NOT_CONTROLLER elsewhere; a sender with an old broker epoch gets STALE_BROKER_EPOCH.
+Source: KIP-730; Kafka KafkaController.allocateProducerIds.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from broker.context import RequestContext
+from broker.controller_line import answer
+from broker.dispatch import handles
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+
+@handles(AllocateProducerIdsRequest)
+async def allocate_producer_ids(
+    request: AllocateProducerIdsRequest, context: RequestContext
+) -> AllocateProducerIdsResponse:
+    controller = context.services.controller
+    return cast(AllocateProducerIdsResponse, await answer(controller, request, context.api_version))

@@ -1,0 +1,22 @@
+"""AlterPartition (key 56): a leader asks the controller for another in-sync set.
+
+Behaviour: the controller decides partition by partition; NOT_CONTROLLER elsewhere, and the leader asks again. A sender
+with an old broker epoch is refused as a whole (STALE_BROKER_EPOCH).
+Versions: v1 leader recovery; v2 topic ids instead of names; v3 broker epochs of the members.
+Source: KIP-497, KIP-841, KIP-903; Kafka KafkaController.alterPartitions.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from broker.context import RequestContext
+from broker.controller_line import answer
+from broker.dispatch import handles
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+
+@handles(AlterPartitionRequest)
+async def alter_partition(request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
+    controller = context.services.controller
+    return cast(AlterPartitionResponse, await answer(controller, request, context.api_version))

@@ -1,0 +1,44 @@
+"""AlterPartitionReassignments (key 45): partitions move to other replicas, or such moves are called off.
+
+Behaviour: the controller takes each partition for itself; the answer comes when the wish is written, the move goes on
+behind it. Null replicas call a move off (NO_REASSIGNMENT_IN_PROGRESS when there is none). A partition that is named
+twice counts once, as it was named last. NOT_CONTROLLER elsewhere.
+Source: KIP-455; Kafka KafkaApis.handleAlterPartitionReassignmentsRequest, KafkaController.alterPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+@handles(AlterPartitionReassignmentsRequest)
+async def alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
+    wanted = {
+        (topic.name, partition.partition_index): None if partition.replicas is None else tuple(partition.replicas)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    outcomes = await context.services.controller.alter_reassignments(wanted)
+    topics: dict[str, list[ReassignablePartitionResponse]] = {}
+    for name, index in wanted:
+        outcome = outcomes[name, index]
+        row = ReassignablePartitionResponse(
+            partition_index=index, error_code=outcome.code, error_message=outcome.message
+        )
+        topics.setdefault(name, []).append(row)
+    return AlterPartitionReassignmentsResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        error_message="",
+        responses=[ReassignableTopicResponse(name=name, partitions=rows) for name, rows in topics.items()],
+    )

@@ -1,0 +1,60 @@
+"""AlterReplicaLogDirs (key 34): replicas of this broker move to other log directories of it.
+
+Behaviour: answers when the copying has begun; DescribeLogDirs shows how far it is. A partition that is named for two
+directories goes to the last one. To where the replica is, ends a move. For a replica that this broker does not hold, the
+directory is remembered for when it is made, and the answer is REPLICA_NOT_AVAILABLE, or UNKNOWN_TOPIC_OR_PARTITION where
+nobody knows of the partition.
+Source: KIP-113; Kafka KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManager.alterReplicaLogDirs.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+@handles(AlterReplicaLogDirsRequest)
+async def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    wanted = {
+        (topic.name, partition): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    async with context.services.long_work.begin(len(wanted)) as slices:
+        async for (topic, partition), path in slices.over(wanted.items()):
+            results.setdefault(topic, []).append(
+                AlterReplicaLogDirPartitionResult(
+                    partition_index=partition, error_code=await _move(topic, partition, path, context)
+                )
+            )
+    return AlterReplicaLogDirsResponse(
+        throttle_time_ms=0,
+        results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=rows) for name, rows in results.items()],
+    )
+
+
+async def _move(topic: str, index: int, path: str, context: RequestContext) -> ErrorCode:
+    services = context.services
+    try:
+        await services.log_moves.move(topic, index, services.partitions.find(topic, index), path)
+    except KafkaError as error:
+        if error.code is ErrorCode.REPLICA_NOT_AVAILABLE and not _exists(topic, index, context):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error.code
+    return ErrorCode.NONE
+
+
+def _exists(topic: str, index: int, context: RequestContext) -> bool:
+    known = context.services.metadata.image.topics.get(topic)
+    return known is not None and index in known.partitions

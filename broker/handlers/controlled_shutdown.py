@@ -1,0 +1,24 @@
+"""ControlledShutdown (key 7): a broker that wants to stop asks the controller to move its leaderships.
+
+Behaviour: answers what could not be moved, so that the broker asks again; STALE_CONTROLLER_EPOCH
+elsewhere.
+Versions: v0 has a request header without client id; v2 broker epochs (an old one: STALE_BROKER_EPOCH).
+Source: KIP-380; Kafka KafkaController.controlledShutdown.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from broker.context import RequestContext
+from broker.controller_line import answer
+from broker.dispatch import handles
+from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+
+@handles(ControlledShutdownRequest)
+async def controlled_shutdown(
+    request: ControlledShutdownRequest, context: RequestContext
+) -> ControlledShutdownResponse:
+    controller = context.services.controller
+    return cast(ControlledShutdownResponse, await answer(controller, request, context.api_version))

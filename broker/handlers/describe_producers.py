@@ -1,0 +1,59 @@
+"""DescribeProducers (key 61): the idempotent and transactional producers that a partition knows of.
+
+Behaviour: any replica answers, with what its own log has told it. Where a transaction is open, the row says where it began:
+that is how one that hangs is found.
+Source: KIP-664; Kafka KafkaApis.handleDescribeProducersRequest, Partition.activeProducerState.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from broker.handlers.partition_lookup import held_partition
+from controller.topics import check_name
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from runtime.slices import Slices
+from storage.producer_state import ProducerDescription
+
+
+@handles(DescribeProducersRequest)
+async def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    topics: list[TopicResponse] = []
+    # How many producers a partition has is known only when its turn has come.
+    async with context.services.long_work.begin(None) as slices:
+        for topic in request.topics:
+            rows = [await _describe(topic.name, index, context, slices) for index in topic.partition_indexes]
+            topics.append(TopicResponse(name=topic.name, partitions=rows))
+    return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
+
+
+async def _describe(topic: str, index: int, context: RequestContext, slices: Slices) -> PartitionResponse:
+    try:
+        check_name(topic)
+        log = held_partition(context.services, topic, index).log
+        if log.failure is not None:
+            raise log.failure
+    except KafkaError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=error.message, active_producers=[]
+        )
+    rows = [_row(producer) async for producer in slices.over(log.producers.describe())]
+    return PartitionResponse(partition_index=index, error_code=ErrorCode.NONE, active_producers=rows)
+
+
+def _row(producer: ProducerDescription) -> ProducerState:
+    return ProducerState(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.current_txn_first_offset,
+    )

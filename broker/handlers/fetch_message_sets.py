@@ -1,0 +1,91 @@
+"""Fetch v0 to v3 (key 1): clients that understand message sets alone, of format v0 (v0 and v1) or v1 (v2 and v3).
+
+Behaviour: what is read is converted before it is answered, partition by partition and in slices, one large answer at a
+time. Of each partition no more is read than the client and the memory for answers allow; what is made of it is not larger,
+but for a first batch. A topic may forbid it (`message.downconversion.enable`): UNSUPPORTED_VERSION, except to followers.
+Versions 0 to 2 know no limit over all partitions, and get nothing of a batch that is larger than the partition's.
+Source: KIP-283, KIP-74; Kafka KafkaApis.handleFetchRequest (maybeConvertFetchedData), FetchParams.hardMaxBytesLimit.
+"""
+
+from __future__ import annotations
+
+from broker.context import Deferred, RequestContext
+from broker.dispatch import handles
+from broker.handlers.fetch import ParkedFetch, fetch_all
+from broker.handlers.fetch_response import NO_OFFSET
+from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.records.any_format import begins_compressed
+from protocol.records.legacy import MAGIC_V0, MAGIC_V1
+from replication.fetch_read import NO_ERROR, PartitionRead, fill, fill_cold
+from replication.fetch_sessions import FetchItem
+from replication.partition import Partition
+from storage.down_conversion import DownConversion
+
+FIRST_VERSION_OF_V1 = 2
+FIRST_VERSION_WITH_A_WHOLE_BATCH = 3
+
+
+@handles(FetchRequest, versions="0-3")
+def fetch_message_sets(request: FetchRequest, context: RequestContext) -> FetchResponse | Deferred[FetchResponse]:
+    return fetch_all(request, context, ConvertedFetch)
+
+
+class ConvertedFetch(ParkedFetch):
+    """A fetch whose records are converted on their way from the log to the answer."""
+
+    __slots__ = ()
+
+    def _refusal(self, item: FetchItem, partition: Partition) -> ErrorCode | None:
+        error = super()._refusal(item, partition)
+        if error is None and not self._reader.is_replica and not partition.log.config.message_downconversion_enable:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return error
+
+    def _read(self, reads: list[PartitionRead], room: int) -> Deferred[FetchResponse]:
+        later: Deferred[FetchResponse] = Deferred()
+        self._services.tasks.spawn(self._answer_converted(reads, room, later), name="converting fetch")
+        return later
+
+    async def _answer_converted(self, reads: list[PartitionRead], room: int, later: Deferred[FetchResponse]) -> None:
+        """What may be read, and what may be made of it, is reserved meanwhile."""
+        left = min(self._max_bytes, room)
+        at_least_one = self._context.api_version >= FIRST_VERSION_WITH_A_WHOLE_BATCH
+        budget = self._services.answers.budget
+        reserved = 2 * min(left, sum(max(read.item.max_bytes, 0) for read in reads))
+        budget.reserve_anyway(reserved)
+        try:
+            for read in reads:
+                count = fill(read, left, at_least_one=at_least_one)
+                if count < 0:
+                    count = await fill_cold(read, left, at_least_one=at_least_one)
+                if count:
+                    left, at_least_one = left - count, False
+                if read.error is NO_ERROR:
+                    await self._convert(read)
+        finally:
+            budget.release(reserved)
+        later.complete(self._response(reads))
+
+    async def _convert(self, read: PartitionRead) -> None:
+        """Put a message set in the place of the batches."""
+        partition, services = read.partition, self._services
+        assert partition is not None and read.records is not None
+        magic = MAGIC_V0 if self._context.api_version < FIRST_VERSION_OF_V1 else MAGIC_V1
+        conversion = DownConversion(read.records, magic, read.item.fetch_offset)
+        is_compressed = begins_compressed(read.records)
+        record_bytes = SMALLEST_COMPRESSED_RECORD_BYTES if is_compressed else SMALLEST_USUAL_RECORD_BYTES
+        began_ms = services.clock.monotonic_ms()
+        try:
+            async with services.long_work.begin(len(read.records) // record_bytes) as slices:
+                async for _ in slices.over(conversion.steps()):
+                    pass
+        except KafkaError as error:
+            read.fail(error.code)
+            if read.is_unread:
+                read.records, read.high_watermark = None, NO_OFFSET
+            return
+        read.records = conversion.records
+        if conversion.records_count:
+            services.metrics.fetch_converted(conversion.records_count, services.clock.monotonic_ms() - began_ms)

@@ -1,0 +1,57 @@
+"""LeaderAndIsr (key 4): the controller says which partitions this broker holds, who leads them and who is in sync.
+
+Behaviour: believed from the controller alone (`broker.control`): STALE_BROKER_EPOCH when it is meant for an earlier life
+of this broker, STALE_CONTROLLER_EPOCH from anybody who is not the controller, and nothing changes then. Every partition
+has its own error in the answer, that of a refused request too. Served before the broker is ready.
+Versions: v0 and v1 do not group partitions by topic; v2 broker epochs; v5 topic ids, and answers by id.
+Source: KIP-380, KIP-516; Kafka KafkaApis.handleLeaderAndIsrRequest.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+
+_ANSWERS_BY_ID_SINCE = 5
+
+
+@handles(LeaderAndIsrRequest)
+async def leader_and_isr(request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
+    control = context.services.control
+    refusal = await control.refusal(request)
+    if refusal is not ErrorCode.NONE:
+        return _refused(request, refusal, context.api_version)
+    answer = await control.on_leader_and_isr(request)
+    if answer.error_code != ErrorCode.NONE:
+        return _refused(request, answer.error_code, context.api_version)
+    if context.api_version >= _ANSWERS_BY_ID_SINCE:
+        return LeaderAndIsrResponse(error_code=answer.error_code, topics=answer.topics)
+    return LeaderAndIsrResponse(error_code=answer.error_code, partition_errors=answer.partition_errors)
+
+
+def _refused(request: LeaderAndIsrRequest, error: int, version: int) -> LeaderAndIsrResponse:
+    """The request's error, and once more for each of its partitions."""
+    if version >= _ANSWERS_BY_ID_SINCE:
+        topics = [
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=[_row(topic.topic_name, state, error) for state in topic.partition_states],
+            )
+            for topic in request.topic_states
+        ]
+        return LeaderAndIsrResponse(error_code=error, topics=topics)
+    rows = [_row(state.topic_name, state, error) for state in request.ungrouped_partition_states]
+    rows += [_row(topic.topic_name, state, error) for topic in request.topic_states for state in topic.partition_states]
+    return LeaderAndIsrResponse(error_code=error, partition_errors=rows)
+
+
+def _row(topic: str, state: LeaderAndIsrPartitionState, error: int) -> LeaderAndIsrPartitionError:
+    return LeaderAndIsrPartitionError(topic_name=topic, partition_index=state.partition_index, error_code=error)

@@ -1,0 +1,43 @@
+"""ListPartitionReassignments (key 46): the moves of partitions that are under way.
+
+Behaviour: null means all; of the partitions that are named, those that do not move are left out, as are unknown ones.
+NOT_CONTROLLER elsewhere than on the controller.
+Source: KIP-455; Kafka KafkaApis.handleListPartitionReassignmentsRequest.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+@handles(ListPartitionReassignmentsRequest)
+async def list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    moving = await context.services.controller.list_reassignments(wanted)
+    topics: dict[str, list[OngoingPartitionReassignment]] = {}
+    for (name, index), assignment in moving.items():
+        row = OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=list(assignment.replicas),
+            adding_replicas=list(assignment.adding),
+            removing_replicas=list(assignment.removing),
+        )
+        topics.setdefault(name, []).append(row)
+    return ListPartitionReassignmentsResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        error_message="",
+        topics=[OngoingTopicReassignment(name=name, partitions=rows) for name, rows in topics.items()],
+    )

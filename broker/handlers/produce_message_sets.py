@@ -1,0 +1,120 @@
+"""Produce v0 to v2 (key 0): clients that may send message sets, of the formats before record batches.
+
+Behaviour: a message set is made into a batch of the format of the log, in slices, one large set at a time, and appended
+like all others (`produce`). Batches of format v2 are taken as they are, in these versions too.
+Such clients wait for one answer before they ask for the next: the handler is a barrier of its connection, so that what a
+client sends behind a set that takes long to convert is not appended before it.
+Invariant: of one request, one converted batch is in memory: a few bytes of a compressed set may make a large one.
+Source: Kafka KafkaApis.handleProduceRequest, LogValidator; KIP-98.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from broker.context import Deferred, RequestContext
+from broker.dispatch import handles
+from broker.handlers.produce import ProduceAppend
+from protocol.errors import KafkaError
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from protocol.records.any_format import begins_compressed
+from storage.up_conversion import UpConversion, needs_up_conversion
+from storage.validation import LongValidation
+
+if TYPE_CHECKING:
+    from broker.services import Services
+    from replication.partition import Partition
+
+# What a set has at most of records, as a rule: compressed, it may be any number, and a thousand bytes are no short work.
+SMALLEST_USUAL_RECORD_BYTES = 64
+SMALLEST_COMPRESSED_RECORD_BYTES = 1
+
+
+@handles(ProduceRequest, versions="0-2")
+async def produce_message_sets(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+    append = MessageSetsAppend(request, context)
+    by_name: dict[str, list[PartitionProduceResponse]] = {}
+    for topic in request.topic_data:
+        rows = by_name.get(topic.name)
+        if rows is None:  # a topic named twice is answered once
+            rows = by_name[topic.name] = []
+            append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
+        for data in topic.partition_data:
+            try:
+                rows.append(await append.append_set(topic.name, data))
+            except KafkaError as error:
+                rows.append(append.failed(topic.name, data.index, error))
+    outcome = append.outcome()
+    if not isinstance(outcome, Deferred):
+        return outcome
+    answered: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+    outcome.then(answered.set_result)
+    return await answered
+
+
+class MessageSetsAppend(ProduceAppend):
+    """A request whose message sets become batches one after the other."""
+
+    __slots__ = ("_converted",)
+
+    def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
+        super().__init__(request, context)
+        self._converted: tuple[Partition, int] | None = None  # who has got the last batch that was made, up to where
+
+    async def append_set(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+        """As `append`, of a message set as well. Raises KafkaError."""
+        partition = self._services.partitions.find(topic, data.index)
+        # Where there is nobody to append to, appending says so.
+        if partition is None or partition.leader is None or not needs_up_conversion(data.records):
+            return await self._append_any(topic, data)
+        if self._converted is not None:
+            await _written(*self._converted)
+        records_count = await _convert(data, partition, self._services)
+        row = await self._append_any(topic, data)
+        if records_count:
+            self._converted = partition, row.base_offset + records_count
+        data.records = None
+        return row
+
+    async def _append_any(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+        try:
+            return self.append(topic, data)
+        except LongValidation:
+            return await self.append_long(topic, data)
+
+
+async def _convert(data: PartitionProduceData, partition: Partition, services: Services) -> int:
+    """Put a batch in the place of the message set; how many records it has. Raises KafkaError."""
+    records = data.records
+    assert records is not None
+    topic = partition.topic
+    conversion = UpConversion(records, partition.log.config, f"{topic}-{data.index}")
+    record_bytes = SMALLEST_COMPRESSED_RECORD_BYTES if begins_compressed(records) else SMALLEST_USUAL_RECORD_BYTES
+    began_ms = services.clock.monotonic_ms()
+    async with services.long_work.begin(len(records) // record_bytes) as slices:
+        async for _ in slices.over(conversion.steps()):
+            pass
+    if conversion.batch is not None:
+        data.records = conversion.batch
+        services.metrics.produce_converted(conversion.records_count, services.clock.monotonic_ms() - began_ms)
+    return conversion.records_count
+
+
+async def _written(partition: Partition, end_offset: int) -> None:
+    """Return when the log holds a converted batch no longer."""
+    if partition.is_written(end_offset):
+        return
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    ticket = partition.when_written(end_offset, lambda _: written.set_result(None))
+    try:
+        await written
+    finally:
+        if not written.done() or written.cancelled():
+            partition.forget_written(ticket)

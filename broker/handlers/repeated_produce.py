@@ -1,0 +1,222 @@
+"""Produce again: the short way of requests that differ from an earlier one of their connection in nothing but records.
+
+A producer puts the same bytes around its records again and again: its name, acks, timeout and topic in front, nothing
+behind. When two requests in a row were of one topic, what they have in common is kept, with what it means. Those that
+follow are recognised by it: they are not decoded, and a success is answered by one `pack`. Decoding, the objects of
+request and answer, and encoding are half of what a request of one record costs.
+
+Rules: learns from a request of one partition that is written as our own encoder would write it, to a topic that any
+client may write to. Records are appended as ever (`append_records`), and what is not answered with a success at once
+goes on as any other request does (`ProduceAppend`).
+Invariant: no client can tell which way its request went: every byte of the answers is the same, and so is the log.
+Source: none in Kafka.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from broker.context import CloseConnection, Deferred, RequestContext
+from broker.handlers.partition_lookup import held_partition
+from broker.handlers.produce import ALL_REPLICAS, NO_ANSWER, Postponed, ProduceAppend, append_records, has_arrived
+from metadata.image import INTERNAL_TOPICS
+from protocol.errors import KafkaError
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
+from protocol.varint import encode_uvarint
+from storage.validation import LongValidation
+
+if TYPE_CHECKING:
+    from broker.dispatch import Outcome, Route
+    from runtime.filesystem import Buffer
+
+# From here on an answer says where the log starts.
+FIRST_VERSION = 5
+# Of a frame: what stands in front is its kind, which the route stands for, and its correlation id.
+FRONT_POSITION = 8
+# A partition and the length of its records, which is of one or two bytes where it is compact.
+_INDEX_AND_LENGTH = Struct(">ii")
+_unpack_classic = _INDEX_AND_LENGTH.unpack_from
+_unpack_compact = Struct(">iBB").unpack_from
+# Of an answer: size and correlation id; of its row, partition, error, base offset, append time and log start offset.
+_HEAD = Struct(">ii")
+_SIZE_BYTES = 4
+_ROW = Struct(">ihqqq")
+
+Place = tuple[int, int, int]
+"""In a request that was recognised: its partition, where its records begin and where they end."""
+
+
+class RepeatedProduce:
+    """What the requests of one connection have in common; `route` is None until that is known."""
+
+    __slots__ = (
+        "_answer_bytes",
+        "_behind_records",
+        "_behind_row",
+        "_client_id",
+        "_connection",
+        "_front",
+        "_front_end",
+        "_front_of_row",
+        "_is_flexible",
+        "_least_bytes",
+        "_pack_answer",
+        "_request",
+        "_services",
+        "_topic",
+        "route",
+    )
+
+    def __init__(self) -> None:
+        self.route: Route | None = None
+        self._topic = ""
+        self._front = b""
+        self._front_end = FRONT_POSITION
+
+    # --- learning ---
+
+    def learn(
+        self, route: Route, frame: Buffer, position: int, request: ProduceRequest, context: RequestContext
+    ) -> None:
+        """A request went the general way; its message begins at `position`."""
+        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+            return
+        topic, data = request.topic_data[0].name, request.topic_data[0].partition_data[0]
+        if topic != self._topic:  # of no use to a client that writes to several in turn
+            self._topic, self.route = topic, None
+        elif route is not self.route or frame[FRONT_POSITION : self._front_end] != self._front:
+            self.route = None
+            may_repeat = ALL_REPLICAS <= request.acks <= 1 and topic not in INTERNAL_TOPICS
+            if not may_repeat or route.version < FIRST_VERSION:
+                return
+            if self._has_learned(route, frame, position, request, data):
+                self._learn_answer(route)
+                self._client_id, self._connection = context.client_id, context.connection
+                self._services = context.services
+                self.route = route
+
+    def _has_learned(
+        self, route: Route, frame: Buffer, position: int, request: ProduceRequest, data: PartitionProduceData
+    ) -> bool:
+        """Keep what stands around the records, if it is nothing but what it has to be."""
+        if not data.records:
+            return False
+        in_front, _records, *rest = request.encode_chunks(route.version)
+        records_at, behind = position + len(in_front), b"".join(rest)
+        if frame[position:records_at] != in_front or frame[records_at + len(data.records) :] != behind:
+            return False
+        length_bytes = len(encode_uvarint(len(data.records) + 1)) if route.is_flexible else 4
+        self._is_flexible = route.is_flexible
+        self._front_end = records_at - length_bytes - 4
+        self._front = bytes(frame[FRONT_POSITION : self._front_end])
+        self._behind_records = behind
+        self._least_bytes = self._front_end + _INDEX_AND_LENGTH.size + HEADER_BYTES + len(behind)
+        self._request = ProduceRequest(
+            transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms, topic_data=[]
+        )
+        return True
+
+    def _learn_answer(self, route: Route) -> None:
+        """Keep what the general way answers around its one row."""
+        zeros, ones = (self._answer_of(route, value) for value in (0, -1))
+        row_at = next(at for at in range(len(zeros)) if zeros[at] != ones[at])
+        self._front_of_row = zeros[_HEAD.size : row_at]
+        self._behind_row = zeros[row_at + _ROW.size :]
+        self._answer_bytes = len(zeros) - _SIZE_BYTES
+        self._pack_answer = Struct(f">ii{len(self._front_of_row)}sihqqq{len(self._behind_row)}s").pack
+
+    def _answer_of(self, route: Route, value: int) -> bytes:
+        """An answer whose row has this value throughout."""
+        row = PartitionProduceResponse(
+            index=value, error_code=value, base_offset=value, log_append_time_ms=value, log_start_offset=value
+        )
+        response = ProduceResponse(responses=[TopicProduceResponse(name=self._topic, partition_responses=[row])])
+        message = b"".join(route.encode(response, b""))
+        return route.head(len(message) + route.head_bytes, 0) + message
+
+    # --- repeating ---
+
+    def recognise(self, frame: bytearray) -> Place | None:
+        """What is new in a request of `route`; None when it does not repeat another."""
+        if len(frame) < self._least_bytes or not frame.startswith(self._front, FRONT_POSITION):
+            return None
+        at = self._front_end
+        if self._is_flexible:
+            index, first, second = _unpack_compact(frame, at)
+            if first < 128:
+                start, length = at + 5, first - 1
+            elif second < 128:
+                start, length = at + 6, (second << 7 | first & 127) - 1
+            else:
+                return None  # it has so many records that the general way is a small part of its work
+        else:
+            index, length = _unpack_classic(frame, at)
+            start = at + 8
+        end = start + length
+        if end + len(self._behind_records) != len(frame) or not frame.endswith(self._behind_records):
+            return None
+        if frame[start + ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:
+            return None
+        return index, start, end
+
+    def handle(self, frame: bytearray, place: Place, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
+        """Append the records of a request that was recognised."""
+        index, start, end = place
+        services, route, topic, acks = self._services, self.route, self._topic, self._request.acks
+        assert route is not None
+        try:
+            partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
+            result = append_records(
+                services, partition, memoryview(frame)[start:end], acks, services.clock.wall_ms(), route.version
+            )
+        except KafkaError as error:
+            append = self._append(correlation_id)
+            return _outcome(append, topic, append.failed(topic, index, error))
+        except LongValidation:
+            append, rows = self._append(correlation_id), list[PartitionProduceResponse]()
+            append.topics.append(TopicProduceResponse(name=topic, partition_responses=rows))
+            data = PartitionProduceData(index=index, records=memoryview(frame)[start:end])
+            return cast("Deferred[Outcome]", append.append_apart([Postponed.into(rows, topic, data)]))
+        if not has_arrived(partition, result, acks):
+            append = self._append(correlation_id)
+            return _outcome(append, topic, append.appended(index, partition, result))
+        if acks == NO_ANSWER:
+            return None
+        return self._pack_answer(
+            self._answer_bytes,
+            correlation_id,
+            self._front_of_row,
+            index,
+            0,
+            result.base_offset,
+            result.log_append_time_ms,
+            result.log_start_offset,
+            self._behind_row,
+        )
+
+    def as_general(self, correlation_id: int) -> tuple[ProduceRequest, RequestContext]:
+        """See `ShortWay`."""
+        assert self.route is not None
+        return self._request, RequestContext(
+            self.route.version, correlation_id, self._client_id, self._connection, self._services
+        )
+
+    def _append(self, correlation_id: int) -> ProduceAppend:
+        return ProduceAppend(*self.as_general(correlation_id))
+
+
+def _outcome(append: ProduceAppend, topic: str, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:
+    """What the general way comes back with for this row alone."""
+    append.topics.append(TopicProduceResponse(name=topic, partition_responses=[row]))
+    try:
+        return cast("Outcome | Deferred[Outcome]", append.outcome())
+    except CloseConnection as close:
+        return close

@@ -1,0 +1,23 @@
+"""StopReplica (key 5): the controller lets this broker stop replicas, and perhaps delete them.
+
+Behaviour: as LeaderAndIsr, believed from the controller alone. Every partition has its own error in the answer. Served
+before the broker is ready.
+Versions: v0 does not group partitions by topic; v1 broker epochs; v3 leader epochs, and deletion partition by partition.
+Source: KIP-380, KIP-570; Kafka KafkaApis.handleStopReplicaRequest.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+
+@handles(StopReplicaRequest)
+async def stop_replica(request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
+    control = context.services.control
+    refusal = await control.refusal(request)
+    if refusal is not ErrorCode.NONE:
+        return StopReplicaResponse(error_code=refusal, partition_errors=[])
+    return await control.on_stop_replica(request)

@@ -1,0 +1,23 @@
+"""UpdateMetadata (key 6): the controller tells brokers and partition states, which become this broker's cluster image.
+
+Behaviour: as LeaderAndIsr, believed from the controller alone. The first one that lists this broker opens it to clients.
+Served before the broker is ready.
+Versions: v0 one address a broker; v1 several; v3 listener names; v5 broker epochs, partitions by topic; v7 topic ids.
+Source: KIP-380, KIP-516; Kafka KafkaApis.handleUpdateMetadataRequest.
+"""
+
+from __future__ import annotations
+
+from broker.context import RequestContext
+from broker.dispatch import handles
+from protocol.errors import ErrorCode
+from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+@handles(UpdateMetadataRequest)
+async def update_metadata(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
+    control = context.services.control
+    refusal = await control.refusal(request)
+    if refusal is not ErrorCode.NONE:
+        return UpdateMetadataResponse(error_code=refusal)
+    return await control.on_update_metadata(request)

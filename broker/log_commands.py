@@ -1,0 +1,178 @@
+"""`barnabas dump-log` and `barnabas log find`: from their options to what `storage` finds, and printing that.
+
+Rules: parsing and printing only; no broker is started, and one may be running on the same files. Exit codes: 0; 1 when
+something is wrong with the files, or nothing was found; 2 for arguments that cannot be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import sys
+from concurrent.futures import BrokenExecutor
+from datetime import UTC, datetime
+
+from broker.log_options import DUMP
+from broker.log_search import search
+from runtime.os_filesystem import OsFileSystem
+from storage.dump import Dump, DumpOptions, expand
+from storage.dump_text import offsets_texts, plain_texts, transaction_texts
+from storage.log_find import Match, Query, Task, plan
+
+NOTHING_FOUND = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+_CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command that `options.command` names."""
+    try:
+        code = _dump(options) if options.command == DUMP else _find(options)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenExecutor:
+        _complain("barnabas: a process of the search was ended from outside, probably for want of memory; try --jobs 1")
+        return 1
+    except BrokenPipeError:
+        # `| head` has seen enough; the interpreter would complain when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+# --- dump-log ---
+
+
+def _dump(options: argparse.Namespace) -> int:
+    decoder = plain_texts
+    if options.offsets_decoder:
+        decoder = offsets_texts
+    elif options.transaction_log_decoder:
+        decoder = transaction_texts
+    prints_data = options.print_data_log or decoder is not plain_texts
+    filesystem = OsFileSystem()
+    dumped = Dump(
+        filesystem,
+        DumpOptions(
+            deep_iteration=options.deep_iteration or prints_data,
+            print_data_log=prints_data,
+            verify_index_only=options.verify_index_only,
+            index_sanity_check=options.index_sanity_check,
+            max_bytes=options.max_bytes,
+            skip_record_metadata=options.skip_record_metadata,
+            decoder=decoder,
+        ),
+        _print,
+        _complain,
+    )
+    try:
+        for path in expand(filesystem, [path.strip() for path in options.files.split(",") if path.strip()]):
+            dumped.file(path)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        _complain(f"barnabas: {error.filename}: {error.strerror}")
+        return 1
+    return 1 if dumped.finish() else 0
+
+
+# --- log find ---
+
+
+def _find(options: argparse.Namespace) -> int:
+    query = Query(
+        key=options.key,
+        header=options.header,
+        from_ms=options.from_ms,
+        to_ms=options.to_ms,
+        value_bytes=options.value_bytes,
+        use_index=options.use_index,
+    )
+    try:
+        tasks = list(
+            plan(OsFileSystem(), options.paths, query, topics=options.topic or (), partition=options.partition)
+        )
+    except OSError as error:
+        _complain(f"barnabas: {error.filename}: {error.strerror}")
+        return EXIT_USAGE
+    show = _json_line if options.json else _line
+    shown, has_problems = 0, False
+    jobs = max(1, min(options.jobs, len(tasks)))
+    for found in search(tasks, jobs):
+        for match in found.matches[: options.limit - shown]:
+            _print(show(match))
+            shown += 1
+        for problem in found.problems:
+            has_problems = True
+            _complain(problem)
+        if shown >= options.limit:
+            break
+    _complain(_summary(tasks, shown))
+    return NOTHING_FOUND if has_problems or not shown else 0
+
+
+def _summary(tasks: list[Task], shown: int) -> str:
+    folders = len({task.directory for task in tasks})
+    return f"{shown} records found in {len(tasks)} segments of {folders} partitions"
+
+
+def _line(match: Match) -> str:
+    headers = ",".join(name if value is None else f"{name}={_text(value)}" for name, value in match.headers)
+    cut = "..." if match.value is not None and len(match.value) < match.value_size else ""
+    return (
+        f"{match.topic}-{match.partition} offset: {match.offset} timestamp: {match.timestamp} ({_time(match.timestamp)}) "
+        f"key: {_text(match.key)} headers: [{headers}] value: {_text(match.value)}{cut}"
+    )
+
+
+def _json_line(match: Match) -> str:
+    row = {
+        "topic": match.topic,
+        "partition": match.partition,
+        "offset": match.offset,
+        "timestamp": match.timestamp,
+        "key": _json_text(match.key),
+        "headers": [[name, _json_text(value)] for name, value in match.headers],
+        "value": _json_text(match.value),
+        "valueSize": match.value_size,
+        "file": match.path,
+        "position": match.position,
+    }
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _time(timestamp_ms: int) -> str:
+    if timestamp_ms < 0:
+        return "none"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "beyond the calendar"
+
+
+def _text(content: bytes | None) -> str:
+    """On one line, and harmless to a terminal."""
+    return "null" if content is None else content.decode("utf-8", "backslashreplace").translate(_CONTROL_CHARACTERS)
+
+
+def _json_text(content: bytes | None) -> object:
+    """Text where it is UTF-8, else {"base64": ...}."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}
+
+
+def _print(text: str) -> None:
+    print(text)  # noqa: T201  a command's answer
+
+
+def _complain(text: str) -> None:
+    sys.stdout.flush()  # so that the two come in order where they go to one place
+    print(text, file=sys.stderr)  # noqa: T201  a command's answer

@@ -1,0 +1,47 @@
+"""Which leaderships should go back to the first replica of their partition. Pure.
+
+Rules: a broker is out of balance when a larger share of the partitions it should lead than `percentage` is led elsewhere.
+Only those count as candidates whose first replica could lead right now. Nothing moves while replicas are reassigned:
+the first of them changes with that.
+Source: Kafka KafkaController.checkAndTriggerAutoLeaderRebalance.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from controller.context import ControllerContext, TopicPartition
+from controller.election import elect_preferred
+
+
+def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicPartition], int]]:
+    """By broker: the partitions that it should lead and does not, and how many it should lead in all."""
+    found: dict[int, tuple[list[TopicPartition], int]] = {}
+    for key in context.all_partitions():
+        replicas = context.assignment(key).replicas
+        if not replicas or context.is_being_deleted(key[0]):
+            continue
+        misplaced, total = found.get(replicas[0], ([], 0))
+        state = context.leadership.get(key)
+        if state is not None and state.leader != replicas[0]:
+            misplaced.append(key)
+        found[replicas[0]] = (misplaced, total + 1)
+    return found
+
+
+def candidates(context: ControllerContext, percentage: int) -> list[TopicPartition]:
+    """What an automatic preferred election would move."""
+    if context.reassigning:
+        return []
+    return [
+        key
+        for misplaced, total in misplaced_leaders(context).values()
+        if len(misplaced) / total > percentage / 100
+        for key in misplaced
+        if _can_move(context, key)
+    ]
+
+
+def _can_move(context: ControllerContext, key: TopicPartition) -> bool:
+    is_online = partial(context.is_replica_online, topic_partition=key)
+    return elect_preferred(context.assignment(key).replicas, context.leadership[key].isr, is_online) is not None

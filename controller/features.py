@@ -1,0 +1,173 @@
+"""Finalized features (KIP-584): the node that every cluster has, and UpdateFeatures.
+
+Rules: this broker supports no feature of its own, as Apache Kafka 3.9 does not in ZooKeeper mode; so nothing can be
+finalized, and what a cluster has finalized can only go. Levels count only with inter.broker.protocol.version 2.7-IV0 and
+later: a controller below it switches them off, a later one on again.
+Source: Kafka KafkaController.processFeatureUpdates, maybeSetupFeatureVersioning; KIP-778 (kinds of upgrade).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from controller import znodes
+from controller.admin import Outcome
+from controller.store import Create, NoNodeError, SetData, Stat, StoreError
+from controller.term import Term
+from controller.znodes import FinalizedFeatures
+from protocol.errors import ErrorCode
+from protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+
+SUPPORTED: Mapping[str, tuple[int, int]] = {}  # (lowest, highest) level by feature
+
+log = logging.getLogger(__name__)
+
+
+class Upgrade(IntEnum):
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    feature: str
+    level: int
+    kind: Upgrade
+
+    @property
+    def is_deletion(self) -> bool:
+        return self.level < 1 and self.kind is not Upgrade.UPGRADE
+
+
+def refusal(update: FeatureUpdate, existing: int | None, brokers: list[Mapping[str, Mapping[str, int]]]) -> str | None:
+    """Why `update` cannot be, None if it can. `brokers` are the features of those that are alive. Pure."""
+    if not update.feature:
+        return "Feature name can not be empty."
+    if update.kind is Upgrade.UNKNOWN:
+        return "Received unknown upgrade type."
+    if update.is_deletion:
+        return "Can not delete non-existing finalized feature." if existing is None else None
+    if update.level < 1:
+        return (
+            f"Can not provide versionLevel: {update.level} less than 1 without setting the SAFE downgradeType "
+            "in the request."
+        )
+    if existing is not None:
+        reason = _refused_move(update, existing)
+        if reason is not None:
+            return reason
+    return _unsupported(update, brokers)
+
+
+def _refused_move(update: FeatureUpdate, existing: int) -> str | None:
+    if update.level == existing:
+        move = "downgrade" if update.kind is Upgrade.SAFE_DOWNGRADE else "upgrade"
+        return f"Can not {move} a finalized feature from existing versionLevel:{existing} to the same value."
+    if update.level < existing and update.kind is not Upgrade.SAFE_DOWNGRADE:
+        return (
+            f"Can not downgrade finalized feature from existing versionLevel:{existing} to provided "
+            f"versionLevel:{update.level} without setting the downgradeType to SAFE in the request."
+        )
+    if update.level > existing and update.kind is not Upgrade.UPGRADE:
+        return (
+            f"When the downgradeType is set to SAFE in the request, the provided versionLevel:{update.level} "
+            f"can not be greater than existing versionLevel:{existing}."
+        )
+    return None
+
+
+def _unsupported(update: FeatureUpdate, brokers: list[Mapping[str, Mapping[str, int]]]) -> str | None:
+    levels = SUPPORTED.get(update.feature)
+    if levels is None:
+        return "Could not apply finalized feature update because the provided feature is not supported."
+    if not levels[0] <= update.level <= levels[1]:
+        return (
+            f"Could not apply finalized feature update because the provided versionLevel:{update.level} is lower "
+            f"than the supported minVersion:{levels[0]}."
+        )
+    for theirs in brokers:
+        known = theirs.get(update.feature, {})
+        if not known.get("min_version", 1) <= update.level <= known.get("max_version", 0):
+            return (
+                "Could not apply finalized feature update because brokers were found to have incompatible versions "
+                "for the feature."
+            )
+    return None
+
+
+def requested(request: UpdateFeaturesRequest, version: int) -> list[FeatureUpdate]:
+    updates = []
+    for row in request.feature_updates:
+        if version == 0:
+            kind = Upgrade.SAFE_DOWNGRADE if row.allow_downgrade else Upgrade.UPGRADE
+        else:
+            kind = Upgrade(row.upgrade_type) if row.upgrade_type in list(Upgrade) else Upgrade.UNKNOWN
+        updates.append(FeatureUpdate(row.feature, row.max_version_level, kind))
+    return updates
+
+
+async def update(term: Term, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+    """Each feature for itself; all that can be are written at once."""
+    finalized, stat = await _read(term)
+    levels = dict(finalized.levels)
+    brokers = [each.registration.features for each in term.context.live_brokers.values()]
+    outcomes: dict[str, Outcome] = {}
+    for each in requested(request, version):
+        reason = refusal(each, finalized.levels.get(each.feature), brokers)
+        if reason is not None:
+            outcomes[each.feature] = Outcome(ErrorCode.INVALID_REQUEST, reason)
+            continue
+        outcomes[each.feature] = Outcome()
+        if each.is_deletion:
+            levels.pop(each.feature, None)
+        else:
+            levels[each.feature] = each.level
+    if levels != finalized.levels and not request.validate_only:
+        written = await _write(term, FinalizedFeatures(levels), stat)
+        if not written:
+            failed = Outcome(ErrorCode.FEATURE_UPDATE_FAILED)
+            outcomes = {name: failed if each.code is ErrorCode.NONE else each for name, each in outcomes.items()}
+    return UpdateFeaturesResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        results=[
+            UpdatableFeatureResult(feature=name, error_code=each.code, error_message=each.message)
+            for name, each in outcomes.items()
+        ],
+    )
+
+
+async def set_up(term: Term) -> None:
+    """At the begin of a term: the node exists, and says whether levels count."""
+    finalized, stat = await _read(term)
+    is_enabled = term.context.version.supports_feature_versioning
+    levels = finalized.levels if is_enabled and finalized.is_enabled else {}
+    wanted = FinalizedFeatures(levels, is_enabled)
+    if stat is None or wanted != finalized:
+        log.info("features enabled=%s levels=%s", is_enabled, dict(levels))
+        await _write(term, wanted, stat)
+
+
+async def _read(term: Term) -> tuple[FinalizedFeatures, Stat | None]:
+    try:
+        data, stat = await term.session.get(znodes.FEATURE)
+    except NoNodeError:
+        return FinalizedFeatures(), None
+    try:
+        return FinalizedFeatures.decode(data), stat
+    except ValueError as error:
+        log.warning("features unreadable, taken as switched off error=%s", error)
+        return FinalizedFeatures({}, is_enabled=False), stat
+
+
+async def _write(term: Term, features: FinalizedFeatures, stat: Stat | None) -> bool:
+    data = features.encode(with_minimum=term.context.version.writes_feature_minimum)
+    change = Create(znodes.FEATURE, data) if stat is None else SetData(znodes.FEATURE, data, stat.version)
+    [outcome] = await term.write_many([[change]])
+    return not isinstance(outcome, StoreError)

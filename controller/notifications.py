@@ -1,0 +1,68 @@
+"""What brokers leave in the tree for the controller: changed in-sync sets, and failed log directories.
+
+Rules: each notification is a node of its own, read once and removed; a new controller removes those that it finds before
+it reads the tree, since it reads everything anyway. Leaders of inter.broker.protocol.version 2.7-IV2 and later send
+AlterPartition instead of the first kind; others write their in-sync sets themselves and say so here.
+Source: Kafka KafkaController.processIsrChangeNotification, processLogDirEventNotification; KIP-112.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from controller import reassigning, znodes
+from controller.context import ReplicaPhase
+from controller.store import Delete
+from controller.term import Term
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+async def discard(term: Term) -> None:
+    """Remove what is there, and leave the watches."""
+    for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
+        names = await term.session.children(parent, term.watch)
+        await term.write_many([[Delete(f"{parent}/{name}")] for name in names])
+
+
+async def on_isr_changes(term: Term) -> None:
+    """Everybody's metadata gets the new in-sync sets."""
+    changed = await _take(term, znodes.ISR_CHANGES, znodes.decode_topic_partitions)
+    keys = list(dict.fromkeys(key for keys in changed for key in keys if key in term.context.leadership))
+    if keys:
+        term.context.leadership.update(await term.read_states(keys))
+        await term.send_metadata(term.context.live_brokers, keys)
+        await reassigning.complete_where_in_sync(term, keys)
+
+
+async def on_log_dir_events(term: Term) -> None:
+    """Ask the brokers for their replicas: LeaderAndIsr answers KAFKA_STORAGE_ERROR for those that are lost."""
+    broker_ids = set(await _take(term, znodes.LOG_DIR_EVENTS, znodes.decode_log_dir_event))
+    if not broker_ids:
+        return
+    log.info("log directories failed brokers=%s", sorted(broker_ids))
+    context = term.context
+    batch = term.new_batch()
+    asked = [each for each in context.replicas_on(broker_ids) if not context.is_being_deleted(each[0])]
+    await term.move_replicas(batch, asked, ReplicaPhase.ONLINE)
+    await term.send(batch)
+
+
+async def _take(term: Term, parent: str, decode: Callable[[bytes], T]) -> list[T]:
+    """Read and remove the children; the watch is left for those that come later."""
+    names = await term.session.children(parent, term.watch)
+    paths = [f"{parent}/{name}" for name in names]
+    found: list[T] = []
+    for path, node in zip(paths, await term.session.read_many(paths), strict=True):
+        if node is None:
+            continue
+        try:
+            found.append(decode(node[0]))
+        except ValueError as error:
+            log.warning("notification dropped, unreadable path=%s error=%s", path, error)
+    await term.write_many([[Delete(path)] for path in paths])
+    return found

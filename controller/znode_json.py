@@ -1,0 +1,87 @@
+"""JSON of nodes as Apache Kafka's encoders write it, and one error for whatever is no such JSON.
+
+Rules: pure. Apache Kafka keeps what a node holds in hash maps, so that the order of keys follows from Java's string hash
+and from the kind of map.
+Source: java.lang.String.hashCode, java.util.Properties, scala.collection.mutable.HashMap; Kafka's Json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, as an unsigned number: over UTF-16 units."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+def _spread(text: str) -> int:
+    value = java_hash(text)
+    return value ^ (value >> 16)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def scala_map_order(keys: Iterable[str]) -> list[str]:
+    """The order in which a Scala mutable.HashMap walks `keys`: by bucket of a table of 16 that doubles when adding
+    would fill three quarters, and by hash within a bucket."""
+    names = list(keys)
+    buckets = 16
+    while len(names) >= buckets * 3 // 4:
+        buckets *= 2
+    return sorted(names, key=lambda name: (_spread(name) & (buckets - 1), _signed(_spread(name))))
+
+
+def java_map_order(keys: Iterable[str]) -> list[str]:
+    """The order in which a Java Properties walks `keys`: by bucket of a table of 16 that doubles at three quarters, in
+    order of insertion within a bucket."""
+    names = list(keys)
+    buckets = 16
+    while len(names) >= buckets * 3 // 4:
+        buckets *= 2
+    return sorted(names, key=lambda name: _spread(name) & (buckets - 1))
+
+
+def encode_json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def one_error(decode: Callable[P, T]) -> Callable[P, T]:
+    """Anybody may have written a node: whatever is wrong with it is a ValueError, which its readers pass over."""
+
+    @wraps(decode)
+    def decoded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return decode(*args, **kwargs)
+        except (TypeError, AttributeError, LookupError, OverflowError, RecursionError) as error:
+            raise ValueError(f"not what it should be: {error!r}") from error
+
+    return decoded
+
+
+def decode_json(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise ValueError(f"{what}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{what}: a JSON object was expected")  # noqa: TRY004 (one error for every bad node)
+    return value
+
+
+def require(value: Mapping[str, Any], key: str, what: str) -> Any:
+    if key not in value:
+        raise ValueError(f"{what}: {key} is missing")
+    return value[key]

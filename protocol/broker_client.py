@@ -1,0 +1,89 @@
+"""A lasting line to one broker: connects when there is something to send, and again after it was lost.
+
+Rules: one connection at a time. A request that gets no answer in time costs the connection, since the answers behind it
+would be taken for others' otherwise; the next `send` connects anew. How long to pause before that is the caller's to
+know. The address is asked for at each connection: a broker may come back elsewhere.
+Errors: OSError (ConnectionError, TimeoutError) when no answer came: whether the request was carried out is then unknown.
+Source: Kafka ManualMetadataUpdater with NetworkClient, BlockingSend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from protocol.client import Client
+from protocol.primitives import DecodeError
+from protocol.schema import MAX_ELEMENTS, Request, Response
+from runtime.transport import Address, Network
+
+R = TypeVar("R", bound=Response)
+
+
+class BrokerClient:
+    """`address` answers where the broker is now, None when nobody knows."""
+
+    def __init__(
+        self,
+        network: Network,
+        address: Callable[[], Address | None],
+        client_id: str,
+        *,
+        timeout_ms: int,
+        max_elements: int = MAX_ELEMENTS,
+    ) -> None:
+        self._network = network
+        self._address = address
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._max_elements = max_elements
+        self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+        self._is_closed = False
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None and self._client.is_open
+
+    async def send(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int | None = None) -> R:
+        """The broker's answer. `timeout_ms` is this request's own, for one that waits at the broker. Raises OSError."""
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        client: Client | None = None
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                client = await self._connected()
+                return await client.send(request, version, response_type)
+        except (TimeoutError, DecodeError) as error:
+            self._drop(client)
+            raise ConnectionError(f"no answer to {request.api_name}: {error!r}") from error
+
+    def close(self) -> None:
+        """Requests under way fail with ConnectionError."""
+        self._is_closed = True
+        self._drop(self._client)
+
+    async def _connected(self) -> Client:
+        async with self._connecting:
+            self._check_open()
+            client = self._client
+            if client is None or not client.is_open:
+                address = self._address()
+                if address is None:
+                    raise ConnectionError("the broker's address is not known")
+                client = self._client = await Client.connect(
+                    self._network, address.host, address.port, self._client_id, max_elements=self._max_elements
+                )
+                self._check_open()
+            return client
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            self._drop(self._client)
+            raise ConnectionError("the line was closed")
+
+    def _drop(self, client: Client | None) -> None:
+        if client is not None:
+            client.close()
+        if self._client is client:
+            self._client = None

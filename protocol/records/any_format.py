@@ -1,0 +1,94 @@
+"""What a log may hold, read whatever its format is: record batches v2, and messages of before.
+
+Logs written by old brokers, and copies of them, hold message sets of format v0 and v1 in front of the batches. Readers of
+logs come in here; the paths that know what they have, as produce does, read batches alone.
+
+    for position, header in iter_any_headers(chunk):
+        for record in iter_any_records(chunk, position, header, MAX_BYTES): ...
+
+Rules: pure. A header of a message is a `BatchHeader` too (`LegacyHeader`), without producer, epoch and control bits;
+`header.magic` tells. Of a compressed message set it knows the last offset only, and calls it the first one as well.
+Source: Kafka RecordBatch, AbstractRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.primitives import Buffer
+from protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    BatchHeader,
+    crc_is_valid,
+    read_header,
+)
+from protocol.records.legacy import (
+    SMALLEST_MESSAGE_BYTES,
+    is_legacy,
+    iter_legacy_records,
+    legacy_crc_is_valid,
+    read_legacy_header,
+)
+from protocol.records.record import Record, iter_records
+
+__all__ = [
+    "SMALLEST_MESSAGE_BYTES",
+    "any_crc_is_valid",
+    "begins_compressed",
+    "iter_any_headers",
+    "iter_any_records",
+    "read_any_header",
+]
+
+
+def read_any_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header of the batch or message at `position`; its records may lie beyond the buffer's end. Raises InvalidBatch."""
+    if is_legacy(buffer, position):
+        return read_legacy_header(buffer, position)
+    return read_header(buffer, position)
+
+
+def iter_any_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch or message that lies in [position, end) as a whole; a cut one at the end is left
+    out. Raises InvalidBatch at a header that cannot be read."""
+    if end is None:
+        end = len(buffer)
+    while (left := end - position) > MAGIC_POSITION:
+        magic = buffer[position + MAGIC_POSITION]
+        if left < (HEADER_BYTES if magic >= MAGIC_V2 else SMALLEST_MESSAGE_BYTES + 8 * magic):
+            return
+        header = read_header(buffer, position) if magic == MAGIC_V2 else read_any_header(buffer, position)
+        following = position + header.size_bytes
+        if following > end:
+            return
+        yield position, header
+        position = following
+
+
+def begins_compressed(buffer: Buffer) -> bool:
+    """Whether the first batch or message, of which not all need be there, says that it is compressed."""
+    if len(buffer) <= MAGIC_POSITION:
+        return False
+    at = ATTRIBUTES_POSITION if buffer[MAGIC_POSITION] >= MAGIC_V2 else MAGIC_POSITION
+    low_byte = bytes(buffer[at + 1 : at + 2])
+    return bool(low_byte) and bool(low_byte[0] & COMPRESSION_MASK)
+
+
+def any_crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """False also when the batch or message goes beyond the buffer."""
+    if header.magic < MAGIC_V2:
+        return legacy_crc_is_valid(buffer, position, header)
+    return crc_is_valid(buffer, position, header)
+
+
+def iter_any_records(
+    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
+) -> Iterator[Record]:
+    """The records of one batch, message or wrapper, in order, as copies. Raises InvalidBatch."""
+    if header.magic < MAGIC_V2:
+        return iter_legacy_records(buffer, position, header, max_decompressed_bytes)
+    return iter_records(buffer, position, header, max_decompressed_bytes)

@@ -1,0 +1,504 @@
+"""One line to one source broker, over which this broker copies some of the partitions that the other one leads.
+
+    cut and ask for those that need it  ->  Fetch for all others  ->  append, wait until written  ->  again
+
+What to do with a partition its `FollowerState` decides, `Followed` does it in the log; here is who asks and sends, for many
+of them together. One request is under way at a time. A fetch may wait at the leader for `replica.fetch.wait.max.ms`:
+partitions that are assigned meanwhile do not wait with it, `hurry` drops the line and begins another.
+
+Rules: `follow` and `forget` take effect at once, whatever is under way: an answer counts only for a partition whose row in
+the session is still the one it answers. `leave` returns when nothing of the partition is under way in its log.
+Between partitions of a large answer other work goes on.
+Invariant: the offset of a fetch is the written end of the log.
+Source: Kafka AbstractFetcherThread, RemoteLeaderEndPoint; KIP-227, KIP-320, KIP-595, KIP-903 (broker epoch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from config.inter_broker_version import InterBrokerVersion
+from protocol.broker_client import BrokerClient
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchResponse, PartitionData
+from protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from protocol.messages.offset_for_leader_epoch import EpochEndOffset
+from replication.followed import Followed
+from replication.follower import (
+    AskEarliest,
+    AskEpoch,
+    AskLatest,
+    Fetch,
+    FollowerState,
+    RestartAt,
+    Step,
+    Stopped,
+    TruncateTo,
+)
+from replication.follower_session import FollowerSession, Key, SessionRequest, Wanted
+from replication.leader_endpoint import (
+    EARLIEST,
+    LATEST,
+    FetchSettings,
+    LeaderEndpoint,
+    LineReplaced,
+    offset_in,
+)
+from replication.refusals import Refusals
+from replication.throttle import ReplicationQuota, SampledRate
+from runtime.clock import Clock
+from runtime.slices import Slices
+
+if TYPE_CHECKING:
+    from replication.partition import Partition
+
+A = TypeVar("A")
+S = TypeVar("S", bound=Step)
+
+logger = logging.getLogger(__name__)
+
+# A line is dropped for the sake of new partitions only so often: all others have to be named again on the next one.
+HURRY_PAUSE_MS = 100
+HURRY_PARTITIONS_PER_MS = 10
+# Partitions that ask again do so in one request where their times are so close.
+RETRIES_TOGETHER_MS = 20
+REQUEST_RATE_WINDOW_MS = 10_000
+REQUEST_RATE_SAMPLES = 6
+
+
+class CopyMetrics(Protocol):
+    """Who counts."""
+
+    def copied(self, size_bytes: int, *, is_reassignment: bool) -> None:
+        """Bytes of records came from a leader; `is_reassignment`: for a replica that is being added here."""
+
+
+class NoCopyMetrics:
+    """Nobody counts."""
+
+    def copied(self, size_bytes: int, *, is_reassignment: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherDoors:
+    """What fetchers share. `broker_epoch` is this broker's own, of now."""
+
+    clock: Clock
+    version: InterBrokerVersion
+    broker_epoch: Callable[[], int]
+    quota: ReplicationQuota
+    metrics: CopyMetrics = field(default_factory=NoCopyMetrics)
+
+
+class Fetcher:
+    """Life cycle: `run` once, in a task; it ends after `close`. `open_line` makes a new line to the source broker."""
+
+    def __init__(
+        self, source_id: int, open_line: Callable[[], BrokerClient], settings: FetchSettings, doors: FetcherDoors
+    ) -> None:
+        self.source_id = source_id
+        self._leader = LeaderEndpoint(open_line, settings, doors.version, doors.broker_epoch)
+        self._settings = settings
+        self._clock = doors.clock
+        self._version = doors.version
+        self._quota = doors.quota
+        self._metrics = doors.metrics
+        self._followed: dict[Key, Followed] = {}
+        # Those that have been let go while something is under way in their logs.
+        self._leaving: dict[Key, Followed] = {}
+        # Those whose logs were cut at the start since the leader was told where they begin.
+        self._shortened: dict[Key, None] = {}
+        # Those with something else to do than to fetch, or with a pause before it.
+        self._pending: dict[Key, Followed] = {}
+        self._session = FollowerSession()
+        self._refusals = Refusals(source_id)
+        self._is_closed = False
+        self._failures_count = 0  # since the source broker last answered
+        self._woken = asyncio.Event()
+        self._paused_until_ms = 0
+        # A fetch is at the leader; partitions came that it does not know of; when that last cost the line.
+        self._is_fetching = False
+        self._has_newcomers = False
+        self._hurried_ms = -HURRY_PAUSE_MS
+        self._hurry_timer: asyncio.TimerHandle | None = None
+        self._request_rate = SampledRate(REQUEST_RATE_WINDOW_MS, REQUEST_RATE_SAMPLES)
+        self.requests_count = 0
+        self.bytes_count = 0
+
+    def __repr__(self) -> str:
+        return f"<Fetcher from broker {self.source_id}: {len(self._followed)} partitions>"
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._followed
+
+    # --- which partitions ---
+
+    def follow(self, partition: Partition, leader_epoch: int) -> None:
+        """Copy `partition` from now on. No effect when it is copied in this epoch already."""
+        key = (partition.topic, partition.partition)
+        known = self._followed.get(key)
+        if known is not None and known.partition is partition and known.state.leader_epoch == leader_epoch:
+            if not known.state.is_stopped:
+                self._file(known)  # its topic may have got an id
+            return
+        state = FollowerState(
+            partition.log,
+            leader_epoch=leader_epoch,
+            backoff_ms=self._settings.backoff_ms,
+            truncates_on_fetch=self._version.truncates_on_fetch,
+            asks_epochs=self._version.supports_offset_for_leader_epoch,
+        )
+        followed = self._followed[key] = Followed(partition, state, self._clock)
+        partition.start_listener = partial(self._note_shortened, key)
+        self._session.forget(key)  # what is under way is none of this one's business
+        self._file(followed)
+        self._has_newcomers = True
+        self._paused_until_ms = 0
+        self._woken.set()
+
+    def forget(self, key: Key) -> None:
+        """From now on nothing is appended, except by what the log itself has under way: see `leave`."""
+        self._followed.pop(key, None)
+        self._pending.pop(key, None)
+        self._session.forget(key)
+
+    async def leave(self, key: Key) -> None:
+        """Return when the partition's log is nobody's but the caller's."""
+        followed = self._followed.get(key) or self._leaving.get(key)
+        self.forget(key)
+        if followed is None:
+            return
+        self._leaving[key] = followed
+        try:
+            await followed.settle()
+        finally:
+            self._leaving.pop(key, None)
+
+    def hurry(self) -> None:
+        """Do not let partitions that have come wait behind a fetch which waits for records of others."""
+        if not self._has_newcomers or not self._is_fetching:
+            return
+        now_ms = self._clock.monotonic_ms()
+        pause_ms = HURRY_PAUSE_MS + len(self._session.wanted) // HURRY_PARTITIONS_PER_MS
+        early_ms = self._hurried_ms + pause_ms - now_ms
+        if early_ms <= 0:
+            self._hurried_ms = now_ms
+            self._leader.replace()
+        elif self._hurry_timer is None:
+            self._hurry_timer = asyncio.get_running_loop().call_later(early_ms / 1000, self._hurry_later)
+
+    def _hurry_later(self) -> None:
+        self._hurry_timer = None
+        self.hurry()
+
+    def reconnect(self) -> None:
+        """The source broker is elsewhere now."""
+        self._leader.replace()
+        self._paused_until_ms = 0
+        self._woken.set()
+
+    def close(self) -> None:
+        """`run` ends soon; what it has under way in a log is finished."""
+        self._is_closed = True
+        if self._hurry_timer is not None:
+            self._hurry_timer.cancel()
+        for key in list(self._followed):
+            self.forget(key)  # out of the session as well, which `run` may look at once more
+        self._leader.close()
+        self._woken.set()
+
+    # --- what is measured ---
+
+    def partitions(self) -> list[Partition]:
+        return [followed.partition for followed in self._followed.values()]
+
+    def lags(self) -> Iterator[tuple[Key, int]]:
+        """Records behind the leader's high watermark, of each partition that has had an answer."""
+        for key, followed in self._followed.items():
+            if followed.state.lag is not None:
+                yield key, followed.state.lag
+
+    @property
+    def failed_partitions_count(self) -> int:
+        return sum(followed.state.is_stopped for followed in self._followed.values())
+
+    def requests_per_second(self, now_ms: int) -> float:
+        return self._request_rate.per_second(now_ms)
+
+    # --- the loop ---
+
+    async def run(self) -> None:
+        while not self._is_closed:
+            if self._clock.monotonic_ms() < self._paused_until_ms:
+                await self._rest()
+                continue
+            await self._prepare()
+            self._has_newcomers = False
+            if self._quota.is_active:
+                self._hold_throttled()
+            request = self._session.request(may_use_topic_ids=self._leader.may_use_topic_ids)
+            if request is None:
+                await self._rest()
+            else:
+                await self._fetch(request, self._wait_ms())
+            self._refusals.tell()
+
+    def _wait_ms(self) -> int:
+        """So long may a fetch wait at the leader: a partition whose pause is over meanwhile does not wait with it."""
+        wait_ms = self._settings.wait_max_ms
+        if not self._pending:
+            return wait_ms
+        return max(min(wait_ms, self._next_retry_ms() - self._clock.monotonic_ms()), 0)
+
+    def _next_retry_ms(self) -> int:
+        """When the first pauses of partitions end; those that end within a moment end together."""
+        earliest_ms = min(followed.state.retry_at_ms for followed in self._pending.values())
+        return -(-earliest_ms // RETRIES_TOGETHER_MS) * RETRIES_TOGETHER_MS
+
+    async def _rest(self) -> None:
+        """Until a partition comes, or a pause is over."""
+        now_ms = self._clock.monotonic_ms()
+        delay_ms: int | None = None
+        if now_ms < self._paused_until_ms:
+            delay_ms = self._paused_until_ms - now_ms
+        elif self._pending:
+            delay_ms = max(self._next_retry_ms() - now_ms, 1)
+        self._woken.clear()
+        if self._is_closed:
+            return
+        try:
+            async with asyncio.timeout(None if delay_ms is None else delay_ms / 1000):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    def _file(self, followed: Followed) -> None:
+        """After each event: into the session or among those that need something else first."""
+        key, state = followed.key, followed.state
+        step = state.step
+        if isinstance(step, Fetch) and state.retry_at_ms <= self._clock.monotonic_ms():
+            self._pending.pop(key, None)
+            self._session.want(
+                key,
+                Wanted(
+                    topic_id=followed.partition.topic_id,
+                    fetch_offset=step.offset,
+                    last_fetched_epoch=step.last_fetched_epoch,
+                    log_start_offset=followed.partition.log.log_start_offset,
+                    leader_epoch=state.leader_epoch,
+                    max_bytes=self._settings.partition_max_bytes,
+                ),
+            )
+            return
+        self._session.forget(key)
+        if isinstance(step, Stopped):
+            self._pending.pop(key, None)
+            self._refusals.note(key, step, step.error)
+        else:
+            self._pending[key] = followed
+
+    def _refuse(self, followed: Followed, code: int) -> None:
+        asked, error = followed.state.step, _error(code)
+        followed.on_refused(error)
+        if not followed.state.is_stopped:
+            self._refusals.note(followed.key, asked, error)
+
+    def _is_followed(self, followed: Followed) -> bool:
+        return self._followed.get(followed.key) is followed
+
+    # --- everything but fetching ---
+
+    async def _prepare(self) -> None:
+        """Cut and ask until whoever is not pausing can fetch."""
+        while not self._is_closed:
+            now_ms = self._clock.monotonic_ms()
+            due = [followed for followed in self._pending.values() if followed.state.retry_at_ms <= now_ms]
+            if not due or now_ms < self._paused_until_ms:
+                return
+            for followed in due:
+                if not self._is_followed(followed):
+                    continue  # it left while another's log was cut
+                if followed.is_waiting_for_room:
+                    followed.wait_for_room()  # nothing is fetched to be thrown away
+                elif isinstance(followed.state.step, Fetch):
+                    self._file(followed)  # its pause is over
+                elif isinstance(followed.state.step, TruncateTo | RestartAt):
+                    await followed.truncate()
+                    if self._is_followed(followed):
+                        self._file(followed)
+            await self._ask_epochs(due)
+            await self._ask_offsets(due, AskLatest)
+            await self._ask_offsets(due, AskEarliest)
+
+    async def _ask_epochs(self, asking: Sequence[Followed]) -> None:
+        asked = self._asked(asking, AskEpoch)
+        if not asked:
+            return
+        answers: dict[Key, EpochEndOffset] = {}
+        try:
+            answers = await self._leader.epochs(
+                (key, followed.state.leader_epoch, step.epoch) for key, (followed, step) in asked.items()
+            )
+        except OSError as error:
+            self._on_no_answer(error)
+        for followed, answer in self._answered(asked, answers):
+            if answer.error_code != ErrorCode.NONE:
+                self._refuse(followed, answer.error_code)
+            else:
+                followed.state.on_epoch(answer.leader_epoch, answer.end_offset)
+            self._file(followed)
+
+    async def _ask_offsets(self, asking: Sequence[Followed], kind: type[AskLatest | AskEarliest]) -> None:
+        asked = self._asked(asking, kind)
+        if not asked:
+            return
+        timestamp = LATEST if kind is AskLatest else EARLIEST
+        answers: dict[Key, ListOffsetsPartitionResponse] = {}
+        try:
+            answers = await self._leader.offsets(
+                ((key, followed.state.leader_epoch) for key, (followed, _) in asked.items()), timestamp
+            )
+        except OSError as error:
+            self._on_no_answer(error)
+        for followed, answer in self._answered(asked, answers):
+            offset = offset_in(answer)
+            if answer.error_code != ErrorCode.NONE or offset < 0:
+                self._refuse(followed, answer.error_code)
+            elif timestamp == LATEST:
+                followed.state.on_latest(offset)
+            else:
+                followed.state.on_earliest(offset, self._clock.monotonic_ms())
+            self._file(followed)
+
+    def _asked(self, asking: Sequence[Followed], kind: type[S]) -> dict[Key, tuple[Followed, S]]:
+        """Those with a step of this kind."""
+        return {
+            each.key: (each, each.state.step)
+            for each in asking
+            if self._is_followed(each) and isinstance(each.state.step, kind)
+        }
+
+    def _answered(self, asked: dict[Key, tuple[Followed, S]], answers: dict[Key, A]) -> Iterator[tuple[Followed, A]]:
+        """Those that still do what they asked for, with their answers; whoever got none pauses."""
+        for key, (followed, step) in asked.items():
+            if not self._is_followed(followed) or followed.state.step is not step:
+                continue
+            answer = answers.get(key)
+            if answer is not None:
+                yield followed, answer
+            else:
+                followed.state.on_no_answer(self._clock.monotonic_ms())
+                self._file(followed)
+
+    def _on_no_answer(self, error: OSError) -> None:
+        if self._is_closed or isinstance(error, LineReplaced):
+            return
+        level = logging.DEBUG if self._failures_count else logging.INFO
+        logger.log(level, "source broker not reached: broker=%d error=%s", self.source_id, error)
+        self._failures_count += 1
+        self._paused_until_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+
+    # --- fetching ---
+
+    def _hold_throttled(self) -> None:
+        """Leave out throttled partitions that lag, while their limit is exceeded."""
+        if not self._quota.is_exceeded:
+            return
+        now_ms = self._clock.monotonic_ms()
+        for key in list(self._session.wanted):
+            followed = self._followed[key]
+            if not followed.state.is_in_sync and self._quota.is_throttled(*key):
+                self._session.forget(key)
+                followed.state.retry_at_ms = now_ms + self._settings.backoff_ms
+                self._pending[key] = followed
+
+    async def _fetch(self, request: SessionRequest, wait_ms: int) -> None:
+        self._is_fetching = True
+        try:
+            response = await self._leader.fetch(request, wait_ms)
+        except OSError as error:
+            self._session.on_no_answer()
+            self._on_no_answer(error)
+            return
+        finally:
+            self._is_fetching = False
+        if self._failures_count:
+            logger.info("source broker answers again: broker=%d failures=%d", self.source_id, self._failures_count)
+            self._failures_count = 0
+        now_ms = self._clock.monotonic_ms()
+        self.requests_count += 1
+        self._request_rate.record(1, now_ms)
+        was_open = self._session.is_open
+        if self._session.on_response(response.error_code, response.session_id):
+            await self._process(response)
+            return
+        logger.info("fetch session over: broker=%d error=%s", self.source_id, _error(response.error_code).name)
+        if not was_open:
+            self._paused_until_ms = now_ms + self._settings.backoff_ms  # not even a new session is to be had
+
+    async def _process(self, response: FetchResponse) -> None:
+        slices = Slices(self._clock)
+        unwritten: list[Followed] = []
+        for topic in response.responses:
+            name = topic.topic or self._session.topic_of(topic.topic_id)
+            for row in topic.partitions:
+                key = (name or "", row.partition_index)
+                followed = self._followed.get(key)
+                if followed is None or not self._session.is_told(key):
+                    continue  # not asked for, or not any more
+                await self._take(followed, row)
+                if followed.is_writing:
+                    unwritten.append(followed)
+                elif self._is_followed(followed):
+                    self._file(followed)
+                await slices.breathe()
+        for followed in unwritten:
+            await followed.settle()
+            if self._is_followed(followed):
+                followed.on_written()
+                self._file(followed)
+        self._tell_log_starts()
+
+    async def _take(self, followed: Followed, row: PartitionData) -> None:
+        """One partition's answer."""
+        state = followed.state
+        if row.error_code != ErrorCode.NONE:
+            self._refuse(followed, row.error_code)
+        elif self._version.truncates_on_fetch and row.diverging_epoch.epoch >= 0:
+            state.on_diverging(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
+        else:
+            self._count(followed, await followed.take(row))
+
+    def _count(self, followed: Followed, size_bytes: int) -> None:
+        if not size_bytes:
+            return
+        self.bytes_count += size_bytes
+        self._metrics.copied(size_bytes, is_reassignment=self._settings.broker_id in followed.partition.adding_replicas)
+        if self._quota.is_throttled(*followed.key):
+            self._quota.record(size_bytes)
+
+    def _note_shortened(self, key: Key) -> None:
+        self._shortened[key] = None
+
+    def _tell_log_starts(self) -> None:
+        """The leader has to know whose log begins later now, mostly by retention."""
+        for key in self._shortened:
+            if key in self._session.wanted:
+                self._file(self._followed[key])
+        self._shortened.clear()
+
+
+def _error(code: int) -> ErrorCode:
+    """A code of a newer broker means no more to us than that something is wrong."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

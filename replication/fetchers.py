@@ -1,0 +1,197 @@
+"""All fetchers of this broker: one for each source broker and fetcher id, made when a partition needs it.
+
+    partition  --leader, hash % num.replica.fetchers-->  Fetcher  --its own line-->  source broker
+
+Rules: a partition is with one fetcher at a time: whoever moves it says `leave` first, which returns when nothing is under
+way in its log, and then `follow`, or leads it. A control request ends with `settle`: fetchers without partitions go,
+and newcomers are fetched at once.
+Invariant: after `leave` nobody appends to the partition's log but its owner.
+Source: Kafka ReplicaFetcherManager, AbstractFetcherManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from protocol.broker_client import BrokerClient
+from replication.fetcher import Fetcher, FetcherDoors
+from replication.follower_session import Key
+from replication.leader_endpoint import FetchSettings
+from runtime.tasks import TaskScope
+from runtime.transport import Address, Network
+
+if TYPE_CHECKING:
+    from replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+
+class Fetchers:
+    """See the module. `address_of` answers where a broker is now on the inter-broker listener, None when nobody knows."""
+
+    def __init__(
+        self,
+        settings: FetchSettings,
+        network: Network,
+        address_of: Callable[[int], Address | None],
+        doors: FetcherDoors,
+        tasks: TaskScope,
+    ) -> None:
+        self._settings = settings
+        self._network = network
+        self._address_of = address_of
+        self._doors = doors
+        self._tasks = tasks
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._places: dict[Key, Fetcher] = {}
+        # Where each source broker was when its fetchers' lines were made.
+        self._addresses: dict[int, Address | None] = {}
+        self._running: dict[asyncio.Task[None], None] = {}
+        self._takes_no_more = False
+
+    def __len__(self) -> int:
+        return len(self._fetchers)
+
+    def __iter__(self) -> Iterator[Fetcher]:
+        return iter(self._fetchers.values())
+
+    # --- which partitions ---
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        """Copy `partition` from `leader_id`, from now on."""
+        if self._takes_no_more:
+            return
+        key = (partition.topic, partition.partition)
+        fetcher = self._fetcher(leader_id, self._fetcher_id(key))
+        assert self._places.get(key, fetcher) is fetcher, f"{key} has not left {self._places[key]}"
+        self._places[key] = fetcher
+        fetcher.follow(partition, leader_epoch)
+
+    def follows(self, topic: str, partition: int) -> bool:
+        """Whether the partition is copied from another broker."""
+        return (topic, partition) in self._places
+
+    def refresh(self, partition: Partition) -> None:
+        """The partition's topic has got an id: its row in the session changes."""
+        fetcher = self._places.get((partition.topic, partition.partition))
+        if fetcher is not None:
+            fetcher.follow(partition, partition.leader_epoch)
+
+    async def leave(self, topic: str, partition: int) -> None:
+        """Copy the partition no more; when this returns, nothing of it is under way. Two may wait for the same."""
+        key = (topic, partition)
+        fetcher = self._places.get(key)
+        if fetcher is not None:
+            await fetcher.leave(key)
+            if key not in fetcher and self._places.get(key) is fetcher:
+                del self._places[key]
+
+    def forget(self, topic: str, partition: int) -> None:
+        """The partition's log has failed: copy it no more. Its log takes nothing any more, so there is nothing to wait for."""
+        fetcher = self._places.pop((topic, partition), None)
+        if fetcher is not None:
+            fetcher.forget((topic, partition))
+
+    def settle(self) -> None:
+        """A control request has been carried out."""
+        for place, fetcher in list(self._fetchers.items()):
+            if len(fetcher):
+                fetcher.hurry()
+            else:
+                del self._fetchers[place]
+                fetcher.close()
+
+    def _fetcher_id(self, key: Key) -> int:
+        return (31 * zlib.crc32(key[0].encode()) + key[1]) % self._settings.fetchers_count
+
+    def _fetcher(self, source_id: int, fetcher_id: int) -> Fetcher:
+        self._follow_address(source_id)
+        fetcher = self._fetchers.get((source_id, fetcher_id))
+        if fetcher is None:
+            fetcher = Fetcher(source_id, partial(self._open_line, source_id, fetcher_id), self._settings, self._doors)
+            self._fetchers[source_id, fetcher_id] = fetcher
+            task = self._tasks.spawn(fetcher.run(), name=f"replica fetcher {fetcher_id} from broker {source_id}")
+            self._running[task] = None
+            task.add_done_callback(lambda task: self._running.pop(task, None))
+        return fetcher
+
+    def _follow_address(self, source_id: int) -> None:
+        """A broker that came back elsewhere would else be looked for at its old address until a request times out."""
+        address = self._address_of(source_id)
+        if self._addresses.get(source_id, address) != address:
+            for (other_id, _), fetcher in self._fetchers.items():
+                if other_id == source_id:
+                    fetcher.reconnect()
+        self._addresses[source_id] = address
+
+    def _open_line(self, source_id: int, fetcher_id: int) -> BrokerClient:
+        return BrokerClient(
+            self._network,
+            lambda: self._address_of(source_id),
+            f"broker-{self._settings.broker_id}-fetcher-{fetcher_id}",
+            timeout_ms=self._settings.socket_timeout_ms,
+        )
+
+    async def change_settings(self, settings: FetchSettings) -> None:
+        """Dynamic settings (`num.replica.fetchers`) have changed: everybody starts anew with them."""
+        if settings == self._settings:
+            return
+        followed = [
+            (partition, fetcher.source_id) for fetcher in self._fetchers.values() for partition in fetcher.partitions()
+        ]
+        for partition, _ in followed:
+            await self.leave(partition.topic, partition.partition)
+        self.settle()
+        self._settings = settings
+        for partition, source_id in followed:
+            has_place = (partition.topic, partition.partition) in self._places
+            # No control request that came in between has decided otherwise.
+            if not has_place and partition.leader_id == source_id and not partition.is_leader:
+                self.follow(partition, source_id, partition.leader_epoch)
+
+    # --- the end ---
+
+    def take_no_more(self) -> None:
+        """This broker is about to stop: what it is told to follow from now on it does not. A replica that would still
+        catch up would hold up its leader, which then waits for one that is going."""
+        self._takes_no_more = True
+
+    async def close(self) -> None:
+        """Return when nothing is copied any more."""
+        self._takes_no_more = True
+        self._places.clear()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        if self._running:
+            await asyncio.wait(list(self._running))
+
+    # --- what is measured ---
+
+    @property
+    def failed_partitions_count(self) -> int:
+        return sum(fetcher.failed_partitions_count for fetcher in self._fetchers.values())
+
+    @property
+    def max_lag(self) -> int:
+        """Records that the partition furthest behind is behind its leader's high watermark."""
+        return max((lag for _, lag in self.lags()), default=0)
+
+    def lags(self) -> Iterator[tuple[Key, int]]:
+        for fetcher in self._fetchers.values():
+            yield from fetcher.lags()
+
+    def by_place(self) -> Iterator[tuple[int, Address | None, Fetcher]]:
+        """(its number among those of its source broker, where that broker is, the fetcher)."""
+        for (source_id, fetcher_id), fetcher in self._fetchers.items():
+            yield fetcher_id, self._addresses.get(source_id), fetcher
+
+    def min_fetch_rate(self) -> float:
+        """Requests a second of the slowest fetcher; 0 without any."""
+        now_ms = self._doors.clock.monotonic_ms()
+        return min((fetcher.requests_per_second(now_ms) for fetcher in self._fetchers.values()), default=0.0)

@@ -1,0 +1,197 @@
+"""A fetch session as the follower sees it: the leader knows which partitions it reads, requests name what changed. Pure.
+
+    first request: id 0, epoch 0, all partitions  ->  the leader answers an id (0: it keeps no session)
+    then:          that id, epoch 1, 2, ...       ->  changed and forgotten partitions alone
+    after an error or a lost connection: the id, epoch 0, all partitions again: ends the old session and opens one
+
+Rules: no IO. `want` and `forget` at any time; `request` takes what has gathered; each request is followed by
+`on_response` or `on_no_answer`. Work is proportional to what changed.
+Invariants: what the leader has been told of a partition is what `want` said last before that request; topic ids are used
+by a session for all of its partitions or for none.
+Source: KIP-227, KIP-516; Kafka FetchSessionHandler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+from protocol.primitives import ZERO_UUID
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+INT32_MAX = 2**31 - 1
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the leader is to be told of one partition."""
+
+    topic_id: bytes
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    leader_epoch: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class SessionRequest:
+    """The part of a Fetch request that the session decides. `wanted` are all partitions that the leader will read."""
+
+    session_id: int
+    session_epoch: int
+    uses_topic_ids: bool
+    topics: list[FetchTopic]
+    forgotten: list[ForgottenTopic]
+
+
+class FollowerSession:
+    """One session with one broker."""
+
+    __slots__ = ("_changed", "_forgotten", "_names", "_next_epoch", "_session_id", "_told", "_uses_topic_ids", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted: dict[Key, Wanted] = {}
+        self._session_id = NO_SESSION
+        self._next_epoch = FIRST_EPOCH
+        self._uses_topic_ids = False
+        # Since the last request: partitions to be told of, and those the leader knows that are not wanted any more.
+        self._changed: dict[Key, None] = {}
+        self._forgotten: dict[Key, bytes] = {}
+        # The topic id under which the leader knows each partition: ZERO_UUID when it knows it by name.
+        self._told: dict[Key, bytes] = {}
+        self._names: dict[bytes, str] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._next_epoch != FIRST_EPOCH
+
+    def want(self, key: Key, wanted: Wanted) -> None:
+        if self.wanted.get(key) != wanted:
+            self.wanted[key] = wanted
+            self._changed[key] = None
+
+    def forget(self, key: Key) -> None:
+        """The leader need not read it, for a while or for good."""
+        if self.wanted.pop(key, None) is not None:
+            self._changed.pop(key, None)
+            topic_id = self._told.get(key)
+            if topic_id is not None:
+                self._forgotten[key] = topic_id
+
+    def is_told(self, key: Key) -> bool:
+        """Whether the last request asked just what `want` says now: only then is the answer to it one for us."""
+        return key in self.wanted and key not in self._changed
+
+    def topic_of(self, topic_id: bytes) -> str | None:
+        """The name behind an id in an answer."""
+        return self._names.get(topic_id)
+
+    # --- requests ---
+
+    def request(self, *, may_use_topic_ids: bool) -> SessionRequest | None:
+        """The next one; None when nothing is wanted and there is nothing to take back."""
+        uses_topic_ids = may_use_topic_ids and all(wanted.topic_id != ZERO_UUID for wanted in self._to_tell())
+        if self.is_open and uses_topic_ids != self._uses_topic_ids:
+            self._end()
+            uses_topic_ids = may_use_topic_ids and all(wanted.topic_id != ZERO_UUID for wanted in self.wanted.values())
+        if self.is_open:
+            return self._incremental() if self.wanted or self._forgotten else None
+        if not self.wanted:
+            return None
+        self._uses_topic_ids = uses_topic_ids
+        self._forgotten.clear()
+        self._changed.clear()
+        self._told = {key: self._id_to_tell(wanted) for key, wanted in self.wanted.items()}
+        self._names = {topic_id: key[0] for key, topic_id in self._told.items()}
+        return SessionRequest(self._session_id, FIRST_EPOCH, uses_topic_ids, self._rows(self.wanted), [])
+
+    def _to_tell(self) -> Iterable[Wanted]:
+        """Whose topic ids decide: in an open session that uses ids, the others are known to have one."""
+        if self.is_open and self._uses_topic_ids:
+            return (self.wanted[key] for key in self._changed)
+        return self.wanted.values()
+
+    def _id_to_tell(self, wanted: Wanted) -> bytes:
+        return wanted.topic_id if self._uses_topic_ids else ZERO_UUID
+
+    def _incremental(self) -> SessionRequest:
+        changed, self._changed = self._changed, {}
+        for key in changed:
+            told, topic_id = self._told.get(key), self._id_to_tell(self.wanted[key])
+            if told == topic_id:
+                self._forgotten.pop(key, None)  # it is wanted again
+            elif told is not None:
+                self._forgotten[key] = told  # the topic was made anew
+            self._told[key] = topic_id
+            self._names[topic_id] = key[0]
+        forgotten, self._forgotten = self._forgotten, {}
+        for key, topic_id in forgotten.items():
+            if self._told.get(key) == topic_id and key not in self.wanted:
+                del self._told[key]
+        return SessionRequest(
+            self._session_id,
+            self._next_epoch,
+            self._uses_topic_ids,
+            self._rows(changed),
+            self._forgotten_rows(forgotten),
+        )
+
+    def _rows(self, keys: Iterable[Key]) -> list[FetchTopic]:
+        topics: dict[str, FetchTopic] = {}
+        for key in keys:
+            wanted = self.wanted[key]
+            topic = topics.get(key[0])
+            if topic is None:
+                topic = topics[key[0]] = FetchTopic(topic=key[0], topic_id=wanted.topic_id, partitions=[])
+            topic.partitions.append(
+                FetchPartition(
+                    partition=key[1],
+                    current_leader_epoch=wanted.leader_epoch,
+                    fetch_offset=wanted.fetch_offset,
+                    last_fetched_epoch=wanted.last_fetched_epoch,
+                    log_start_offset=wanted.log_start_offset,
+                    partition_max_bytes=wanted.max_bytes,
+                )
+            )
+        return list(topics.values())
+
+    @staticmethod
+    def _forgotten_rows(forgotten: dict[Key, bytes]) -> list[ForgottenTopic]:
+        topics: dict[tuple[str, bytes], ForgottenTopic] = {}
+        for (name, partition), topic_id in forgotten.items():
+            topic = topics.get((name, topic_id))
+            if topic is None:
+                topic = topics[name, topic_id] = ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
+            topic.partitions.append(partition)
+        return list(topics.values())
+
+    # --- answers ---
+
+    def on_response(self, error: int, session_id: int) -> bool:
+        """The leader's answer came. False: it is about the session, and holds no partitions."""
+        if error != ErrorCode.NONE:
+            if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._session_id = NO_SESSION
+            self._end()
+            return False
+        if session_id == NO_SESSION:
+            self._session_id = NO_SESSION
+            self._end()
+        elif not self.is_open:
+            self._session_id, self._next_epoch = session_id, FIRST_EPOCH + 1
+        else:
+            self._next_epoch = 1 if self._next_epoch == INT32_MAX else self._next_epoch + 1
+        return True
+
+    def on_no_answer(self) -> None:
+        """Whether the leader took the request is not known: begin again."""
+        self._end()
+
+    def _end(self) -> None:
+        self._next_epoch = FIRST_EPOCH

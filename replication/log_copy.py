@@ -1,0 +1,138 @@
+"""One log that is copied to another directory of this broker, step by step, until both hold the same.
+
+    cut the copy to where it agrees with the log  ->  read the log behind it  ->  append, wait until written  ->  again
+
+The log is led, or follows another broker, and may be cut any time: what the two have in common is told by leader epochs,
+as between brokers.
+
+Rules: `step` is called by one task at a time. A copy that is refused room says so (`NoRoom`), and goes on later.
+Invariants: the copy is a prefix of the log whenever `step` has returned True; nothing is appended behind what both agree on.
+Source: Kafka ReplicaAlterLogDirsThread; KIP-113, KIP-101.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from protocol.errors import KafkaError
+from protocol.records.batch import HEADER_BYTES, BatchHeader
+from storage.log import AppendOrigin
+
+if TYPE_CHECKING:
+    from replication.partition import Partition
+    from runtime.clock import Clock
+    from storage.log import PartitionLog
+
+UNKNOWN_EPOCH = -1
+
+
+class EpochsOfLog(Protocol):
+    """What two logs are compared by. `storage.log.PartitionLog` fits it."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def latest_epoch(self) -> int: ...
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch at or below `epoch`, where it ends); (-1, -1) when none is known."""
+
+
+def agreed_end(copy: EpochsOfLog, log: EpochsOfLog) -> int:
+    """Where the copy ends, or has to be cut to agree with the log. Pure.
+
+    Cutting may bring an earlier epoch of the copy to light that the log does not know either: ask again then.
+    """
+    end_offset = min(copy.log_end_offset, log.log_end_offset)
+    epoch = copy.latest_epoch
+    if epoch == UNKNOWN_EPOCH:
+        return end_offset
+    known_epoch, known_end_offset = log.end_offset_for_epoch(epoch)
+    if known_epoch == UNKNOWN_EPOCH:
+        # All that the log has is younger: nothing of the copy is in it.
+        return end_offset if log.latest_epoch == UNKNOWN_EPOCH else min(end_offset, log.log_start_offset)
+    if known_epoch != epoch:
+        known_end_offset = min(known_end_offset, copy.end_offset_for_epoch(known_epoch)[1])
+    return min(end_offset, known_end_offset) if known_end_offset >= 0 else log.log_start_offset
+
+
+class LogCopy:
+    """`copy` is the partition's log in the other directory, which nobody else writes to."""
+
+    __slots__ = ("_clock", "_max_bytes", "copied_bytes", "copy", "partition")
+
+    def __init__(self, partition: Partition, copy: PartitionLog, *, max_bytes: int, clock: Clock) -> None:
+        self.partition = partition
+        self.copy = copy
+        self.copied_bytes = 0
+        self._max_bytes = max_bytes
+        self._clock = clock
+
+    @property
+    def lag(self) -> int:
+        return self.partition.log.log_end_offset - self.copy.log_end_offset
+
+    @property
+    def lag_bytes(self) -> int:
+        """About so many bytes are still to be copied."""
+        log = self.partition.log
+        start_offset = max(self.copy.log_end_offset, log.log_start_offset)
+        return log.bytes_between(start_offset, log.log_end_offset)
+
+    async def step(self) -> bool:
+        """Copy a piece; whether the copy holds everything. Raises KafkaError, NoRoom."""
+        await self._agree()
+        log, copy = self.partition.log, self.copy
+        offset = copy.log_end_offset
+        if offset < log.log_end_offset:
+            records = log.read(offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True)
+            if records is None:
+                records = await log.read_cold(
+                    offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True
+                )
+                if agreed_end(copy, log) < offset:
+                    return False  # the log was cut meanwhile
+            if records:
+                await self._append(bytearray(records))
+        self._take_over_offsets()
+        return copy.log_end_offset == self.partition.log.log_end_offset
+
+    async def _agree(self) -> None:
+        while True:
+            log, copy = self.partition.log, self.copy
+            if copy.log_end_offset < log.log_start_offset:
+                await copy.truncate_fully_and_start_at(log.log_start_offset)
+            end_offset = agreed_end(copy, log)
+            if end_offset >= copy.log_end_offset:
+                return
+            await copy.truncate_to(end_offset)
+
+    async def _append(self, records: bytearray) -> None:
+        copy = self.copy
+        if len(records) >= HEADER_BYTES:
+            first_offset = BatchHeader(records).base_offset
+            if first_offset < copy.log_end_offset and copy.log_end_offset == copy.log_start_offset:
+                # The log begins within a batch (DeleteRecords), which the copy has to take as a whole.
+                await copy.truncate_fully_and_start_at(first_offset)
+        failures: list[KafkaError] = []
+
+        def done(error: KafkaError | None) -> None:
+            if error is not None:
+                failures.append(error)
+
+        copy.append(
+            records, leader_epoch=UNKNOWN_EPOCH, origin=AppendOrigin.REPLICA, now_ms=self._clock.wall_ms(), done=done
+        )
+        await copy.settle()
+        if failures:
+            raise failures[0]
+        self.copied_bytes += len(records)
+
+    def _take_over_offsets(self) -> None:
+        log, copy = self.partition.log, self.copy
+        copy.commit(max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset))
+        copy.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))

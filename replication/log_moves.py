@@ -1,0 +1,293 @@
+"""Partitions whose logs move to another directory of this broker (AlterReplicaLogDirs), each while it is served.
+
+    copy, a piece at a time  --everything there-->  hold appends, copy the rest  -->  the copy is the log
+         ^  throttled, a few logs at once                 '--not now-->  go on copying
+
+The fetcher of a partition that follows leaves it for the exchange and comes back to the new log. Appends, which are sync,
+are taken all the time: for some milliseconds they stay in memory.
+
+Rules: a control request that changes a partition says `suspend` before and `resume` after: no exchange is under way in
+between. `stop` returns when nothing of a move is under way. What a start finds half copied goes on once its partition is
+assigned.
+Invariants: one move a partition; copies read at a time are bounded by `num.replica.alter.log.dirs.threads`.
+Source: Kafka ReplicaAlterLogDirsManager, ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica; KIP-113.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from protocol.errors import ErrorCode, KafkaError
+from replication.log_copy import LogCopy
+from replication.throttle import ReplicationQuota, SampledRate
+from runtime.clock import Clock
+from runtime.tasks import TaskScope
+from storage.free_space import NoRoom
+from storage.log_directory import is_future_name_too_long
+
+if TYPE_CHECKING:
+    from replication.partition import Partition
+    from storage.log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+THROTTLED_PAUSE_S = 0.1
+NO_ROOM_PAUSE_S = 1.0
+RETRY_PAUSE_S = 0.05
+"""Until the exchange, or a read that the disk refused, is tried again."""
+
+STEP_RATE_WINDOW_MS = 10_000
+STEP_RATE_SAMPLES = 6
+
+
+class MovableLogs(Protocol):
+    """The part of the log manager that moves need."""
+
+    def check_directory(self, path: str) -> object:
+        """Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+
+    def prefer(self, topic: str, partition: int, path: str) -> None:
+        """A log that is made for this partition later is made there."""
+
+    def future_log(self, topic: str, partition: int) -> PartitionLog | None:
+        """The copy of a log, if there is one."""
+
+    async def future_log_for(self, topic: str, partition: int, path: str) -> PartitionLog:
+        """An empty copy of a log that there is. Raises KAFKA_STORAGE_ERROR."""
+
+    async def drop_future_log(self, topic: str, partition: int) -> None:
+        """Missing is no error."""
+
+    async def complete_move(self, topic: str, partition: int) -> PartitionLog:
+        """The copy takes the log's place; answers what the log is then. Raises KAFKA_STORAGE_ERROR: nothing has changed."""
+
+
+class FetchersOfOthers(Protocol):
+    """Who copies from other brokers: `replication.partitions.Following`."""
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
+
+    async def leave(self, topic: str, partition: int) -> None: ...
+
+    def follows(self, topic: str, partition: int) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDoors:
+    logs: MovableLogs
+    following: FetchersOfOthers
+    clock: Clock
+    tasks: TaskScope
+    quota: ReplicationQuota
+    """`replica.alter.log.dirs.io.max.bytes.per.second`."""
+    copies_at_once: int
+    fetch_max_bytes: int
+    """Bytes read of a log at a time."""
+
+
+class _Move:
+    """One partition's. `ended` is done when nothing of it is under way any more."""
+
+    __slots__ = ("copy", "ended", "exchange", "is_stopped")
+
+    def __init__(self, copy: LogCopy) -> None:
+        self.copy = copy
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Done when the exchange that is under way is.
+        self.exchange: asyncio.Future[None] | None = None
+        self.is_stopped = False
+
+
+def _parent(log: PartitionLog) -> str:
+    return log.directory.rpartition("/")[0]
+
+
+class LogMoves:
+    """See the module."""
+
+    def __init__(self, doors: MoveDoors) -> None:
+        self._doors = doors
+        self._moves: dict[Key, _Move] = {}
+        self._suspended: dict[Key, int] = {}
+        self._places = asyncio.Semaphore(doors.copies_at_once)
+        self._asking = asyncio.Lock()
+        self._rate = SampledRate(STEP_RATE_WINDOW_MS, STEP_RATE_SAMPLES)
+        self.failed_partitions: set[Key] = set()
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def lags(self) -> Iterator[tuple[Key, int]]:
+        """Records that each copy is behind its log."""
+        for key, move in self._moves.items():
+            yield key, move.copy.lag
+
+    def steps_per_second(self) -> float:
+        """Pieces copied, of all logs."""
+        return self._rate.per_second(self._doors.clock.monotonic_ms())
+
+    async def close(self) -> None:
+        """The broker stops: what is under way is ended, what is copied is there at the next start."""
+        for key in list(self._moves):
+            await self.stop(*key)
+
+    # --- what an administrator asks for ---
+
+    async def move(self, topic: str, index: int, partition: Partition | None, path: str) -> None:
+        """The log is to be in the directory at `path`: returns when that has begun. To where it is, ends a move.
+
+        `partition` None: this broker does not hold it, and a log made for it later is made there. Raises KafkaError:
+        INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
+        """
+        logs = self._doors.logs
+        if is_future_name_too_long(topic, index):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        logs.check_directory(path)
+        if partition is not None and partition.log.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic}-{index} is offline.")
+        async with self._asking:
+            copy = logs.future_log(topic, index)
+            if copy is not None and _parent(copy) != path:
+                await self.stop(topic, index)
+                await logs.drop_future_log(topic, index)
+                copy = None
+            if partition is None:
+                logs.prefer(topic, index, path)
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"This broker does not hold {topic}-{index}.")
+            if _parent(partition.log) == path:
+                return
+            if copy is None:
+                await logs.future_log_for(topic, index, path)
+            self.begin(partition)
+
+    # --- which partitions ---
+
+    def begin(self, partition: Partition) -> None:
+        """Copy the log of `partition`, if there is a copy to fill; no effect on one that is being filled."""
+        key = (partition.topic, partition.partition)
+        future_log = self._doors.logs.future_log(*key)
+        if future_log is None or key in self._moves or self._doors.tasks.is_closed:
+            return
+        self.failed_partitions.discard(key)
+        copy = LogCopy(partition, future_log, max_bytes=self._doors.fetch_max_bytes, clock=self._doors.clock)
+        move = self._moves[key] = _Move(copy)
+        self._doors.tasks.spawn(self._run(key, move), name=f"move {partition.topic}-{partition.partition}")
+
+    async def stop(self, topic: str, partition: int) -> None:
+        """Copy no more; the copy stays as it is."""
+        move = self._moves.get((topic, partition))
+        if move is not None:
+            move.is_stopped = True
+            await asyncio.shield(move.ended)
+
+    async def suspend(self, topic: str, partition: int) -> None:
+        """When this returns no exchange is under way, and none begins before `resume`."""
+        key = (topic, partition)
+        self._suspended[key] = self._suspended.get(key, 0) + 1
+        move = self._moves.get(key)
+        if move is not None and move.exchange is not None:
+            await asyncio.shield(move.exchange)
+
+    def resume(self, topic: str, partition: int) -> None:
+        key = (topic, partition)
+        left = self._suspended.pop(key) - 1
+        if left:
+            self._suspended[key] = left
+
+    # --- one move ---
+
+    async def _run(self, key: Key, move: _Move) -> None:
+        log, copy = move.copy.partition.log, move.copy.copy
+        logger.info("move begins: topic=%s partition=%d from=%s to=%s", *key, log.directory, copy.directory)
+        try:
+            while not move.is_stopped:
+                if await self._advance(key, move):
+                    break
+        except KafkaError as error:
+            if not move.is_stopped:
+                self.failed_partitions.add(key)
+            logger.warning("move ends, not done: topic=%s partition=%d error=%s", *key, error)
+        finally:
+            del self._moves[key]
+            move.ended.set_result(None)
+
+    async def _advance(self, key: Key, move: _Move) -> bool:
+        """A step; whether it was the last one. Raises KafkaError when there is no going on."""
+        copy, quota = move.copy, self._doors.quota
+        for log in (copy.partition.log, copy.copy):
+            if log.failure is not None:
+                raise log.failure
+        if quota.is_exceeded:
+            await asyncio.sleep(THROTTLED_PAUSE_S)
+            return False
+        before_bytes = copy.copied_bytes
+        try:
+            async with self._places:
+                await copy.step()
+        except NoRoom:
+            await asyncio.sleep(NO_ROOM_PAUSE_S)
+            return False
+        self._rate.record(1, self._doors.clock.monotonic_ms())
+        quota.record(copy.copied_bytes - before_bytes)
+        if copy.lag_bytes > self._doors.fetch_max_bytes:
+            return False
+        # The rest is copied while appends are held: under load there would always be one.
+        await copy.copy.flush()
+        may_exchange = key not in self._suspended and not move.is_stopped and copy.partition.log.can_be_held
+        if may_exchange and await self._exchange(key, move):
+            return True
+        await asyncio.sleep(RETRY_PAUSE_S if copy.copy.has_room else NO_ROOM_PAUSE_S)
+        return False
+
+    async def _exchange(self, key: Key, move: _Move) -> bool:
+        """The copy becomes the log; False when that is not possible now."""
+        partition = move.copy.partition
+        move.exchange = asyncio.get_running_loop().create_future()
+        follows = self._doors.following.follows(*key)
+        try:
+            if follows:
+                await self._doors.following.leave(*key)
+            return partition.log.can_be_held and await self._exchange_held(key, move)
+        finally:
+            if follows and partition.log.failure is None:
+                self._doors.following.follow(partition, partition.leader_id, partition.leader_epoch)
+            move.exchange.set_result(None)
+            move.exchange = None
+
+    async def _copy_rest(self, copy: LogCopy) -> None:
+        """Of a log that is held, until it has nothing behind the copy: its last records may have been compacted away.
+        Raises KafkaError."""
+        end_offset = -1
+        while not await copy.step() and copy.copy.log_end_offset != end_offset:
+            end_offset = copy.copy.log_end_offset
+
+    async def _exchange_held(self, key: Key, move: _Move) -> bool:
+        partition, copy = move.copy.partition, move.copy
+        old = partition.log
+        old.hold()
+        try:
+            await old.settle()
+            await self._copy_rest(copy)
+            if old.failure is not None or old.is_halted:
+                return False  # what was held has been refused
+            old.leave_folder()
+            new = await self._doors.logs.complete_move(*key)
+        except KafkaError as error:
+            logger.warning("move put off: topic=%s partition=%d error=%s", *key, error)
+            old.release()
+            found = self._doors.logs.future_log(*key)
+            if found is None:
+                raise
+            copy.copy = found
+            return False
+        partition.replace_log(new)
+        old.give_way_to(new)
+        await old.close(flush=False)
+        logger.info("log moved: topic=%s partition=%d directory=%s bytes=%d", *key, new.directory, copy.copied_bytes)
+        return True

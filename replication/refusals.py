@@ -1,0 +1,50 @@
+"""What a leader refuses its follower: told in one line of the log for each reason, however many partitions it concerns.
+
+After an election it concerns all of them: leader and follower hear of it at different moments.
+
+Rules: the fetcher notes while it goes through an answer, and tells at its end.
+Bounds: of each reason a count and the first partition are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from protocol.errors import ErrorCode
+from replication.follower import Step, Stopped
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+class Refusals:
+    """Those of one source broker."""
+
+    def __init__(self, source_id: int) -> None:
+        self._source_id = source_id
+        # (what was asked, its error): how often, and of which partition first.
+        self._noted: dict[tuple[type[Step], ErrorCode], tuple[int, Key]] = {}
+
+    def note(self, key: Key, asked: Step, error: ErrorCode) -> None:
+        """The leader answered `asked` with an error. `Stopped`: nothing is asked until the next assignment."""
+        count, first = self._noted.get((type(asked), error), (0, key))
+        self._noted[type(asked), error] = (count + 1, first)
+
+    def tell(self) -> None:
+        if not self._noted:
+            return
+        noted, self._noted = self._noted, {}
+        for (asked, error), (count, first) in noted.items():
+            if asked is not Stopped:
+                logger.info(
+                    "leader refused a follower: source=%d step=%s error=%s partitions=%d such_as=%s-%d",
+                    self._source_id, asked.__name__, error.name, count, *first,
+                )  # fmt: skip
+                continue
+            # A leader that is in a later epoch is nothing unusual: it has had its LeaderAndIsr first.
+            logger.log(
+                logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR,
+                "replica fetching stopped until the next assignment: source=%d error=%s partitions=%d such_as=%s-%d",
+                self._source_id, error.name, count, *first,
+            )  # fmt: skip

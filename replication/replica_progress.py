@@ -1,0 +1,110 @@
+"""What a leader knows of one follower: how far its log goes, and when it last held everything. Pure.
+
+A follower says only where it reads on. Under load that is never the leader's log end, so "caught up" is a time, not an
+equality of offsets: the last moment at which the follower is known to have held all that the leader had then.
+
+    fetch offset >= the leader's log end now            caught up now
+    fetch offset >= the leader's log end at the         caught up then: at that fetch
+                    follower's previous fetch
+
+A follower at the leader's end names the partition no more in its session's fetches, until there is more: it *rests*, and
+each of those fetches says that it is caught up, without a word about it here.
+
+Rules: no clock; times are `now_ms` of a clock that never goes back.
+Invariant: `caught_up_ms` never goes back within a leader epoch.
+Source: Kafka Replica, ReplicaState; KIP-903 (broker epochs).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_BROKER_EPOCH = -1
+# Longer ago than any lag that can be configured.
+NEVER_MS = -(1 << 62)
+
+
+class FetchLine(Protocol):
+    """What a follower's fetches come by: one session, for all partitions in it."""
+
+    last_used_ms: int
+
+
+class ReplicaProgress:
+    """One follower. Owner: `LeaderState`."""
+
+    __slots__ = (
+        "_caught_up_ms",
+        "_resting_on",
+        "broker_epoch",
+        "broker_id",
+        "fetch_ms",
+        "leader_leo_at_fetch",
+        "leo",
+        "log_start_offset",
+        "refused_until_ms",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.leo = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self._caught_up_ms = NEVER_MS
+        self._resting_on: FetchLine | None = None
+        self.fetch_ms = NEVER_MS
+        self.leader_leo_at_fetch = UNKNOWN_OFFSET
+        # Until then the controller would not have it in the ISR. Of this life of its broker.
+        self.refused_until_ms = NEVER_MS
+
+    def __repr__(self) -> str:
+        return f"<ReplicaProgress {self.broker_id} leo={self.leo} caught_up_ms={self.caught_up_ms}>"
+
+    @property
+    def caught_up_ms(self) -> int:
+        line = self._resting_on
+        return self._caught_up_ms if line is None else max(self._caught_up_ms, line.last_used_ms)
+
+    def begin_epoch(self, *, leader_leo: int, is_in_sync: bool, now_ms: int) -> None:
+        """The same leader goes on in a new epoch. Members of the ISR get the whole time to fetch again."""
+        self._resting_on = None
+        self._caught_up_ms = now_ms if is_in_sync else NEVER_MS
+        self.fetch_ms = now_ms if is_in_sync and self.leo != UNKNOWN_OFFSET else NEVER_MS
+        self.leader_leo_at_fetch = UNKNOWN_OFFSET if self.leo == UNKNOWN_OFFSET else leader_leo
+
+    def record_fetch(
+        self, *, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_leo: int, now_ms: int
+    ) -> None:
+        self.stir()
+        if fetch_offset >= leader_leo:
+            self._caught_up_ms = max(self._caught_up_ms, now_ms)
+        elif fetch_offset >= self.leader_leo_at_fetch:
+            self._caught_up_ms = max(self._caught_up_ms, self.fetch_ms)
+        self.leo = fetch_offset
+        self.log_start_offset = log_start_offset
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self.refused_until_ms = NEVER_MS
+        self.leader_leo_at_fetch = max(leader_leo, self.leader_leo_at_fetch)
+        self.fetch_ms = now_ms
+
+    def rest_on(self, line: FetchLine) -> None:
+        """It holds everything; until it stirs, each fetch that comes by `line` says so."""
+        self._resting_on = line
+
+    def rests_on(self, line: FetchLine) -> bool:
+        return self._resting_on is line
+
+    def stir(self) -> None:
+        """There is something to say of it again: it was caught up when `line` was last used, and not surely since."""
+        line = self._resting_on
+        if line is not None:
+            self._resting_on = None
+            self._caught_up_ms = max(self._caught_up_ms, line.last_used_ms)
+
+    def is_caught_up(self, leader_leo: int, now_ms: int, lag_max_ms: int) -> bool:
+        return self.leo == leader_leo or now_ms - self.caught_up_ms <= lag_max_ms
+
+    def is_refused(self, now_ms: int) -> bool:
+        return now_ms < self.refused_until_ms

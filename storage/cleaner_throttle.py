@@ -1,0 +1,31 @@
+"""How fast the cleaner may read and write: `log.cleaner.io.max.bytes.per.second`, over all its workers.
+
+Rules: pure. What was moved is a debt that the time pays back; a worker waits while there is any. The limit comes with each
+question, so that another one holds at once, for old debts too.
+Source: Kafka Throttler.
+"""
+
+from __future__ import annotations
+
+
+class CleanerThrottle:
+    """See the module."""
+
+    __slots__ = ("_debt_bytes", "_since_ms")
+
+    def __init__(self) -> None:
+        self._debt_bytes = 0.0
+        self._since_ms = 0
+
+    def moved(self, count_bytes: int) -> None:
+        """So many bytes were read or written."""
+        self._debt_bytes += count_bytes
+
+    def wait_ms(self, bytes_per_second: float, now_ms: int) -> int:
+        """How long to wait until no more was moved than is allowed; 0 when that is so."""
+        paid_bytes = max(now_ms - self._since_ms, 0) * bytes_per_second / 1000
+        self._since_ms = now_ms
+        self._debt_bytes = max(self._debt_bytes - paid_bytes, 0.0)
+        if not self._debt_bytes or bytes_per_second <= 0:
+            return 0
+        return int(min(self._debt_bytes * 1000 / bytes_per_second, 1 << 31))

@@ -1,0 +1,149 @@
+"""What keys and values of records say, as the text that `dump-log` prints: plain, or those of the internal topics.
+
+`__consumer_offsets` becomes JSON, with Kafka's field names and the members' subscriptions and assignments opened;
+`__transaction_state` becomes the line that Apache Kafka's transaction log has for itself.
+
+Rules: pure. What cannot be decoded is said in place of the key; it is no reason to stop.
+Source: Kafka DumpLogSegments (OffsetsMessageParser, TransactionLogMessageParser), the generated JsonConverters,
+TransactionLog.formatRecordKeyAndValue.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+
+from protocol.primitives import DecodeError
+from protocol.records.record import Record
+from protocol.schema import Field, Message
+from protocol.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue
+from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.stored.stored import Stored, stored_version
+from protocol.stored.transaction_log import TransactionLogKey, TransactionLogValue
+
+Texts = tuple[str | None, str | None]
+"""Key and payload; None where there is nothing to print."""
+Decoder = Callable[[Record], Texts]
+
+DELETED = "<DELETE>"
+_CONSUMER_PROTOCOL = "consumer"
+_TRANSACTION_STATES = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
+)  # fmt: skip
+
+
+def plain_texts(record: Record) -> Texts:
+    """Bytes as UTF-8."""
+    return _text(record.key), _text(record.value)
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", "replace")
+
+
+# --- __consumer_offsets ---
+
+
+def offsets_texts(record: Record) -> Texts:
+    """A record of `__consumer_offsets`."""
+    if record.key is None:
+        return f"Error at offset {record.offset}, skipping. The record has no key.", None
+    try:
+        version = stored_version(record.key)
+        if version in (0, 1):
+            key: Stored = OffsetCommitKey.decode_stored(record.key)
+            value_class: type[Stored] = OffsetCommitValue
+        elif version == 2:
+            key, value_class = GroupMetadataKey.decode_stored(record.key), GroupMetadataValue
+        else:
+            return f"Unknown record type {version} at offset {record.offset}, skipping.", None
+        key_text = _json({"type": str(version), "data": message_fields(key, version)})
+        if record.value is None:
+            return key_text, DELETED
+        value_version = stored_version(record.value)
+        fields = message_fields(value_class.decode_stored(record.value), value_version)
+    except DecodeError as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
+    if value_class is GroupMetadataValue and fields["protocolType"] == _CONSUMER_PROTOCOL:
+        _open_members(fields["members"])
+    return key_text, _json({"version": str(value_version), "data": fields})
+
+
+def _open_members(members: object) -> None:
+    assert isinstance(members, list)
+    for member in members:
+        for name, kind in (
+            ("subscription", ConsumerProtocolSubscription),
+            ("assignment", ConsumerProtocolAssignment),
+        ):
+            content = base64.b64decode(member[name])
+            try:
+                version = stored_version(content)
+                # What may follow is a later version's.
+                message, _ = kind.decoder(version)(content, 2, len(content))
+            except DecodeError:
+                continue  # some other protocol of that name: its bytes stay
+            member[name] = message_fields(message, version)
+
+
+def message_fields(message: Message, version: int) -> dict[str, object]:
+    """The fields that `version` has, by Kafka's names, as JSON has them."""
+    return {
+        _camel(field.name): _value(field, getattr(message, field.name), version)
+        for field in message.__fields__
+        if field.versions.covers(version) and (field.tag is None or getattr(message, field.name) != field.default)
+    }
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _value(field: Field, value: object, version: int) -> object:
+    match value:
+        case Message():
+            return message_fields(value, version)
+        case list():
+            return [_value(field, each, version) for each in value]
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode()
+        case _:
+            return value
+
+
+def _json(fields: object) -> str:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+
+
+# --- __transaction_state ---
+
+
+def transaction_texts(record: Record) -> Texts:
+    """A record of `__transaction_state`."""
+    if record.key is None:
+        return f"Error at offset {record.offset}, skipping. The record has no key.", None
+    try:
+        version = stored_version(record.key)
+        if version != 0:
+            return f"unknown::version={version}", None
+        key = f"transaction_metadata::transactionalId={TransactionLogKey.decode_stored(record.key).transactional_id}"
+        return key, DELETED if record.value is None else _transaction(TransactionLogValue.decode_stored(record.value))
+    except DecodeError as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
+
+
+def _transaction(value: TransactionLogValue) -> str:
+    status = value.transaction_status
+    state = _TRANSACTION_STATES[status] if 0 <= status < len(_TRANSACTION_STATES) else f"Unknown({status})"
+    partitions = [
+        f"{each.topic}-{partition}" for each in value.transaction_partitions or () for partition in each.partition_ids
+    ]
+    return (
+        f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},state={state},"
+        f"partitions=[{','.join(partitions)}],"
+        f"txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms},"
+        f"txnTimeoutMs={value.transaction_timeout_ms}"
+    )

@@ -1,0 +1,366 @@
+"""Logs on their way to another directory of this broker: the copies, kept in folders of their own until they are complete.
+
+    orders-0                          the log, in its directory
+    orders-0.<uuid>-future            its copy, in the other one; whoever copies appends to it as a follower does
+    orders-0.<uuid>-future/moved      it has everything, and the log's folder is about to go
+
+`complete_move` lets the copy take the log's place: the copy is flushed and marked, the log's folder set aside for deletion, and
+the copy's folder gets the log's name. Appends are held meanwhile, by the caller: what the log acknowledged until then is in
+the copy, and nothing is acknowledged in between. A start that finds a marked copy and no log finishes the work; one that
+finds both goes on copying.
+
+Rules: runs on the event loop; jobs in the queues of the two directories, one after the other.
+Invariants: a directory holds at most one of log and copy of a partition; there is one copy of a partition at most.
+Source: Kafka LogManager.futureLogs, replaceCurrentWithFutureLog (which renames the copy first: a crash in between leaves
+two logs of one partition, on which it does not start); KIP-113.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from runtime.clock import Clock
+from runtime.filesystem import FileSystem
+from runtime.randomness import Randomness, uuid_bytes
+from storage.checkpoints import Key, recovery_points
+from storage.folder_files import MOVED_FILE
+from storage.loading import LoadedLog, LoadRequest, load_log, make_and_load_log
+from storage.log import PartitionLog
+from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder, partition_folder
+from storage.online_directory import OnlineDirectory
+from storage.segment import create_files
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+# Wishes for logs that are not made yet, and may never be: the oldest go.
+_MAX_PREFERRED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FutureDoors:
+    """What the log manager gives: its directories and logs, which change, and its ways with them."""
+
+    directories: Mapping[str, OnlineDirectory]
+    logs: Mapping[Key, PartitionLog]
+    paths: Sequence[str]
+    """Of all directories."""
+    offline: Mapping[str, str]
+    filesystem: FileSystem
+    clock: Clock
+    randomness: Randomness
+    request_for: Callable[[OnlineDirectory, Key, str], LoadRequest]
+    """How a log in a folder is to be opened."""
+    make: Callable[[OnlineDirectory, Key, str, LoadedLog], PartitionLog]
+    """A log of what was opened there."""
+    register: Callable[[OnlineDirectory, Key, PartitionLog], None]
+    """The log is the partition's from now on."""
+    unregister: Callable[[OnlineDirectory, Key], None]
+    on_error: Callable[[str, OSError], None]
+    remove_later: Callable[[Iterable[str], int], None]
+    checkpoint: Callable[[OnlineDirectory], None]
+    """A log has come to the directory, or left it."""
+
+
+class FutureLogs:
+    """See the module. `logs` are the copies by partition."""
+
+    def __init__(self, doors: FutureDoors) -> None:
+        self._doors = doors
+        self._preferred: dict[Key, str] = {}
+        self.logs: dict[Key, PartitionLog] = {}
+
+    # --- places ---
+
+    def check_directory(self, path: str) -> OnlineDirectory:
+        """Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+        if path not in self._doors.paths:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this broker's log directories.")
+        directory = self._doors.directories.get(path)
+        if directory is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {path} is offline.")
+        return directory
+
+    def prefer(self, topic: str, partition: int, path: str) -> None:
+        """A log that is made for this partition later is made there."""
+        self._preferred.pop((topic, partition), None)
+        self._preferred[topic, partition] = path
+        if len(self._preferred) > _MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    def preferred(self, key: Key) -> OnlineDirectory | None:
+        """Where the log that is made now was wanted; that is forgotten then."""
+        return self._doors.directories.get(self._preferred.pop(key, ""))
+
+    # --- start ---
+
+    async def load(self) -> None:
+        """Open the copies of all directories, whose logs are open. Raises nothing: a directory that fails goes offline."""
+        for directory in list(self._doors.directories.values()):
+            try:
+                await self._load_directory(directory)
+            except OSError as error:
+                self._doors.on_error(directory.path, error)
+
+    async def _load_directory(self, directory: OnlineDirectory) -> None:
+        doors, filesystem = self._doors, self._doors.filesystem
+        folders = await directory.queue.run(directory.files.future_folders)
+        marked = await directory.queue.run(partial(_marked, filesystem, [path for _, path in folders]))
+        if any(path in marked and key not in doors.logs for key, path in folders):
+            await self._keep_set_aside()
+        for key, path in folders:
+            log, is_marked = doors.logs.get(key), path in marked
+            if log is None and is_marked and not doors.offline:
+                await directory.queue.run(partial(_finish, filesystem, directory.path, path, partition_folder(*key)))
+                await self._adopt(directory, key, f"{directory.path}/{partition_folder(*key)}")
+                logger.info("interrupted move finished: topic=%s partition=%d directory=%s", *key, directory.path)
+            elif log is None and not is_marked and not doors.offline:
+                logger.warning("folder left alone, there is no log to it: folder=%s", path)
+            elif log is None:
+                logger.warning("folder left alone, its log may be in a directory that is offline: folder=%s", path)
+            elif key in self.logs or log.directory.startswith(f"{directory.path}/"):
+                logger.warning("copy of a log dropped, there is another: folder=%s", path)
+                await self._set_aside(directory, key, path)
+            else:
+                await directory.queue.run(partial(filesystem.unlink, f"{path}/{MOVED_FILE}"))
+                request = doors.request_for(directory, key, path)
+                copy = await self._open(directory, key, path, request)
+                if copy.topic_id != log.topic_id and ZERO_UUID not in (copy.topic_id, log.topic_id):
+                    logger.warning("copy of a log dropped, it is of another topic of this name: folder=%s", path)
+                    await self.drop_future_log(*key)
+                elif request.is_compacted and not request.is_clean:
+                    # A loss of power may have left a hole there, which looks like one of compaction; the log has it all.
+                    try:
+                        await copy.truncate_to(copy.recovery_point)
+                    except KafkaError:
+                        await self.drop_future_log(*key)
+        copies = directory.future_logs
+        # As for logs: what is appended next must not lie below the recovery point that the next start would take.
+        if any((directory.checkpoints.recovery_point(key) or 0) > copy.recovery_point for key, copy in copies.items()):
+            await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
+
+    async def _keep_set_aside(self) -> None:
+        """The folder that a move has set aside is seen so, which the broker before may not have lived to flush: back under its
+        name after a loss of power it would be a second log of the partition."""
+        for directory in list(self._doors.directories.values()):
+            try:
+                await directory.queue.run(partial(self._doors.filesystem.sync_directory, directory.path))
+            except OSError as error:
+                self._doors.on_error(directory.path, error)
+
+    async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
+        doors = self._doors
+        request = doors.request_for(directory, key, path)
+        loaded = await directory.queue.run(partial(load_log, doors.filesystem, request))
+        doors.register(directory, key, doors.make(directory, key, path, loaded))
+
+    async def _open(self, directory: OnlineDirectory, key: Key, path: str, request: LoadRequest) -> PartitionLog:
+        doors = self._doors
+        loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
+        if not self._is_online(directory):
+            raise OSError(errno.EIO, f"The log directory {directory.path} went offline.")
+        log = doors.make(directory, key, path, loaded)
+        directory.future_logs[key] = self.logs[key] = log
+        return log
+
+    # --- one copy ---
+
+    def future_log(self, topic: str, partition: int) -> PartitionLog | None:
+        """The copy, if there is one."""
+        return self.logs.get((topic, partition))
+
+    async def future_log_for(self, topic: str, partition: int, path: str) -> PartitionLog:
+        """An empty copy of the log, which there is and which has none. Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+        key, doors = (topic, partition), self._doors
+        assert key not in self.logs
+        directory = self.check_directory(path)
+        if doors.offline:  # which may hold a copy
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{topic}-{partition} is not moved while {', '.join(doors.offline)} is offline.",
+            )
+        log = doors.logs.get(key)
+        path = f"{directory.path}/{future_folder(*key, uuid_bytes(doors.randomness))}"
+        try:
+            with directory.held():
+                await directory.checkpoints.forget(key)
+                request = doors.request_for(directory, key, path)
+                request.is_clean, request.topic_id = False, ZERO_UUID if log is None else log.topic_id
+                copy = await self._open(directory, key, path, request)
+        except OSError as error:
+            doors.on_error(directory.path, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
+        if log is None or doors.logs.get(key) is not log:
+            await self.drop_future_log(*key)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{partition} went away.")
+        return copy
+
+    async def drop_future_log(self, topic: str, partition: int) -> None:
+        """The log is not to move any more. Missing is no error."""
+        key = (topic, partition)
+        self._preferred.pop(key, None)
+        log = self.logs.pop(key, None)
+        directory = None if log is None else self._directory_of(log)
+        if log is None or directory is None:
+            return
+        del directory.future_logs[key]
+        try:
+            with directory.held():
+                await log.close(flush=False)
+                await self._set_aside(directory, key, log.directory)
+        except OSError as error:
+            self._doors.on_error(directory.path, error)
+
+    async def _set_aside(self, directory: OnlineDirectory, key: Key, path: str) -> None:
+        """Raises OSError."""
+        doors = self._doors
+        target = f"{directory.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
+        await directory.queue.run(partial(_rename, doors.filesystem, directory.path, path, target))
+        doors.remove_later([target], 0)
+
+    def _directory_of(self, log: PartitionLog) -> OnlineDirectory | None:
+        return self._doors.directories.get(log.directory.rpartition("/")[0])
+
+    def _is_online(self, directory: OnlineDirectory) -> bool:
+        return self._doors.directories.get(directory.path) is directory
+
+    async def complete_move(self, topic: str, partition: int) -> PartitionLog:
+        """The copy, which holds everything, takes the log's place; answers the log that it is from now on.
+
+        The log is held, and gives way. Raises KAFKA_STORAGE_ERROR: the log stays, unless its directory has failed.
+        """
+        key, doors = (topic, partition), self._doors
+        log, copy = doors.logs.get(key), self.logs.get(key)
+        source = None if log is None else self._directory_of(log)
+        target = None if copy is None else self._directory_of(copy)
+        if log is None or copy is None or source is None or target is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"A directory of {topic}-{partition} is offline.")
+        with source.held(), target.held():
+            try:
+                await copy.finish()
+                await self._run(target, partial(_mark, doors.filesystem, copy.directory))
+            except OSError as error:
+                raise _not_moved(key, error) from error
+            end_offset = copy.log_end_offset
+            try:
+                return await self._exchange(key, log, copy, source, target)
+            except (OSError, KafkaError) as error:
+                await self._open_again(target, key, copy, end_offset)
+                raise _not_moved(key, error) from error
+
+    async def _exchange(
+        self, key: Key, log: PartitionLog, copy: PartitionLog, source: OnlineDirectory, target: OnlineDirectory
+    ) -> PartitionLog:
+        """Raises OSError, KafkaError; then the folders are where they were."""
+        doors, filesystem = self._doors, self._doors.filesystem
+        end_offset, start_offset = log.log_end_offset, copy.log_start_offset
+        has_gap = end_offset > copy.log_end_offset
+        aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
+        path = f"{target.path}/{partition_folder(*key)}"
+        request = doors.request_for(target, key, path)
+        request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, start_offset
+        await copy.close(flush=False)
+        if has_gap:
+            await self._run(target, partial(_begin_segment, filesystem, copy.directory, end_offset))
+        await self._run(source, partial(_rename, filesystem, source.path, log.directory, aside))
+        try:
+            await self._run(target, partial(_rename, filesystem, target.path, copy.directory, path))
+            loaded = await self._run(target, partial(load_log, filesystem, request))
+            if not (self._is_online(source) and self._is_online(target)):
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
+        except (OSError, KafkaError):
+            await self._put_back(target, path, copy.directory)
+            await self._put_back(source, aside, log.directory)
+            raise
+        new = doors.make(target, key, path, loaded)
+        new.producers.remember(log.producers)
+        new.high_watermark = max(min(log.high_watermark, new.log_end_offset), new.log_start_offset)
+        new.first_dirty_offset = log.first_dirty_offset
+        del target.future_logs[key], self.logs[key]
+        doors.unregister(source, key)
+        doors.register(target, key, new)
+        doors.checkpoint(source)
+        doors.checkpoint(target)
+        doors.remove_later([aside], log.config.file_delete_delay_ms)
+        # Nothing is waited for any more: a directory that fails now fails with the logs that are registered.
+        target.queue.write(
+            partial(filesystem.unlink, f"{path}/{MOVED_FILE}"),
+            lambda error: None if error is None else doors.on_error(target.path, error),
+        )
+        return new
+
+    async def _put_back(self, directory: OnlineDirectory, path: str, name: str) -> None:
+        """Undo a rename, if it was carried out. A folder that cannot have its name again is the end of its directory."""
+        filesystem = self._doors.filesystem
+
+        def job() -> None:
+            if filesystem.exists(path):
+                _rename(filesystem, directory.path, path, name)
+
+        try:
+            await directory.queue.run(job)
+        except OSError as error:
+            self._doors.on_error(directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {error}"))
+
+    async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog, end_offset: int) -> None:
+        """A copy that was closed, and did not take the log's place, is a copy still."""
+        if not self._is_online(directory):
+            return
+        request = self._doors.request_for(directory, key, copy.directory)
+        request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, copy.log_start_offset
+        try:
+            await self._open(directory, key, copy.directory, request)
+        except OSError as error:
+            directory.future_logs.pop(key, None)
+            self.logs.pop(key, None)
+            self._doors.on_error(directory.path, error)
+
+    async def _run(self, directory: OnlineDirectory, job: Callable[[], T]) -> T:
+        """An error takes the directory offline, unless there was only no room. Raises it."""
+        try:
+            return await directory.queue.run(job)
+        except OSError as error:
+            self._doors.on_error(directory.path, error)
+            raise
+
+
+def _not_moved(key: Key, error: Exception) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} was not moved: {error}")
+
+
+# --- jobs: these block ---
+
+
+def _rename(filesystem: FileSystem, directory: str, source: str, target: str) -> None:
+    filesystem.rename(source, target)
+    filesystem.sync_directory(directory)
+
+
+def _begin_segment(filesystem: FileSystem, path: str, base_offset: int) -> None:
+    """The last records of the log were compacted away: the copy ends where the log does by an empty segment, as it does."""
+    create_files(filesystem, path, base_offset).close()
+    filesystem.sync_directory(path)
+
+
+def _mark(filesystem: FileSystem, path: str) -> None:
+    filesystem.write_bytes(f"{path}/{MOVED_FILE}", b"")
+    filesystem.sync_directory(path)
+
+
+def _marked(filesystem: FileSystem, paths: Sequence[str]) -> set[str]:
+    """Those of the folders that hold copies which have everything."""
+    return {path for path in paths if filesystem.exists(f"{path}/{MOVED_FILE}")}
+
+
+def _finish(filesystem: FileSystem, directory: str, path: str, name: str) -> None:
+    """Give a marked copy the log's name."""
+    _rename(filesystem, directory, path, f"{directory}/{name}")
+    filesystem.unlink(f"{directory}/{name}/{MOVED_FILE}")

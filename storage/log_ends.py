@@ -1,0 +1,320 @@
+"""A log's ends: records that are deleted at its start, and cut off at its end.
+
+The middle layer of a log, see `storage.log_state`. What is done to the files stands in `storage.truncation`.
+
+Rules, invariants and sources: see `storage.log`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.free_space import Room
+from storage.log_state import LogState
+from storage.producer_state import ProducerStates
+from storage.retention import SegmentExtent, expired_segments
+from storage.segment import NO_TIMESTAMP, SNAPSHOT_SUFFIX, Segment
+from storage.segment_age import SegmentAge, segment_ages
+from storage.segment_copy import CleanedSegment
+from storage.segment_swap import swap_segments
+from storage.truncation import cut_segments, drop_segments, drop_unmade_segments, restart_segments
+
+logger = logging.getLogger(__name__)
+
+_AGES_AT_ONCE = 16
+
+
+class LogEnds(LogState):
+    """See the module."""
+
+    __slots__ = ()
+
+    def delete_records(self, offset: int) -> int:
+        """Records below `offset` are gone for readers; answers the new log start offset.
+
+        Raises OFFSET_OUT_OF_RANGE above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot delete {self._name} up to {offset}: its high watermark is {self.high_watermark}.",
+            )
+        self.raise_log_start_offset(offset)
+        return self.log_start_offset
+
+    def raise_log_start_offset(self, offset: int) -> None:
+        """The log begins at `offset` now, unless it begins later already."""
+        if offset <= self.log_start_offset:
+            return
+        assert offset <= self.log_end_offset
+        self.log_start_offset = offset
+        self._epoch_file.truncate_from_start(offset)
+        self.on_start_raised()
+
+    async def delete_old_segments(self) -> int:
+        """Set aside the segments that retention lets go; answers how many. Raises KAFKA_STORAGE_ERROR."""
+        ages: dict[Segment, SegmentAge] = {}
+        while self._may_lose_segments:
+            segments = list(self._segments)
+            now_ms = self._environment.clock.wall_ms()
+            expired = expired_segments(
+                [self._extent(segment, ages.get(segment)) for segment in segments],
+                self.config,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                now_ms=now_ms,
+            )
+            if expired.undated is not None and not self._is_unmade(segments[expired.undated]):
+                untold = segments[expired.undated : expired.undated + _AGES_AT_ONCE]
+                await self._learn_ages([segment for segment in untold if not self._is_unmade(segment)], ages)
+            elif not expired.count:
+                return 0
+            elif segments[-1].is_awaited and self._environment.space.room is not Room.OPEN:
+                await self._environment.queue.drain()  # there may be no room for its files
+                if segments[-1].is_awaited:
+                    return 0
+            elif expired.count < len(segments):
+                logger.info("old segments go: topic=%s partition=%d %s", self.topic, self.partition, expired)
+                return await self.delete_segments_before(segments[self._may_go(expired.count)].base_offset)
+            elif self.is_halted:
+                return 0  # there is no room for another segment
+            elif segments[-1].file is None:
+                await self._reader.open(segments[-1])  # it is to be finished like any other
+            else:
+                self._writer.roll(self.next_offset, now_ms)
+        return 0
+
+    def _is_unmade(self, segment: Segment) -> bool:
+        """Whether there was no room for the segment's files."""
+        return self.is_halted and segment.file is None and not segment.end_bytes
+
+    def _may_go(self, count: int) -> int:
+        """So many of the `count` oldest segments, for the last ones of a log that has halted may have no files: a folder
+        without any would begin at offset 0 after a crash."""
+        if not self.is_halted:
+            return count
+        return min(count, max((at for at, segment in enumerate(self._segments) if segment.end_bytes), default=0))
+
+    @property
+    def _may_lose_segments(self) -> bool:
+        writer = self._writer
+        return self._truncation is None and not (self._is_closed or writer.failure is not None or writer.is_held)
+
+    def _extent(self, segment: Segment, age: SegmentAge | None) -> SegmentExtent:
+        following = self._segments.after(segment)
+        newest_ms: int | None = None
+        if segment.knows_timestamps and segment.max_timestamp > NO_TIMESTAMP:
+            newest_ms = segment.max_timestamp
+        elif age is not None:
+            is_as_it_was = age.size_bytes == segment.end_bytes
+            newest_ms = age.newest_ms if is_as_it_was else self._environment.clock.wall_ms()
+        return SegmentExtent(
+            self.next_offset if following is None else following.base_offset, segment.end_bytes, newest_ms
+        )
+
+    async def _learn_ages(self, segments: Sequence[Segment], ages: dict[Segment, SegmentAge]) -> None:
+        """Ask the files of segments that were not opened yet, or whose records have no timestamps."""
+        environment = self._environment
+        job = partial(segment_ages, environment.filesystem, segments, self.config.index_interval_bytes)
+        # Nobody is to open the active segment for appends meanwhile, and one that is awaited has its files only then.
+        has_to_queue = self._segments.active in segments or any(segment.is_awaited for segment in segments)
+        run = environment.queue.run if has_to_queue else environment.readers.run
+        try:
+            found = await run(job)
+        except FileNotFoundError as error:
+            if not any(segment.is_gone or self._is_unmade(segment) for segment in segments):
+                self.fail(error)
+        except OSError as error:
+            self.fail(error)
+        else:
+            ages.update(zip(segments, found, strict=True))
+            for segment, age in zip(segments, found, strict=True):
+                segment.learn_age(age)
+
+    async def rest(self) -> None:
+        """Close the file of the active segment, if nobody uses it. The next append or read opens it again."""
+        if self._may_lose_segments and await self._writer.write_indexes() and self._may_lose_segments:
+            self._environment.open_segments.close(self._segments.active)
+
+    async def delete_segments_before(self, offset: int) -> int:
+        """Set aside the segments that hold nothing at or above `offset`, never the active one; answers how many.
+
+        None while the only trace of some producers would go with them. Raises KAFKA_STORAGE_ERROR.
+        """
+        if self._lacks_snapshot and self._segments.first.base_offset < offset:
+            await self.flush()
+            # The log may be closed by now, and its folder have another name.
+            snapshot = self.producer_snapshot(self.log_end_offset) if self._may_lose_segments else None
+            if snapshot is None:
+                return 0  # or more has been appended: the next look will do
+            await self._writer.write_snapshot(snapshot)
+            self._lacks_snapshot = False
+            if not self._may_lose_segments:
+                return 0
+        with self._failing_for_good():
+            if len(self._producers):
+                offset = await self._environment.queue.run(
+                    partial(self._last_known_start, list(self._segments), offset)
+                )
+                if not self._may_lose_segments:
+                    return 0
+            return await drop_segments(
+                self._segments,
+                self._reader,
+                self._environment,
+                offset=offset,
+                delay_ms=self.config.file_delete_delay_ms,
+                on_cut=self._begin_at,
+            )
+
+    def _last_known_start(self, segments: Sequence[Segment], offset: int) -> int:
+        """A job: where the newest segment begins, up to `offset`, whose snapshot tells of the producers before it. A segment
+        has none that was begun for records that had waited for the one before to be opened."""
+        starts = [segment for segment in segments if segment.base_offset <= offset]
+        has_snapshot = (
+            each for each in reversed(starts) if self._environment.filesystem.exists(each.path(SNAPSHOT_SUFFIX))
+        )
+        return next(has_snapshot, segments[0]).base_offset
+
+    def _begin_at(self, offset: int) -> None:
+        """The first segment begins at `offset` now."""
+        self._writer.begin_at(offset)
+        self.raise_log_start_offset(offset)
+
+    @property
+    def cuts(self) -> int:
+        """How often the end was cut: what was read of the log before may not be in it any more."""
+        return self._writer.cuts
+
+    def has_closed_segments(self, base_offsets: Sequence[int]) -> bool:
+        """Whether the log, which is not being cut, has these, none of them active."""
+        known = {segment.base_offset for segment in self._segments if segment is not self._segments.active}
+        return self._may_lose_segments and known.issuperset(base_offsets)
+
+    async def replace_segments(self, *cleaned: CleanedSegment) -> None:
+        """Take new segments for those they were made from, which the log has. Raises KAFKA_STORAGE_ERROR."""
+        assert all(self.has_closed_segments(each.replaced) for each in cleaned)
+        with self._failing_for_good():
+            await swap_segments(
+                self._segments, self._reader, self._environment, cleaned, delay_ms=self.config.file_delete_delay_ms
+            )
+
+    async def truncate_to(self, offset: int) -> None:
+        """Cut everything at or above `offset`, as a follower does. No appends may run meanwhile."""
+        if offset < self._segments.first.base_offset:
+            await self.truncate_fully_and_start_at(offset)
+            return
+        async with self._truncating():
+            if offset >= self.log_end_offset:
+                self._epoch_file.truncate_from_end(offset)
+                return
+            await self._cut_at(offset)
+
+    async def _cut_at(self, offset: int) -> None:
+        """Raises OSError."""
+        self._epoch_file.save()  # or what is left of the log would be searched for its epochs
+        loaded = await cut_segments(
+            self._segments,
+            self._reader,
+            self._environment,
+            offset=offset,
+            log_start_offset=lambda: self.log_start_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            on_cut=self._end_at,
+        )
+        if loaded is None:
+            await self._begin_anew(offset)
+            return
+        self._epoch_file.cut(offset)
+        loaded.producers.remember(self._producers)
+        self._producers = loaded.producers
+        self._lacks_snapshot = loaded.lacks_snapshot
+        self._writer.has_written = True
+
+    async def go_on(self) -> None:
+        """Take records again after the disk had no room: what refused writes have left behind the log's end is cut off,
+        and producers are as the log says. Where there is no room still, the log stays halted."""
+        if not self.is_halted or self._is_closed or self._truncation is not None:
+            return
+        self._begin_truncation()
+        try:
+            await self._environment.queue.drain()  # of writes behind the refused one, which are none any more
+            await self._writer.settle()
+            if self._writer.failure is None:
+                await self._repair_halted()
+        except KafkaError as error:
+            logger.info("log stays halted: topic=%s partition=%d error=%s", self.topic, self.partition, error)
+        finally:
+            self._end_truncation()
+
+    async def _repair_halted(self) -> None:
+        """Raises KAFKA_STORAGE_ERROR."""
+        self._writer.take_jobs_again()
+        self._epoch_file.distrust()
+        with self._failing_for_good():
+            await drop_unmade_segments(self._segments, self._environment)
+            await self._cut_at(self.log_end_offset)
+            await self._writer.settle()
+            await self._environment.checkpoint_recovery_points(self.directory)
+        if self._writer.is_sound:
+            self._writer.go_on(self._environment.space.refusal(self.topic, is_own=False))
+            logger.info("log goes on: topic=%s partition=%d end=%d", self.topic, self.partition, self.log_end_offset)
+
+    async def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop all records and begin again at `offset`. No appends may run meanwhile."""
+        async with self._truncating():
+            await self._begin_anew(offset)
+
+    async def _begin_anew(self, offset: int) -> None:
+        try:
+            await restart_segments(self._segments, self._environment, offset=offset, on_cut=self._begin_again_at)
+        finally:
+            self._epoch_file.begin_anew()  # behind what it is about: a crash in between finds the old ones in both
+
+    @asynccontextmanager
+    async def _truncating(self) -> AsyncIterator[None]:
+        """Nothing is on its way to the disk, and nothing may be appended."""
+        while self._truncation is not None:
+            await asyncio.shield(self._truncation)
+        self._begin_truncation()
+        try:
+            await self._writer.settle()
+            refusal = self._writer.failure or self._writer.halted
+            if refusal is not None:
+                raise refusal
+            recovery_point = self._writer.recovery_point
+            with self._failing_for_good():
+                yield
+            if self._writer.recovery_point < recovery_point:
+                # A start after a crash walks the log from there on only, so what is appended next must not lie below.
+                await self._environment.checkpoint_recovery_points(self.directory)
+        finally:
+            self._end_truncation()
+
+    def _begin_truncation(self) -> None:
+        self._truncation = asyncio.get_running_loop().create_future()
+
+    def _end_truncation(self) -> None:
+        truncation, self._truncation = self._truncation, None
+        assert truncation is not None
+        truncation.set_result(None)
+
+    def _end_at(self, offset: int) -> None:
+        self._writer.end_at(offset)
+        self.next_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)  # the cut may fall among deleted records
+        self.high_watermark = min(self.high_watermark, offset)
+        if self.first_dirty_offset is not None:
+            self.first_dirty_offset = min(self.first_dirty_offset, offset)
+        self._reader.forget_places()
+
+    def _begin_again_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self._end_at(offset)
+        self._producers = ProducerStates()
+        self.high_watermark = offset

@@ -1,0 +1,149 @@
+"""A broker that holds the partition t-0, as far as the handlers of its records go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from broker.advertised import AdvertisedAddresses
+from broker.answer_memory import AnswerMemory
+from broker.budget import MemoryBudget
+from broker.context import ClientConnection, Deferred, RequestContext
+from broker.dispatch import Handler
+from broker.metrics import BrokerMetrics
+from broker.services import Services
+from config.broker import BrokerSettings
+from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from protocol.schema import Request, Response
+from replication.fetch_sessions import FetchSessions
+from replication.partition import Partition
+from runtime.slices import LongWork
+from runtime.tasks import TaskScope
+from runtime.timer import Timer
+from runtime.transport import Address
+from tests.broker.harness import FakeClock, Turns
+from tests.replication.replica_world import ME, Replica, replica
+
+LISTENER = "PLAINTEXT"
+RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+class _Held:
+    """Fits the look-ups of `Partitions`."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        return self._partition if (topic, index) == ("t", 0) else None
+
+    def find_by_id(self, topic_id: bytes, index: int) -> Partition | None:
+        return self._partition if (topic_id, index) == (self._partition.topic_id, 0) else None
+
+
+class ReplicaBroker:
+    """`ask` plays one request through the bytes of its version."""
+
+    def __init__(self, one: Replica, tasks: TaskScope) -> None:
+        self.one = one
+        self.clock = FakeClock()
+        self.turns = Turns(self.clock)
+        self.timer = Timer(self.clock, self.turns.call_later)
+        self.metrics = BrokerMetrics(self.clock)
+        self.services = cast(
+            Services,
+            SimpleNamespace(
+                settings=BrokerSettings({}),
+                broker_id=ME,
+                advertised=AdvertisedAddresses(ME, ()),
+                clock=self.clock,
+                timer=self.timer,
+                long_work=LongWork(self.clock, self.turns.call_soon),
+                tasks=tasks,
+                partitions=_Held(one.partition),
+                fetch_sessions=FetchSessions(10, random.Random(1)),
+                answers=AnswerMemory(MemoryBudget(1 << 24), self.timer),
+                metadata=MetadataCache(),
+                metrics=self.metrics,
+            ),
+        )
+        self.services.metadata.publish(_image())
+
+    def context(self, version: int) -> RequestContext:
+        here = Address("127.0.0.1", 9092)
+        connection = ClientConnection("1", LISTENER, "PLAINTEXT", here, here, "User:ANONYMOUS")
+        return RequestContext(version, 1, "test", connection, self.services)
+
+    def start(self, handler: Handler[Any], request: Request, version: int) -> Answer:
+        decoded = type(request).decode(request.encode(version), version)
+        return Answer(self, handler(decoded, self.context(version)), version)
+
+    def turn(self) -> None:
+        self.one.around.turn()
+        self.turns.run()
+
+    def wait(self, duration_ms: int) -> None:
+        """Until a fetch that waits so long has ended, which may take it a sixty-fourth longer."""
+        self.turns.advance(duration_ms + duration_ms // 64)
+
+
+class Answer:
+    """An answer that is there, or will be."""
+
+    def __init__(self, broker: ReplicaBroker, outcome: Any, version: int) -> None:
+        self._broker = broker
+        self._version = version
+        self._task: asyncio.Task[Any] | None = None
+        self._found: list[Response] = []
+        self._outcome = outcome
+        if asyncio.iscoroutine(outcome):
+            self._task = asyncio.get_running_loop().create_task(outcome)
+        elif isinstance(outcome, Deferred):
+            outcome.then(self._found.append)
+        else:
+            self._found.append(outcome)
+
+    async def now(self) -> Any:
+        """The response as the client decodes it; None while it waits."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+            self._broker.turn()
+        if self._task is not None and self._task.done():
+            self._found, self._task = [self._task.result()], None
+        if not self._found:
+            return None
+        response = self._found[0]
+        return type(response).decode(response.encode(self._version), self._version)
+
+    def abandon(self) -> None:
+        """The connection is gone."""
+        if isinstance(self._outcome, Deferred):
+            self._outcome.abandon()
+
+    async def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+def _image() -> ClusterImage:
+    brokers = {
+        broker_id: BrokerImage(broker_id, {LISTENER: Endpoint("127.0.0.1", 9000 + broker_id)}, rack)
+        for broker_id, rack in RACKS.items()
+    }
+    row = PartitionImage(1, 0, (1, 2), (1, 2, 3), (), 0, 1)
+    return ClusterImage("c", 1, brokers, {"t": TopicImage("t", bytes(16), {0: row})}, {})
+
+
+@asynccontextmanager
+async def replica_broker(folder: Path, **settings: Any) -> AsyncIterator[ReplicaBroker]:
+    failures: list[BaseException] = []
+    tasks = TaskScope("requests", on_failure=lambda _name, error: failures.append(error))
+    async with replica(folder, **settings) as one, tasks:
+        yield ReplicaBroker(one, tasks)
+    assert not failures

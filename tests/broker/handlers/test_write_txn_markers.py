@@ -1,0 +1,239 @@
+"""WriteTxnMarkers and what follows from it: markers that wait for replicas, and the group coordinator that is told."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.context import Deferred
+from broker.handlers.describe_producers import describe_producers
+from broker.handlers.fetch import fetch
+from broker.handlers.write_txn_markers import _Writing, write_txn_markers
+from protocol.errors import ErrorCode
+from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from protocol.messages.fetch import FetchResponse
+from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from storage.log import AppendOrigin
+from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
+from tests.broker.handlers.test_fetch import asked, row_of
+from tests.storage.logs import NOW_MS, batch
+
+Scenario = Callable[[ReplicaBroker], Awaitable[None]]
+PRODUCER = 7
+
+
+def play(folder: Path, scenario: Scenario, **settings: Any) -> None:
+    async def run() -> None:
+        async with replica_broker(folder, **settings) as broker:
+            await scenario(broker)
+
+    asyncio.run(run())
+
+
+async def write(broker: ReplicaBroker, *values: str, sequence: int = 0) -> None:
+    records = batch(*values, producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+    broker.one.partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=NOW_MS)
+    await broker.one.partition.log.settle()
+
+
+def marking(*, committed: bool = True, topic: str = "t", epoch: int = 0, index: int = 0) -> WriteTxnMarkersRequest:
+    marker = WritableTxnMarker(
+        producer_id=PRODUCER, producer_epoch=epoch, transaction_result=committed, coordinator_epoch=0,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+    )  # fmt: skip
+    return WriteTxnMarkersRequest(markers=[marker])
+
+
+def error_of(response: Any) -> ErrorCode:
+    (marker,) = response.markers
+    return ErrorCode(marker.topics[0].partitions[0].error_code)
+
+
+async def started(broker: ReplicaBroker, request: WriteTxnMarkersRequest) -> Answer:
+    """Its markers are written; whether the replicas have them is another matter."""
+    answer = broker.start(write_txn_markers, request, 1)
+    await asyncio.sleep(0)
+    await broker.one.partition.log.settle()
+    return answer
+
+
+async def abort(broker: ReplicaBroker) -> ErrorCode:
+    """The transaction index is written by a thread."""
+    return await ended(await started(broker, marking(committed=False)))
+
+
+async def ended(answer: Answer) -> ErrorCode:
+    response = await answer.now()
+    assert response is not None, "the request waits"
+    return error_of(response)
+
+
+def test_a_marker_answers_when_the_replicas_have_it(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        await write(broker, "a")
+        answer = await started(broker, marking())
+        assert await answer.now() is None
+        broker.one.fetched(1)
+        assert await answer.now() is None
+        broker.one.fetched(2)
+        assert await ended(answer) is ErrorCode.NONE
+
+    play(tmp_path, scenario)
+
+
+def test_a_marker_that_the_replicas_do_not_get_times_out(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        await write(broker, "a")
+        answer = await started(broker, marking())
+        assert await answer.now() is None
+        broker.wait(30_000)
+        assert await ended(answer) is ErrorCode.REQUEST_TIMED_OUT
+        assert len(broker.one.partition.commit_waiters) == 0
+
+    play(tmp_path, scenario)
+
+
+def test_replicas_that_are_as_fast_as_the_writing_do_not_end_the_wait(tmp_path: Path) -> None:
+    """The first marker is committed before the second is written."""
+
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        await write(broker, "a")
+        (first,), (second,) = marking().markers, marking(epoch=1).markers
+        second.producer_id = PRODUCER + 1
+        writing = _Writing(broker.context(1))
+        await writing.append_all([first])
+        await broker.one.partition.log.settle()
+        broker.one.fetched(2)
+        broker.turn()
+        await writing.append_all([second])
+        waiting = asyncio.ensure_future(writing.wait())
+        await asyncio.sleep(0)
+        await broker.one.partition.log.settle()
+        assert not waiting.done()
+        broker.one.fetched(3)
+        broker.turn()
+        await waiting
+        assert [marker.topics[0].partitions[0].error_code for marker in writing.response().markers] == [0, 0]
+
+    play(tmp_path, scenario)
+
+
+def test_a_marker_is_refused_where_too_few_replicas_are_in_sync_and_where_another_leads(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,))
+        assert await ended(broker.start(write_txn_markers, marking(), 0)) is ErrorCode.NOT_ENOUGH_REPLICAS
+        broker.one.follow(leader=2, epoch=1, partition_epoch=1)
+        assert await ended(broker.start(write_txn_markers, marking(), 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await ended(broker.start(write_txn_markers, marking(index=4), 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    play(tmp_path, scenario, min_insync_replicas=2)
+
+
+def test_a_marker_on_its_way_answers_when_the_leadership_ends(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        answer = await started(broker, marking())
+        assert await answer.now() is None
+        broker.one.follow(leader=2, epoch=1)
+        assert await ended(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(tmp_path, scenario)
+
+
+def test_a_parked_reader_of_committed_records_is_answered_by_the_marker(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,))
+        await write(broker, "a", "b")
+        waiting = broker.start(fetch, asked(0, wait_ms=500, isolation=1), 12)
+        plain = row_of(await broker.start(fetch, asked(0, isolation=0), 12).now())
+        assert plain.aborted_transactions is None and plain.last_stable_offset == 0
+        assert await waiting.now() is None
+        assert await abort(broker) is ErrorCode.NONE
+        broker.turn()
+        found = row_of(await waiting.now())
+        assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions or []] == [(PRODUCER, 0)]
+        assert found.last_stable_offset == found.high_watermark == 3
+
+    play(tmp_path, scenario)
+
+
+def test_a_follower_serves_committed_records_with_what_it_knows(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,))
+        await write(broker, "a")
+        assert await abort(broker) is ErrorCode.NONE
+        await write(broker, "b", sequence=1)
+        broker.one.follow(leader=2, epoch=1, partition_epoch=1)
+        found = row_of(await broker.start(fetch, asked(0, isolation=1), 12).now())
+        assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions or []] == [(PRODUCER, 0)]
+        assert (found.last_stable_offset, found.high_watermark) == (2, 3)
+        end = row_of(await broker.start(fetch, asked(2, isolation=1), 12).now())
+        assert not end.records and end.aborted_transactions == []
+
+    play(tmp_path, scenario)
+
+
+def test_a_fetch_reads_the_transaction_index_from_the_disk(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,))
+        await write(broker, "a")
+        assert await abort(broker) is ErrorCode.NONE
+        index = broker.one.partition.log.segments.active.txn_index
+        assert index is not None
+        index.unload()
+        answer = fetch(asked(0, isolation=1), broker.context(12))
+        assert isinstance(answer, Deferred), "the records are in memory, the index is not"
+        there: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+        answer.then(there.set_result)
+        found = row_of(await there)
+        assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions or []] == [(PRODUCER, 0)]
+        again = row_of(await broker.start(fetch, asked(0, isolation=1), 12).now())
+        assert again.aborted_transactions == found.aborted_transactions
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_group_coordinator_hears_of_markers_among_its_offsets(
+    tmp_path: Path, committed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition of this test stands for one of `__consumer_offsets`."""
+    monkeypatch.setattr(sys.modules[write_txn_markers.function.__module__], "GROUP_METADATA_TOPIC", "t")
+
+    async def scenario(broker: ReplicaBroker) -> None:
+        heard: list[tuple[int, int, bool]] = []
+        vars(broker.services)["groups"] = SimpleNamespace(
+            on_transaction_ended=lambda partition, producer_id, *, committed: heard.append(
+                (partition, producer_id, committed)
+            )
+        )
+        broker.one.lead(isr=(1, 2))
+        answer = await started(broker, marking(committed=committed))
+        assert await answer.now() is None and heard == []
+        broker.one.fetched(1)
+        assert await ended(answer) is ErrorCode.NONE
+        assert heard == [(0, PRODUCER, committed)]
+
+    play(tmp_path, scenario)
+
+
+def test_any_replica_describes_its_producers(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,))
+        await write(broker, "a", "b")
+        broker.one.follow(leader=2, epoch=1, partition_epoch=1)
+        request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+        (found,) = (await broker.start(describe_producers, request, 0).now()).topics[0].partitions
+        (producer,) = found.active_producers
+        assert (producer.producer_id, producer.last_sequence, producer.current_txn_start_offset) == (PRODUCER, 1, 0)
+
+    play(tmp_path, scenario)

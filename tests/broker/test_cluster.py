@@ -1,0 +1,701 @@
+"""Several real brokers on one simulated ensemble: what only they together can do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.gauges import gauges
+from broker.topics_at_start import TopicAtStart
+from controller import znodes
+from coordinator.host import GROUP_METADATA_TOPIC
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from protocol.primitives import ZERO_UUID
+from tests.broker.cluster_world import PATIENCE_S, ClusterWorld
+from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.machine import End
+
+GROUP = "readers"
+TOPIC, BROKER = 2, 4  # kinds of resources with settings
+
+
+async def alter(world: ClusterWorld, asked: int, kind: int, name: str, setting: str, value: str) -> None:
+    row = AlterableConfig(name=setting, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[row])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = await world.ask(asked, request, 1, IncrementalAlterConfigsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer
+
+
+async def coordinator_of(world: ClusterWorld, asked: int) -> int:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
+            found = (await world.ask(asked, request, 6, FindCoordinatorResponse)).coordinators[0]
+            if found.error_code == ErrorCode.NONE:
+                return found.node_id
+            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            await asyncio.sleep(0.1)
+
+
+async def commit(world: ClusterWorld, coordinator: int, topic: str, offset: int) -> ErrorCode:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+    )
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    )
+    answer = await world.ask(coordinator, request, 8, OffsetCommitResponse)
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+async def committed(world: ClusterWorld, coordinator: int, topic: str) -> tuple[ErrorCode, int]:
+    request = OffsetFetchRequest(
+        group_id=GROUP, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])], require_stable=False
+    )
+    answer = await world.ask(coordinator, request, 7, OffsetFetchResponse)
+    if answer.error_code != ErrorCode.NONE:
+        return ErrorCode(answer.error_code), -1
+    return ErrorCode.NONE, answer.topics[0].partitions[0].committed_offset
+
+
+def test_three_brokers_replicate_and_survive_one() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders", partitions=3)
+        for number in range(10):
+            assert await world.produce("orders", b"%d" % number) == (ErrorCode.NONE, number)
+        leader = world.leader_of("orders")
+        world.machines[leader].crash()
+        await world.until(lambda: world.leader_of("orders") not in (leader, -1))
+        assert await world.produce("orders", b"after") == (ErrorCode.NONE, 10)
+        await world.start(leader)
+        await world.until(lambda: world.isr_of("orders") == {1, 2, 3})
+        for broker in world.live.values():
+            log = broker.logs.find("orders", 0)
+            assert log is not None
+            assert log.log_end_offset == 11
+            read = {sample.metric.name: sample.value for sample in gauges(broker.services)}
+            assert (read["UnderReplicatedPartitions"], read["MaxLag"], read["FailedPartitionsCount"]) == (0, 0, 0)
+
+    simulate(1, program)
+
+
+def test_a_stopping_broker_hands_its_leaderships_over_first() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders", partitions=6)
+        for leaving in (1, 2, 3):
+            others = [broker for broker_id, broker in world.live.items() if broker_id != leaving]
+            led = [index for index in range(6) if world.leader_of("orders", index) == leaving]
+            began_s = loop.time()
+            stopping = asyncio.ensure_future(world.machines[leaving].stop())
+            await world.until(
+                lambda others=others, leaving=leaving: all(  # type: ignore[misc]
+                    other.metadata.image.partition("orders", index).leader not in (leaving, -1)  # type: ignore[union-attr]
+                    for other in others
+                    for index in range(6)
+                )
+            )
+            assert loop.time() - began_s < 0.3, f"{led} were without a leader for long"
+            assert (await stopping).how is End.STOPPED
+            assert loop.time() - began_s < 3
+            assert (await world.produce("orders", b"x", led[0] if led else 0))[0] is ErrorCode.NONE
+            await world.start(leaving)
+            await world.until(lambda: all(world.isr_of("orders", index) == {1, 2, 3} for index in range(6)))
+
+    simulate(2, program)
+
+
+def delete_request(topic: str) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=10_000)
+
+
+def test_a_topic_that_was_deleted_while_a_broker_was_not_registered_is_forgotten_there() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        away = next(broker_id for broker_id in world.live if broker_id != world.controller_id)
+        others = [broker_id for broker_id in world.live if broker_id != away]
+        await world.create_topic("stays", partitions=3)
+        await world.create_topic("passes", assignment=others)
+        session = world.machines[away]._store.session()  # type: ignore[union-attr]
+        session.cut()
+        await world.until(lambda: away not in world.live[others[0]].metadata.image.brokers)
+        answer = await world.ask(world.controller_id, delete_request("passes"), 6, DeleteTopicsResponse)
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        await world.until(lambda: znodes.topic_path("passes") not in world.ensemble.tree.nodes)
+        assert "passes" in world.live[away].metadata.image.topics
+        session.mend()
+        await world.until(lambda: "passes" not in world.live[away].metadata.image.topics)
+        assert "stays" in world.live[away].metadata.image.topics
+        await world.until(lambda: world.isr_of("stays") == {1, 2, 3})
+
+    simulate(6, program)
+
+
+def test_a_topic_whose_deletion_died_with_the_controllers_line_is_forgotten_everywhere() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        first = world.controller_id
+        deaf = next(broker_id for broker_id in world.live if broker_id != first)
+        others = [broker_id for broker_id in world.live if broker_id != deaf]
+        await world.create_topic("passes", assignment=others)
+        world.network.cut(f"host{first}", f"host{deaf}")
+        answer = await world.ask(first, delete_request("passes"), 6, DeleteTopicsResponse)
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        await world.until(lambda: znodes.topic_path("passes") not in world.ensemble.tree.nodes)
+        world.machines[first].crash()
+        await world.until(lambda: world.live[deaf].metadata.image.controller_id not in (first, -1))
+        await world.until(lambda: "passes" not in world.live[deaf].metadata.image.topics)
+
+    simulate(7, program)
+
+
+def test_brokers_stop_though_the_ensemble_is_gone() -> None:
+    """In less than the 30 s that those who stop containers usually give; what it has on the disk is as clean as ever."""
+
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, zookeeper_session_timeout_ms="18000", controlled_shutdown_retry_backoff_ms="5000")
+        world.ensemble.session_timeout_s = 18
+        await world.start()
+        await world.create_topic("orders", partitions=6)
+        for machine in world.machines.values():
+            assert machine.broker is not None
+            machine._store.session().cut()  # type: ignore[union-attr]
+        first = world.controller_id
+        for leaving in (first, *(broker_id for broker_id in world.live if broker_id != first)):
+            began_s = loop.time()
+            assert (await world.machines[leaving].stop()).how is End.STOPPED
+            assert loop.time() - began_s < 25
+
+    simulate(5, program)
+
+
+def test_the_controller_is_replaced_when_it_dies_and_the_next_one_works() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("before")
+        first = world.controller_id
+        world.machines[first].crash()
+        await world.until(lambda: any(broker.services.controller.is_active for broker in world.live.values()))
+        second = world.controller_id
+        assert second != first
+        await world.until(lambda: all(b.metadata.image.controller_id == second for b in world.live.values()))
+        await world.until(lambda: world.leader_of("before") not in (first, -1))
+        assert await world.produce("before", b"x") == (ErrorCode.NONE, 0)
+        await world.create_topic("after", replicas=2)
+        await world.start(first)
+        assert world.controller_id == second
+        await world.until(lambda: world.isr_of("before") == {1, 2, 3})
+
+    simulate(3, program)
+
+
+def test_a_broker_whose_session_expired_registers_again_and_goes_on() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders", partitions=3)
+        for broker_id in (world.controller_id, *world.live):
+            broker = world.live[broker_id]
+            epoch = broker.broker_epoch
+            world.machines[broker_id].expire_session()
+            await world.until(lambda broker=broker, epoch=epoch: broker.broker_epoch > epoch)  # type: ignore[misc]
+            await world.until(lambda: all(set(b.metadata.image.brokers) == {1, 2, 3} for b in world.live.values()))
+            await world.until(lambda: all(world.leader_of("orders", index) != -1 for index in range(3)))
+            await world.until(lambda: all(world.isr_of("orders", index) == {1, 2, 3} for index in range(3)))
+            for index in range(3):
+                assert (await world.produce("orders", b"x", index))[0] is ErrorCode.NONE
+        assert {machine.is_serving for machine in world.machines.values()} == {True}
+        assert [b for b, broker in world.live.items() if broker.services.controller.is_active] == [world.controller_id]
+
+    simulate(4, program)
+
+
+def test_an_id_that_another_broker_holds_is_waited_for_and_then_refused() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, (1,))
+        await world.start()
+        other = world.machine(1, "elsewhere")
+        began_s = loop.time()
+        assert not await other.start()
+        assert 30 < loop.time() - began_s < 60
+        assert "broker id 1 is registered by session" in other._reason
+        assert world.machines[1].is_serving
+
+    simulate(5, program)
+
+
+def test_nobody_but_the_controller_is_believed() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders")
+        controller_id = world.controller_id
+        epoch = world.live[controller_id].services.controller.epoch
+        victim = next(broker_id for broker_id in world.live if broker_id != controller_id)
+        before = world.live[victim].metadata.image
+
+        async def lie(asked: int, sender: int, its_epoch: int) -> set[int]:
+            empty = UpdateMetadataRequest(controller_id=sender, controller_epoch=its_epoch, live_brokers=[])
+            row = StopReplicaPartitionState(partition_index=0, leader_epoch=99, delete_partition=True)
+            stop = StopReplicaRequest(
+                controller_id=sender,
+                controller_epoch=its_epoch,
+                topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=[row])],
+            )
+            leader = LeaderAndIsrRequest(controller_id=sender, controller_epoch=its_epoch, live_leaders=[])
+            answers = [
+                (await world.ask(asked, empty, version, UpdateMetadataResponse)).error_code for version in (0, 8)
+            ]
+            answers.append((await world.ask(asked, stop, 4, StopReplicaResponse)).error_code)
+            answers.extend(
+                [(await world.ask(asked, leader, version, LeaderAndIsrResponse)).error_code for version in (0, 7)]
+            )
+            return set(answers)
+
+        for sender, its_epoch in ((99, epoch), (99, epoch + 1), (controller_id, epoch + 5), (controller_id, epoch - 1)):
+            assert await lie(victim, sender, its_epoch) == {ErrorCode.STALE_CONTROLLER_EPOCH}
+        for its_epoch in (epoch, epoch + 1):
+            assert await lie(controller_id, controller_id, its_epoch) == {ErrorCode.STALE_CONTROLLER_EPOCH}
+        assert world.live[victim].metadata.image is before
+        assert await world.produce("orders", b"x") == (ErrorCode.NONE, 0)
+
+    simulate(6, program)
+
+
+def test_requests_wait_until_the_broker_is_announced() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start(1, 2)
+        for broker_id in (1, 2):
+            world.network.cut(f"host{broker_id}", "host3")
+        served = world.machines[3].start()
+        await asyncio.sleep(1)
+        assert not served.done()
+        client = await world.client(3)
+        versions = await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert versions.error_code == ErrorCode.NONE
+        asked = asyncio.ensure_future(client.send(MetadataRequest(topics=None), 9, MetadataResponse))
+        await asyncio.sleep(2)
+        assert not asked.done()
+        broker = world.machines[3].broker
+        assert broker is not None
+        assert (broker.is_ready, broker.phase) == (False, "waiting to be announced by the controller")
+        world.network.heal()
+        assert await served
+        answer = await asked
+        assert {row.node_id for row in answer.brokers} == {1, 2, 3}
+        assert broker.is_ready
+
+    simulate(7, program)
+
+
+def test_a_request_does_not_wait_for_ever() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start(1, 2)
+        for broker_id in (1, 2):
+            world.network.cut(f"host{broker_id}", "host3")
+        served = world.machines[3].start()
+        await asyncio.sleep(1)
+        client = await world.client(3)
+        began_s = loop.time()
+        try:
+            await client.send(MetadataRequest(topics=None), 9, MetadataResponse)
+        except OSError:
+            assert 25 < loop.time() - began_s < 45
+        else:
+            raise AssertionError("nobody could know the answer")
+        world.network.heal()
+        assert await served
+
+    simulate(8, program)
+
+
+def test_producer_ids_of_all_brokers_are_different() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        given: list[int] = []
+
+        async def ids(count: int) -> None:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+            for _ in range(count):
+                for broker_id in world.live:
+                    answer = await world.ask(broker_id, request, 4, InitProducerIdResponse)
+                    assert answer.error_code == ErrorCode.NONE
+                    given.append(answer.producer_id)
+
+        await ids(3)
+        world.machines[world.controller_id].crash()
+        await world.until(lambda: any(broker.services.controller.is_active for broker in world.live.values()))
+        await ids(3)
+        assert len(set(given)) == len(given)
+
+    simulate(9, program)
+
+
+def test_groups_are_coordinated_where_the_partition_is_led() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders")
+        found = {await coordinator_of(world, asked) for asked in world.live}
+        assert len(found) == 1
+        [coordinator] = found
+        await world.until(lambda: world.live[coordinator].services.groups._hosts != {})
+        async with asyncio.timeout(PATIENCE_S):
+            while (code := await commit(world, coordinator, "orders", 5)) is not ErrorCode.NONE:
+                assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                await asyncio.sleep(0.1)
+        for other in world.live.keys() - {coordinator}:
+            assert await commit(world, other, "orders", 6) is ErrorCode.NOT_COORDINATOR
+        world.machines[coordinator].crash()
+        await world.until(lambda: len(world.live) == 2)
+        survivor = next(iter(world.live))
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                second = await coordinator_of(world, survivor)
+                if second != coordinator:
+                    answer = await committed(world, second, "orders")
+                    if answer == (ErrorCode.NONE, 5):
+                        break
+                    assert answer[0] in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+                await asyncio.sleep(0.1)
+
+    simulate(10, program)
+
+
+def test_groups_stay_where_they_are_when_the_setting_that_made_the_topic_changes() -> None:
+    """The first broker that starts hears of the brokers before it hears of the topics."""
+
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders")
+        passing = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+        async with asyncio.timeout(PATIENCE_S):
+            while (code := await commit(world, await coordinator_of(world, 1), "orders", 42)) is not ErrorCode.NONE:
+                assert code in passing
+        for machine in world.machines.values():
+            await machine.stop()
+        world.reconfigure(offsets_topic_num_partitions="7")
+        await world.start()
+        for asked in world.live:
+            async with asyncio.timeout(PATIENCE_S):
+                answer = passing[0], -1
+                while answer[0] in passing:
+                    answer = await committed(world, await coordinator_of(world, asked), "orders")
+            assert answer == (ErrorCode.NONE, 42)
+
+    simulate(1, program)
+
+
+def test_a_new_coordinator_tells_no_offset_that_could_still_be_lost() -> None:
+    """The old one died while a commit was on its way to the last of its followers."""
+
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, offsets_topic_num_partitions="1")
+        await world.start()
+        await world.create_topic("orders")
+        await coordinator_of(world, 1)
+        await world.until(lambda: world.leader_of(GROUP_METADATA_TOPIC) != -1)
+        await world.until(lambda: world.isr_of(GROUP_METADATA_TOPIC) == {1, 2, 3})
+        first = world.leader_of(GROUP_METADATA_TOPIC)
+        async with asyncio.timeout(PATIENCE_S):
+            while await commit(world, first, "orders", 90) is not ErrorCode.NONE:  # noqa: ASYNC110  polled on virtual time
+                await asyncio.sleep(0.1)
+        [shown] = {broker.metadata.image.partition(GROUP_METADATA_TOPIC, 0) for broker in world.live.values()}
+        assert shown is not None
+        second, idle = [broker_id for broker_id in shown.replicas if broker_id != first]
+
+        fetchers = world.live[idle]._fetchers
+        assert fetchers is not None
+        await fetchers.leave(GROUP_METADATA_TOPIC, 0)
+        fetchers.take_no_more()
+        late = asyncio.ensure_future(commit(world, first, "orders", 100))
+        held = world.live[second].services.partitions.find(GROUP_METADATA_TOPIC, 0)
+        led = world.live[first].services.partitions.find(GROUP_METADATA_TOPIC, 0)
+        assert held is not None and led is not None
+        await world.until(lambda: held.log.log_end_offset == led.log.log_end_offset > led.high_watermark)
+        world.machines[first].crash()
+        await asyncio.gather(late, return_exceptions=True)
+        await world.until(lambda: held.is_leader)
+        async with asyncio.timeout(PATIENCE_S):
+            while (answer := await committed(world, second, "orders"))[0] is not ErrorCode.NONE:  # noqa: ASYNC110  polled on virtual time
+                await asyncio.sleep(0.01)
+        assert answer == (ErrorCode.NONE, 100)
+        assert held.high_watermark == held.log.log_end_offset
+
+    simulate(1, program)
+
+
+def test_internal_topics_wait_for_enough_brokers() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start(1, 2)
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
+        for _ in range(3):
+            found = (await world.ask(1, request, 6, FindCoordinatorResponse)).coordinators[0]
+            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            await asyncio.sleep(0.5)
+        assert "__consumer_offsets" not in world.live[1].metadata.image.topics
+        await world.start(3)
+        assert await coordinator_of(world, 1) in {1, 2, 3}
+        partition = world.live[1].metadata.image.partition("__consumer_offsets", 0)
+        assert partition is not None
+        assert set(partition.replicas) == {1, 2, 3}
+
+    simulate(11, program)
+
+
+def test_any_broker_changes_settings_and_every_broker_hears() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders")
+        for asked, value in ((1, "1000"), (2, "2000"), (3, "3000")):
+            await alter(world, asked, TOPIC, "orders", "retention.ms", value)
+            await world.until(
+                lambda value=value: all(  # type: ignore[misc]
+                    broker.logs.find("orders", 0).config.retention_ms == int(value)  # type: ignore[union-attr]
+                    for broker in world.live.values()
+                ),
+                5,
+            )
+        await alter(world, 2, BROKER, "", "message.max.bytes", "5000")
+        await alter(world, 3, BROKER, "3", "message.max.bytes", "6000")
+        await world.until(
+            lambda: (
+                [world.live[each].services.dynamic_settings.settings.message_max_bytes for each in (1, 2, 3)]
+                == [5000, 5000, 6000]
+            ),
+            5,
+        )
+        world.machines[1].expire_session()
+        await alter(world, 2, TOPIC, "orders", "retention.ms", "4000")
+        await world.until(lambda: world.live[1].logs.find("orders", 0).config.retention_ms == 4000, 5)  # type: ignore[union-attr]
+
+    simulate(12, program)
+
+
+def test_what_only_the_controller_does_is_refused_elsewhere() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        other = next(broker_id for broker_id in world.live if broker_id != world.controller_id)
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        create = CreateTopicsRequest(topics=[topic], timeout_ms=1000)
+        created = await world.ask(other, create, 7, CreateTopicsResponse)
+        assert created.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+        move = AlterPartitionReassignmentsRequest(topics=[])
+        moved = await world.ask(other, move, 0, AlterPartitionReassignmentsResponse)
+        assert moved.error_code == ErrorCode.NOT_CONTROLLER
+        listed = await world.ask(
+            other, ListPartitionReassignmentsRequest(topics=None), 0, ListPartitionReassignmentsResponse
+        )
+        assert listed.error_code == ErrorCode.NOT_CONTROLLER
+        features = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f", max_version_level=1)])
+        updated = await world.ask(other, features, 1, UpdateFeaturesResponse)
+        assert updated.error_code == ErrorCode.NOT_CONTROLLER
+        updated = await world.ask(world.controller_id, features, 1, UpdateFeaturesResponse)
+        assert updated.error_code != ErrorCode.NOT_CONTROLLER
+
+    simulate(13, program)
+
+
+def test_partitions_move_to_other_brokers() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, (1, 2, 3, 4))
+        await world.start()
+        await world.create_topic("orders", replicas=2)
+        image = world.live[1].metadata.image.partition("orders", 0)
+        assert image is not None
+        for number in range(5):
+            assert await world.produce("orders", b"x") == (ErrorCode.NONE, number)
+        target = sorted({1, 2, 3, 4} - set(image.replicas))
+        partition = ReassignablePartition(partition_index=0, replicas=target)
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="orders", partitions=[partition])])
+        answer = await world.ask(world.controller_id, request, 0, AlterPartitionReassignmentsResponse)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        await world.until(lambda: world.leader_of("orders") in target and world.isr_of("orders") == set(target))
+        listed = await world.ask(
+            world.controller_id,
+            ListPartitionReassignmentsRequest(topics=None),
+            0,
+            ListPartitionReassignmentsResponse,
+        )
+        assert listed.topics == []
+        for broker_id in image.replicas:
+            await world.until(lambda each=broker_id: world.live[each].logs.find("orders", 0) is None)  # type: ignore[misc]
+        assert await world.produce("orders", b"x") == (ErrorCode.NONE, 5)
+
+    simulate(14, program)
+
+
+@pytest.mark.parametrize("version", ["0.11.0", "1.1", "2.2", "2.6", "2.7", "2.8", "3.0", "3.4", "3.9"])
+def test_replication_in_the_words_of_older_releases(version: str) -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, inter_broker_protocol_version=version, replica_lag_time_max_ms="5000")
+        await world.start()
+        await world.create_topic("orders", partitions=2)
+        for number in range(5):
+            assert await world.produce("orders", b"%d" % number) == (ErrorCode.NONE, number)
+        leader = world.leader_of("orders")
+        follower = next(each for each in world.live if each not in (leader, world.controller_id))
+        world.machines[follower].pause()
+        await world.until(lambda: follower not in world.isr_of("orders"))
+        assert (await world.produce("orders", b"x"))[0] is ErrorCode.NONE
+        world.machines[follower].resume()
+        await world.until(lambda: world.isr_of("orders") == {1, 2, 3}, 120)
+        world.machines[leader].crash()
+        await world.until(lambda: world.leader_of("orders") not in (leader, -1), 120)
+        assert await world.produce("orders", b"after") == (ErrorCode.NONE, 6)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+        for broker_id in world.live:
+            answer = await world.ask(broker_id, request, 4, InitProducerIdResponse)
+            assert answer.error_code == ErrorCode.NONE
+        await world.start(leader)
+        await world.until(lambda: world.isr_of("orders") == {1, 2, 3}, 120)
+
+    simulate(15, program)
+
+
+def test_a_failed_log_directory_is_told_and_its_leaderships_move() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, log_dirs="/data,/more")
+        await world.start()
+        await world.create_topic("orders", partitions=6)
+        victim = next(each for each in world.live if each != world.controller_id)
+        broker = world.live[victim]
+        led = [index for index in range(6) if world.leader_of("orders", index) == victim]
+        assert led
+        directories = {index: broker.logs.find("orders", index).directory for index in led}  # type: ignore[union-attr]
+        failing = "/more" if directories[led[0]].startswith("/more") else "/data"
+        world.machines[victim].storage.fail(failing)
+        broker.logs.fail_directory(failing, OSError(5, "broken"))
+        gone = [index for index in led if directories[index].startswith(failing)]
+        await world.until(lambda: all(world.leader_of("orders", index) not in (victim, -1) for index in gone))
+        for index in range(6):
+            assert (await world.produce("orders", b"x", index))[0] is ErrorCode.NONE
+
+    simulate(16, program)
+
+
+def test_copying_goes_on_while_its_settings_change() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders", partitions=4)
+        await alter(world, 1, BROKER, "", "num.replica.fetchers", "2")
+        await alter(world, 2, BROKER, "", "follower.replication.throttled.rate", "1")
+        await alter(world, 2, BROKER, "", "leader.replication.throttled.rate", "1")
+        await alter(world, 3, TOPIC, "orders", "follower.replication.throttled.replicas", "*")
+        await alter(world, 3, TOPIC, "orders", "leader.replication.throttled.replicas", "*")
+        await asyncio.sleep(1)
+        assert max(len(broker.services.fetchers or ()) for broker in world.live.values()) > 2
+        for index in range(4):
+            for _ in range(3):  # replicas in sync are not held back
+                assert (await world.produce("orders", b"x" * 1000, index))[0] is ErrorCode.NONE
+        follower = next(each for each in world.live if each != world.leader_of("orders"))
+        world.machines[follower].crash()
+        await world.until(lambda: follower not in world.isr_of("orders"))
+        assert (await world.produce("orders", b"x" * 1000))[0] is ErrorCode.NONE
+        await world.start(follower)
+        await asyncio.sleep(2)
+        assert follower not in world.isr_of("orders"), "a byte a second is not enough"
+        await alter(world, 1, BROKER, "", "follower.replication.throttled.rate", "1000000")
+        await alter(world, 1, BROKER, "", "leader.replication.throttled.rate", "1000000")
+        await world.until(lambda: world.isr_of("orders") == {1, 2, 3})
+
+    simulate(17, program)
+
+
+def test_unclean_election_when_it_is_allowed_at_last() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        await world.start()
+        await world.create_topic("orders", replicas=2)
+        image = world.live[1].metadata.image.partition("orders", 0)
+        assert image is not None
+        assert (await world.produce("orders", b"x"))[0] is ErrorCode.NONE
+        first, second = image.replicas
+        world.machines[second].crash()
+        await world.until(lambda: world.isr_of("orders") == {first})
+        assert (await world.produce("orders", b"only here"))[0] is ErrorCode.NONE
+        world.machines[first].crash()
+        await world.until(lambda: world.leader_of("orders") == -1)
+        await world.start(second)
+        await asyncio.sleep(5)
+        assert world.leader_of("orders") == -1
+        await alter(world, second, TOPIC, "orders", "unclean.leader.election.enable", "true")
+        await world.until(lambda: world.leader_of("orders") == second)
+        assert await world.produce("orders", b"instead") == (ErrorCode.NONE, 1)
+
+    simulate(18, program)
+
+
+def test_topics_at_start_wait_for_the_brokers_that_they_need() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop)
+        world.machines[1].topics = [TopicAtStart("orders", 2, 3), TopicAtStart("small", 1, 1)]
+        first = world.machines[1].start()
+        await asyncio.sleep(3)
+        assert not first.done()
+        broker = world.machines[1].broker
+        assert broker is not None
+        assert broker.phase == "creating topics"
+        assert set(broker.metadata.image.topics) == {"small"}
+        await world.start(2, 3)
+        assert await first
+        assert set(broker.metadata.image.topics) == {"small", "orders"}
+
+    simulate(19, program)

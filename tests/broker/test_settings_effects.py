@@ -1,0 +1,82 @@
+"""Changes of settings reach those who have read them, at a cost that follows from what they concern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+from broker.acceptor import Acceptor
+from broker.replication_quotas import ReplicationQuotas
+from broker.services import Services
+from broker.settings_effects import SettingsEffects
+from config.broker import BrokerSettings
+from config.topic import LogConfig
+
+TOPICS_COUNT = 50
+SETTINGS = BrokerSettings.from_sources({}, {}, {})
+
+
+class Held:
+    """The partitions and logs of a broker: two of each topic. Counts who walks over all of them."""
+
+    def __init__(self) -> None:
+        self.walks_count = 0
+        self.reread: list[str] = []
+        self.configs: list[str | None] = []
+        self.cleaned_by: list[BrokerSettings] = []
+        self.cleaner = SimpleNamespace(change_settings=self.cleaned_by.append)
+        self.partitions = [
+            SimpleNamespace(
+                topic=f"t{number}", on_config_changed=lambda number=number: self.reread.append(f"t{number}")
+            )
+            for number in range(TOPICS_COUNT)
+            for _ in range(2)
+        ]
+
+    def __iter__(self) -> Iterator[Any]:
+        self.walks_count += 1
+        return iter(self.partitions)
+
+    def update_configs(self, topic: str | None = None) -> None:
+        self.configs.append(topic)
+
+
+class Dynamic:
+    layers = SimpleNamespace(settings=SETTINGS)
+    settings = SETTINGS
+    configured_topics: tuple[str, ...] = ()
+
+    def on_topic_changed(self, listener: Any) -> None:
+        self.tell_topic = listener
+
+    def on_broker_changed(self, listener: Any) -> None:
+        self.tell_broker = listener
+
+
+def followed() -> tuple[Held, Dynamic]:
+    held, dynamic = Held(), Dynamic()
+    services = SimpleNamespace(broker_id=1, dynamic_settings=dynamic, partitions=held, logs=held)
+    quotas = SimpleNamespace(on_broker_settings=lambda _layers: None, on_topic_settings=lambda _topic, _config: None)
+    effects = SettingsEffects(
+        cast(Services, services), cast(Acceptor, SimpleNamespace()), cast(ReplicationQuotas, quotas), None
+    )
+    effects.follow()
+    return held, dynamic
+
+
+def test_a_topics_settings_concern_its_partitions() -> None:
+    held, dynamic = followed()
+    dynamic.tell_topic("t7", LogConfig.from_settings(SETTINGS, {}))
+    assert held.configs == ["t7"]
+    assert held.reread == ["t7", "t7"]
+
+
+def test_a_brokers_settings_concern_every_topic_and_all_are_walked_over_once() -> None:
+    """Ten thousand partitions of a thousand topics would otherwise hold the broker up for seconds."""
+    held, dynamic = followed()
+    dynamic.tell_broker(SETTINGS)
+    assert len(held.reread) == 2 * TOPICS_COUNT
+    assert held.configs == [None]
+    assert held.walks_count == 1
+    assert held.cleaned_by == [SETTINGS]

@@ -1,0 +1,38 @@
+"""How long the controller's events take, and what it is busy with meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.event_times import ControllerState, EventTimes
+from tests.broker.harness import FakeClock
+
+
+def test_an_event_is_counted_with_its_wait_and_its_time() -> None:
+    clock = FakeClock()
+    times = EventTimes(clock)
+    queued = times.stamp()
+    clock.now_ms += 30
+    with times.measured(ControllerState.TOPIC_CHANGE, queued):
+        assert times.state is ControllerState.TOPIC_CHANGE
+        clock.now_ms += 12
+    assert times.state is ControllerState.IDLE
+    assert times.counts == {ControllerState.TOPIC_CHANGE: 1}
+    assert times.times_ms == {ControllerState.TOPIC_CHANGE: 12}
+    assert (times.waits_count, times.waits_ms) == (1, 30)
+
+
+def test_an_event_that_fails_counts_as_well() -> None:
+    clock = FakeClock()
+    times = EventTimes(clock)
+
+    def lose_the_store() -> None:
+        with times.measured(ControllerState.BROKER_CHANGE):
+            clock.now_ms += 5
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        lose_the_store()
+    assert times.state is ControllerState.IDLE
+    assert times.times_ms[ControllerState.BROKER_CHANGE] == 5
+    assert times.waits_count == 0, "it did not stand in the queue"

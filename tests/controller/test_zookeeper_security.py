@@ -1,0 +1,206 @@
+"""Who we are to ZooKeeper and who it is to us: SASL, TLS, and what the settings ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.broker import BrokerSettings
+from config.errors import ConfigError
+from controller.store import AccessDeniedError
+from controller.zookeeper_options import ZooKeeperOptions
+from controller.zookeeper_sasl import DigestMd5, SaslCredentials
+from protocol.primitives import DecodeError
+from tests.controller.conformance import raises
+from tests.controller.zookeeper_world import client_of, open_client
+from tests.oracle import java
+from tests.oracle.process import free_port
+from tests.oracle.zookeeper import ZooKeeper
+
+# --- DIGEST-MD5 ---
+
+CHALLENGE = b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8'
+
+
+def rfc_exchange() -> DigestMd5:
+    return DigestMd5(SaslCredentials("chris", "secret"), "OA6MHXh6VqTrRk", "imap/elwood.innosoft.com")
+
+
+def test_the_example_of_the_rfc() -> None:
+    exchange = rfc_exchange()
+    assert exchange.first() == b""
+    response = exchange.answer(CHALLENGE)
+    assert response is not None
+    assert b",response=d388dad90d4bbd760a152321f2143af7," in response
+    assert exchange.answer(b"rspauth=ea40f60335c427b5527b84dbabcdfffd") is None
+
+
+def test_a_server_that_does_not_know_the_password_is_left() -> None:
+    exchange = rfc_exchange()
+    exchange.answer(CHALLENGE)
+    with pytest.raises(DecodeError):
+        exchange.answer(b"rspauth=ea40f60335c427b5527b84dbabcdfffe")
+
+
+@pytest.mark.parametrize("challenge", [b"", b"nonce=", b'nonce="a",qop="auth-conf"', b"\xff", b"=", b'nonce="a'])
+def test_a_challenge_that_is_none_is_a_decode_error(challenge: bytes) -> None:
+    with pytest.raises(DecodeError):
+        rfc_exchange().answer(challenge)
+
+
+def test_names_and_passwords_may_hold_anything() -> None:
+    response = DigestMd5(SaslCredentials('a"b\\c', "p"), "n").answer(b'nonce="x\\"y"')
+    assert response is not None
+    assert b'username="a\\"b\\\\c"' in response
+    assert b'nonce="x\\"y"' in response
+    assert "p" not in repr(SaslCredentials("a", "p")).replace("SaslCredentials", "").replace("username", "")
+
+
+# --- settings ---
+
+
+def options(**given: str) -> ZooKeeperOptions:
+    texts = {name.replace("__", "."): text for name, text in given.items()}
+    return ZooKeeperOptions.of(BrokerSettings.from_sources({"zookeeper.connect": "a:1,b/c", **texts}, {}, {}))
+
+
+def test_defaults_are_kafkas() -> None:
+    known = options()
+    assert (known.session_timeout_ms, known.connection_timeout_ms, known.is_secure) == (18_000, 18_000, False)
+    assert known.in_flight_requests_max > 1_000
+    assert options(zookeeper__max__in__flight__requests="7").in_flight_requests_max == 7
+    assert options(zookeeper__connection__timeout__ms="5").connection_timeout_ms == 5
+
+
+def test_access_lists_need_an_identity() -> None:
+    with pytest.raises(ConfigError, match=r"zookeeper.set.acl"):
+        options(zookeeper__set__acl="true")
+    sasl = {"barnabas__zookeeper__sasl__username": "u", "barnabas__zookeeper__sasl__password": "p"}
+    assert options(zookeeper__set__acl="true", **sasl).sasl == SaslCredentials("u", "p")
+    with pytest.raises(ConfigError, match="go together"):
+        options(barnabas__zookeeper__sasl__username="u")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"zookeeper__ssl__truststore__location": "/x.jks"}, "PEM"),
+        ({"zookeeper__ssl__truststore__location": "/no/such.pem"}, "no/such.pem"),
+        ({"zookeeper__ssl__keystore__location": "/x.p12", "zookeeper__ssl__keystore__type": "PKCS12"}, "PEM"),
+        ({"zookeeper__ssl__enabled__protocols": "TLSv1.1"}, "TLSv1.1"),
+        ({"zookeeper__ssl__cipher__suites": "X"}, "cipher.suites"),
+        ({"zookeeper__ssl__crl__enable": "true"}, "crl.enable"),
+        ({"zookeeper__ssl__ocsp__enable": "true"}, "ocsp.enable"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        options(zookeeper__ssl__client__enable="true", **given)
+    assert options(**given).tls is None
+
+
+# --- the real ones ---
+
+
+@pytest.fixture
+def needs_java() -> None:
+    reason = java.missing()
+    if reason and not java.required():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def sasl_server(needs_java: None, tmp_path: Path) -> Iterator[ZooKeeper]:
+    jaas = tmp_path / "jaas.conf"
+    module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+    jaas.write_text(f'Server {{ {module} required user_broker="secret" user_other="word"; }};')
+    provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+    server = ZooKeeper(properties={"authProvider.1": provider})
+    server.environment = {"JAVA_TOOL_OPTIONS": f"-Djava.security.auth.login.config={jaas}"}
+    with server:
+        yield server
+
+
+@pytest.mark.oracle
+def test_sasl_lets_us_own_our_nodes(sasl_server: ZooKeeper) -> None:
+    connect = sasl_server.connect
+
+    async def run() -> None:
+        broker = {"is_secure": True, "sasl": SaslCredentials("broker", "secret")}
+        async with client_of(connect, **broker) as client:
+            await client.store.create("/config")
+            await client.store.create("/config/users", b"secret")
+            assert (await client.store.get("/config/users"))[0] == b"secret"
+        async with client_of(connect, **broker) as later:
+            assert (await later.store.get("/config/users"))[0] == b"secret"
+        for stranger in ({}, {"sasl": SaslCredentials("other", "word")}):
+            async with client_of(connect, **stranger) as client:
+                await raises(AccessDeniedError, client.store.get("/config/users"))
+        with pytest.raises(ConnectionError, match="no session within"):
+            await open_client(connect, sasl=SaslCredentials("broker", "wrong"), connection_timeout_ms=1_500)
+
+    asyncio.run(run())
+
+
+def certificates(folder: Path) -> None:
+    """ca.pem, and server.pem and client.pem that it vouches for, each with its key."""
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "rsa:2048", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=ca")
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+    for name in ("server", "client"):
+        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                "-extfile", "names", "-out", f"{name}.crt")  # fmt: skip
+        both = (folder / f"{name}.key").read_text() + (folder / f"{name}.crt").read_text()
+        (folder / f"{name}.pem").write_text(both)
+
+
+@pytest.fixture
+def tls_server(needs_java: None, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    certificates(tmp_path)
+    port = free_port()
+    server = ZooKeeper(
+        properties={
+            "secureClientPort": str(port),
+            "secureClientPortAddress": "127.0.0.1",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.location": str(tmp_path / "server.pem"),
+            "ssl.trustStore.location": str(tmp_path / "ca.pem"),
+        }
+    )
+    with server:
+        yield f"127.0.0.1:{port}", tmp_path
+
+
+@pytest.mark.oracle
+def test_tls_proves_both_ends(tls_server: tuple[str, Path]) -> None:
+    connect, folder = tls_server
+    tls = {"zookeeper__ssl__client__enable": "true", "zookeeper__ssl__truststore__location": str(folder / "ca.pem")}
+    known = options(zookeeper__ssl__keystore__location=str(folder / "client.pem"), zookeeper__set__acl="true", **tls)
+
+    async def run() -> None:
+        async with client_of(connect, tls=known.tls, is_secure=known.is_secure) as client:
+            await client.store.create("/a", bytes(300_000))
+            assert len((await client.store.get("/a"))[0]) == 300_000
+            client.store.session().client._link.abort()  # type: ignore[union-attr]
+            assert await client.store.exists("/a") is not None
+            await client.store.create("/a/b")
+        unknown = options(**tls)
+        with pytest.raises(ConnectionError, match="no session within"):
+            await open_client(connect, tls=unknown.tls, connection_timeout_ms=1_500)
+        distrustful = options(
+            zookeeper__ssl__client__enable="true", zookeeper__ssl__truststore__location=str(folder / "client.crt.pem")
+        )
+        with pytest.raises(ConnectionError, match="certificate verify failed"):
+            await open_client(connect, tls=distrustful.tls, connection_timeout_ms=1_500)
+
+    (folder / "client.crt.pem").write_text((folder / "client.crt").read_text())
+    asyncio.run(run())

@@ -1,0 +1,69 @@
+"""The brokers that cases are played to, each started when the first case wants it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from tests.differential.play import CONTROLLED, PATIENCE_S, SETTINGS, SILENCE_S, TRANSACTIONS, Case, play, warm_up
+from tests.differential.seat import ControlledBroker, Seat
+from tests.oracle.barnabas import Barnabas
+from tests.oracle.kafka import ApacheKafka
+from tests.oracle.process import StartError
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Stage:
+    port: int
+    seat: Seat | None = None
+
+
+class Stages:
+    """Of one kind of broker, "kafka" or "barnabas"."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._open: dict[str, Stage] = {}
+        self._failed: StartError | None = None
+        self._end = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.__exit__(kind, error, trace)
+
+    def play(self, case: Case, take: int = 0) -> dict[int, list[Any]]:
+        if self._failed is not None:
+            raise self._failed  # one long wait for a broker that does not start is enough
+        if case.stage not in self._open:
+            try:
+                self._open[case.stage] = self._start(case.stage)
+            except StartError as error:
+                self._failed = error
+                raise
+        stage = self._open[case.stage]
+        silence_s = SILENCE_S if self._kind == "kafka" else PATIENCE_S  # ours answers everything
+        return play(case, HOST, stage.port, stage.seat, silence_s=silence_s, take=take)
+
+    def _start(self, stage: str) -> Stage:
+        if stage == CONTROLLED:
+            controlled = self._end.enter_context(ControlledBroker(self._kind))
+            return Stage(controlled.port, controlled.seat)
+        broker: Barnabas | ApacheKafka
+        settings = SETTINGS
+        if stage == TRANSACTIONS:
+            settings = {**SETTINGS, "transaction.partition.verification.enable": "false"}
+        if self._kind == "kafka":
+            broker = self._end.enter_context(ApacheKafka(settings=settings))
+        else:
+            broker = self._end.enter_context(Barnabas(settings=settings))
+            self._end.callback(broker.kill)  # a clean stop would flush a thousand topics that nobody needs
+        warm_up(HOST, broker.port)
+        return Stage(broker.port)

@@ -1,0 +1,84 @@
+"""`python -m barnabas.cluster`: three brokers and a ZooKeeper, up and down again, with what they held."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.oracle.barnabas import REPOSITORY
+from tests.oracle.ports import lasting_port
+from tests.oracle.process import wait_until
+from tests.oracle.readiness import listed_brokers
+
+pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
+
+
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would everything that the tests start there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def cluster(folder: Path, port: int, zookeeper_port: int) -> Iterator[str]:
+    arguments = ["--folder", str(folder), "--port", str(port), "--zookeeper-port", str(zookeeper_port)]
+    arguments += ["--override", "offsets.topic.num.partitions=3"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "barnabas.cluster", *arguments],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            told = process.stdout.readline()
+            assert told.startswith("3 brokers serve on "), told
+            yield told.split()[4].rstrip(";")
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                code = process.wait(150)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                raise
+    assert code == 0
+
+
+def end_offset(bootstrap: str, partition: int) -> int:
+    """-1 while the leader, just elected, does not know what is committed. A consumer keeps asking the leader that it
+    heard of first, also when leaders have moved back to where they were: every look has one of its own."""
+    consumer = Consumer({"log_level": 0, "bootstrap.servers": bootstrap, "group.id": "g"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition("orders", partition), timeout=10)[1])
+    except KafkaException:
+        return -1
+    finally:
+        consumer.close()
+
+
+def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
+    if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
+        pytest.skip("java and pyspark are needed")
+    port, zookeeper_port = lasting_port(count=3), lasting_port()
+    with cluster(tmp_path, port, zookeeper_port) as bootstrap:
+        assert wait_until(lambda: all(listed_brokers("localhost", one) == 3 for one in range(port, port + 3)), 60)
+        admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
+        for future in admin.create_topics([NewTopic("orders", 3, 3)]).values():
+            future.result(60)
+        producer = Producer({"log_level": 0, "bootstrap.servers": bootstrap, "acks": "all"})
+        for number in range(300):
+            producer.produce("orders", b"%d" % number, partition=number % 3)
+        assert producer.flush(60) == 0
+    assert listed_brokers("localhost", port) == 0
+    with cluster(tmp_path, port, zookeeper_port) as bootstrap:
+        assert wait_until(lambda: [end_offset(bootstrap, one) for one in range(3)] == [100, 100, 100], 90, 0.2)

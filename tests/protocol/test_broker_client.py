@@ -1,0 +1,160 @@
+"""The lasting line to a broker: it connects when needed, again after a loss, and gives up a silent connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from protocol.broker_client import BrokerClient
+from protocol.frame import FrameReader
+from protocol.header import decode_request_header, encode_response
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from runtime.os_transport import OsNetwork
+from runtime.transport import Address, Connection
+
+
+class Peer:
+    """Answers each ApiVersions v0 while `answers`; counts connections."""
+
+    def __init__(self) -> None:
+        self.connections: list[Connection] = []
+        self.answers = True
+
+    def __call__(self) -> PeerStream:
+        return PeerStream(self)
+
+
+class PeerStream:
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._frames = FrameReader(4096)
+
+    def connected(self, connection: Connection) -> None:
+        self._connection = connection
+        self._peer.connections.append(connection)
+
+    def receive_buffer(self, size_hint: int) -> memoryview:
+        return self._frames.receive_buffer()
+
+    def received(self, count: int) -> None:
+        for frame in self._frames.received(count):
+            if not self._peer.answers:
+                continue
+            header, _ = decode_request_header(memoryview(frame))
+            response = ApiVersionsResponse(error_code=0, api_keys=[])
+            self._connection.write(encode_response(response, 0, header.correlation_id))
+
+    def writing_paused(self) -> None: ...
+
+    def writing_resumed(self) -> None: ...
+
+    def disconnected(self, error: Exception | None) -> None: ...
+
+
+def _run(story: Callable[[Peer, BrokerClient], object], *, timeout_ms: int = 5_000) -> None:
+    async def main() -> None:
+        network, peer = OsNetwork(), Peer()
+        listener = await network.listen("127.0.0.1", 0, peer)
+        client = BrokerClient(network, lambda: listener.address, "test", timeout_ms=timeout_ms)
+        try:
+            await story(peer, client)  # type: ignore[misc]
+        finally:
+            client.close()
+            for connection in peer.connections:
+                connection.abort()
+            await listener.close()
+
+    asyncio.run(main())
+
+
+async def _ask(client: BrokerClient) -> ApiVersionsResponse:
+    return await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
+
+
+def test_requests_share_one_connection() -> None:
+    async def story(peer: Peer, client: BrokerClient) -> None:
+        assert not client.is_connected
+        await asyncio.gather(_ask(client), _ask(client))
+        await _ask(client)
+        assert client.is_connected
+        assert len(peer.connections) == 1
+
+    _run(story)
+
+
+def test_a_lost_connection_is_made_anew() -> None:
+    async def story(peer: Peer, client: BrokerClient) -> None:
+        await _ask(client)
+        peer.answers = False
+        waiting = asyncio.ensure_future(_ask(client))
+        await asyncio.sleep(0)
+        peer.connections[0].abort()
+        with pytest.raises(ConnectionError):
+            await waiting
+        peer.answers = True
+        await _ask(client)
+        assert len(peer.connections) == 2
+
+    _run(story)
+
+
+def test_silence_costs_the_connection() -> None:
+    async def story(peer: Peer, client: BrokerClient) -> None:
+        peer.answers = False
+        with pytest.raises(ConnectionError):
+            await _ask(client)
+        assert not client.is_connected
+        peer.answers = True
+        await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse, timeout_ms=5_000)
+        assert len(peer.connections) == 2
+
+    _run(story, timeout_ms=50)
+
+
+def test_an_unknown_address_is_an_error_of_the_line() -> None:
+    async def story() -> None:
+        client = BrokerClient(OsNetwork(), lambda: None, "test", timeout_ms=1_000)
+        with pytest.raises(ConnectionError):
+            await _ask(client)
+
+    asyncio.run(story())
+
+
+def test_a_closed_line_sends_nothing() -> None:
+    async def story(peer: Peer, client: BrokerClient) -> None:
+        client.close()
+        with pytest.raises(ConnectionError):
+            await _ask(client)
+        assert not peer.connections
+
+    _run(story)
+
+
+def test_the_address_is_asked_for_at_each_connection() -> None:
+    async def story() -> None:
+        network, first, second = OsNetwork(), Peer(), Peer()
+        listeners = [await network.listen("127.0.0.1", 0, peer) for peer in (first, second)]
+        where: list[Address] = [listeners[0].address]
+        client = BrokerClient(network, lambda: where[0], "test", timeout_ms=5_000)
+        await _ask(client)
+        where[0] = listeners[1].address
+        await _ask(client)
+        assert not second.connections, "a line that is open stays"
+        first.answers = False
+        waiting = asyncio.ensure_future(_ask(client))
+        await asyncio.sleep(0)
+        first.connections[0].abort()
+        with pytest.raises(ConnectionError):
+            await waiting
+        await _ask(client)
+        assert len(second.connections) == 1
+        client.close()
+        for peer in (first, second):
+            for connection in peer.connections:
+                connection.abort()
+        for listener in listeners:
+            await listener.close()
+
+    asyncio.run(story())

@@ -1,0 +1,322 @@
+"""Logs that move between the directories of a broker while they are served."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import patch
+from storage.log import AppendOrigin
+from tests.replication.move_world import OTHER, TOPIC, MoveWorld, move_world, numbers
+from tests.storage.full_disk import FullDisk
+from tests.storage.logs import all_values, batch, read, until, values_of
+
+SMALL = {"segment.bytes": "1500"}
+
+
+@pytest.fixture
+def a(tmp_path: Path) -> Path:
+    return tmp_path / "a"
+
+
+@pytest.fixture
+def b(tmp_path: Path) -> Path:
+    return tmp_path / "b"
+
+
+def test_a_log_moves_and_is_written_to_all_the_time(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b, overrides=SMALL) as here:
+            partition = await here.assign()
+            values = numbers(200)
+            for value in values:
+                here.produce(partition, value)
+            target = here.other_than(partition)
+            await here.move(partition, target)
+            told: list[ErrorCode] = []
+            while len(here.moves):
+                value = f"v{len(values)}"
+                partition.when_written(here.produce(partition, value), told.append)
+                values.append(value)
+                await asyncio.sleep(0.0005)
+            assert partition.log.directory == f"{target}/{TOPIC}-0"
+            assert await here.values(partition) == values
+            assert told == [ErrorCode.NONE] * (len(values) - 200), "everybody who waited was told"
+            here.produce(partition, "after")
+            assert list(chain(*here.folders().values())) == [f"{TOPIC}-0"]
+            assert here.logs.logs[TOPIC, 0] is partition.log
+            assert not here.failed
+        async with move_world(a, b, overrides=SMALL) as again:
+            assert await again.values(await again.assign(is_new=False)) == [*values, "after"]
+
+    asyncio.run(run())
+
+
+def test_offsets_epochs_and_producers_move_along(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b, overrides=SMALL) as here:
+            partition = await here.assign(epoch=3)
+            for at in range(40):
+                records = batch(f"v{at}", producer_id=9, producer_epoch=0, base_sequence=at)
+                partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
+            await partition.log.settle()
+            partition.delete_records(25)
+            await partition.log.delete_segments_before(25)
+            start_offset = partition.log.log_start_offset
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            log = partition.log
+            assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (start_offset, 40, 40)
+            assert log.end_offset_for_epoch(3) == (3, 40)
+            assert log.topic_id == bytes(range(16))
+            again = batch("v39", producer_id=9, producer_epoch=0, base_sequence=39)
+            result = partition.append(again, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
+            assert result.duplicate
+            assert result.base_offset == 39
+            found = values_of(await read(log, start_offset))
+            assert found[-1] == (39, "v39") or found[0][0] <= start_offset
+
+    asyncio.run(run())
+
+
+def test_who_reads_at_the_end_is_woken(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.assign()
+            here.produce(partition, "one")
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            here.produce(partition, "two")
+            assert await here.values(partition) == ["one", "two"]
+            assert partition.high_watermark == 2
+
+    asyncio.run(run())
+
+
+def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.assign(leader=OTHER, epoch=4)
+            assert here.following.followed == {(TOPIC, 0): 4}
+            records = batch(*numbers(5))
+            partition.append_as_follower(records, leader_high_watermark=5, leader_log_start_offset=0, now_ms=1)
+            here.following.calls.clear()
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            assert here.following.calls == ["leave", "follow"]
+            assert here.following.followed == {(TOPIC, 0): 4}
+            assert await here.values(partition) == numbers(5)
+            assert partition.high_watermark == 5
+
+    asyncio.run(run())
+
+
+def test_back_to_where_it_is_ends_a_move(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b, limit_bytes_per_second=1) as here:
+            partition = await here.filled(100)
+            home, target = str(Path(partition.log.directory).parent), here.other_than(partition)
+            await here.move(partition, target)
+            await asyncio.sleep(0.02)
+            assert len(here.folders()[Path(target).name]) == 1
+            described = {each.path: each for each in await here.logs.describe()}
+            (copy,) = described[target].logs
+            assert copy.is_future
+            assert 0 < copy.offset_lag <= 100
+            await here.move(partition, home)
+            assert len(here.moves) == 0
+            assert here.folders()[Path(target).name] == []
+            assert partition.log.directory == f"{home}/{TOPIC}-0"
+            assert await here.values(partition) == numbers(100)
+
+    asyncio.run(run())
+
+
+def test_a_third_directory_is_another_copy(tmp_path: Path) -> None:
+    async def run() -> None:
+        paths = [tmp_path / name for name in "abc"]
+        async with move_world(*paths, limit_bytes_per_second=1) as here:
+            partition = await here.filled(100)
+            home = Path(partition.log.directory).parent
+            second, third = (path for path in paths if path != home)
+            await here.move(partition, str(second))
+            await here.move(partition, str(third))
+            assert here.folders()[second.name] == []
+            here.quota.limit_bytes_per_second = 1 << 60
+            await here.moved()
+            assert partition.log.directory == f"{third}/{TOPIC}-0"
+            assert await here.values(partition) == numbers(100)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_restart_in_the_middle_goes_on(a: Path, b: Path, kill: bool) -> None:
+    async def run() -> None:
+        async with move_world(a, b, kill=kill, limit_bytes_per_second=1, overrides=SMALL) as here:
+            partition = await here.filled(100)
+            target = here.other_than(partition)
+            await here.move(partition, target)
+            await until(lambda: here.copied() > 0)
+            await partition.log.settle()
+        async with move_world(a, b, overrides=SMALL) as again:
+            copy = again.logs.future.future_log(TOPIC, 0)
+            assert copy is not None
+            assert 0 < copy.log_end_offset < 100
+            partition = await again.assign(epoch=1, is_new=False)
+            again.produce(partition, "more")
+            await again.moved()
+            assert partition.log.directory == f"{target}/{TOPIC}-0"
+            assert await again.values(partition) == [*numbers(100), "more"]
+
+    asyncio.run(run())
+
+
+def test_a_log_that_is_cut_takes_its_copy_along(a: Path, b: Path) -> None:
+    """As a follower of a new leader whose log parts from ours."""
+
+    async def run() -> None:
+        async with move_world(a, b, limit_bytes_per_second=1, overrides=SMALL) as here:
+            partition = await here.filled(60, epoch=0)
+            await here.move(partition, here.other_than(partition))
+            await until(lambda: here.copied() >= 10)
+            await here.assign(leader=OTHER, epoch=1)
+            await partition.log.truncate_to(5)
+            other = batch("other")
+            patch(other, 0, 5, 1)
+            partition.append_as_follower(other, leader_high_watermark=6, leader_log_start_offset=0, now_ms=1)
+            here.quota.limit_bytes_per_second = 1 << 60
+            await here.moved()
+            assert await here.values(partition) == [*numbers(5), "other"]
+            assert partition.log.end_offset_for_epoch(0) == (0, 5)
+
+    asyncio.run(run())
+
+
+def test_a_deleted_partition_takes_its_copy_along(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b, limit_bytes_per_second=1) as here:
+            partition = await here.filled(50)
+            await here.move(partition, here.other_than(partition))
+            await here.delete()
+            assert len(here.moves) == 0
+            assert here.folders() == {"a": [], "b": []}
+            assert here.logs.future.future_log(TOPIC, 0) is None
+
+    asyncio.run(run())
+
+
+async def refusal(here: MoveWorld, topic: str, path: str) -> ErrorCode:
+    try:
+        await here.moves.move(topic, 0, here.partitions.find(topic, 0), path)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_what_is_refused(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.assign()
+            home, target = str(Path(partition.log.directory).parent), here.other_than(partition)
+            assert await refusal(here, TOPIC, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+            assert await refusal(here, "t" * 249, target) is ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert await refusal(here, "unknown", target) is ErrorCode.REPLICA_NOT_AVAILABLE
+            assert await refusal(here, TOPIC, home) is ErrorCode.NONE
+            here.logs.fail_directory(target, OSError(5, "gone"))
+            assert await refusal(here, TOPIC, target) is ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(run())
+
+
+def test_a_preferred_directory_is_where_the_log_is_made(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            for index in range(4):
+                with pytest.raises(KafkaError):
+                    await here.moves.move(TOPIC, index, None, str(b))
+                partition = await here.assign(index)
+                assert partition.log.directory.startswith(f"{b}/")
+            # Without a wish, the directory with the fewest logs.
+            assert (await here.assign(7)).log.directory.startswith(f"{a}/")
+
+    asyncio.run(run())
+
+
+def test_a_copy_whose_directory_fails_leaves_the_log_alone(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b, limit_bytes_per_second=1) as here:
+            partition = await here.filled(50)
+            target = here.other_than(partition)
+            await here.move(partition, target)
+            here.logs.fail_directory(target, OSError(5, "gone"))
+            await here.moved()
+            assert here.failed == [target]
+            here.produce(partition, "more")
+            assert await here.values(partition) == [*numbers(50), "more"]
+
+    asyncio.run(run())
+
+
+def test_a_full_directory_holds_a_move_up(a: Path, b: Path) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with move_world(a, b, filesystem=disk) as here:
+            partition = await here.filled(50)
+            disk.left_bytes = 2000
+            await here.move(partition, here.other_than(partition))
+            copy = here.logs.future.future_log(TOPIC, 0)
+            assert copy is not None
+            await until(lambda: not copy.has_room)
+            disk.left_bytes = 1 << 40
+            await here.moved()
+            assert not here.failed
+            assert await here.values(partition) == numbers(50)
+            assert partition.log.directory.startswith(f"{b}/") or partition.log.directory.startswith(f"{a}/")
+            assert not partition.log.is_halted
+
+    asyncio.run(run())
+
+
+def test_the_throttle_is_kept(a: Path, b: Path) -> None:
+    async def run() -> None:
+        async with move_world(a, b, limit_bytes_per_second=20_000, fetch_max_bytes=500) as here:
+            partition = await here.filled(100)
+            size_bytes = partition.log.size_bytes
+            began = asyncio.get_running_loop().time()
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            took_s = asyncio.get_running_loop().time() - began
+            assert took_s > 0.5 * size_bytes / 20_000
+            assert await here.values(partition) == numbers(100)
+
+    asyncio.run(run())
+
+
+def test_a_log_whose_last_records_were_compacted_away(a: Path, b: Path) -> None:
+    """Its end is that of an empty segment, and offsets are not given twice."""
+
+    async def run() -> None:
+        compacted = {"cleanup.policy": "compact"}
+        async with move_world(a, b, overrides=compacted) as here:
+            partition = await here.assign()
+            here.produce(partition, *numbers(5))
+            folder = Path(partition.log.directory)
+        for suffix in (".log", ".index", ".timeindex"):
+            (folder / f"{10:020d}{suffix}").touch()
+        async with move_world(a, b, overrides=compacted) as again:
+            partition = await again.assign(epoch=1, is_new=False)
+            assert partition.log.log_end_offset == 10
+            await again.move(partition, again.other_than(partition))
+            await again.moved()
+            assert partition.log.directory != str(folder)
+            assert partition.log.log_end_offset == 10
+            assert again.produce(partition, "on") == 11
+            await partition.log.settle()
+            assert [offset for offset, _ in await all_values(partition.log)] == [0, 1, 2, 3, 4, 10]
+
+    asyncio.run(run())

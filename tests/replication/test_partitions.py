@@ -1,0 +1,505 @@
+"""What LeaderAndIsr and StopReplica do to the partitions of a broker, and to who copies them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from protocol.primitives import ZERO_UUID
+from replication.doors import PartitionDoors
+from replication.partition import Partition
+from replication.partitions import EPOCH_DURING_DELETE, NO_EPOCH, Partitions
+from storage.log import AppendOrigin, PartitionLog
+from tests.replication.leader_world import ME, SOURCE, FollowerWorld, play
+from tests.storage.logs import batch, config
+
+ID, OTHER_ID = bytes(range(16)), bytes(range(16, 32))
+
+
+class Logs:
+    """Fits `replication.partitions.Logs` with logs of the world."""
+
+    def __init__(self, world: FollowerWorld) -> None:
+        self.world = world
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.deleted: list[tuple[str, int]] = []
+        self.is_offline = False
+
+    async def log_for(
+        self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
+    ) -> PartitionLog:
+        if self.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        key = (topic, partition)
+        if key not in self.logs:
+            folder = f"/logs/{topic}-{partition}"
+            self.logs[key] = await PartitionLog.open(
+                topic, partition, folder, config(), self.world.environment, topic_id=topic_id
+            )
+        return self.logs[key]
+
+    async def delete(self, topic: str, partition: int) -> None:
+        self.deleted.append((topic, partition))
+        self.logs.pop((topic, partition), None)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+
+    def on_leader(self, partition: Partition) -> None:
+        self.heard.append(("leader", partition.topic, partition.partition, partition.leader_epoch))
+
+    def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None:
+        self.heard.append(("not leader", topic, partition, leader_epoch))
+
+
+class Following:
+    """Notes what it is told; `leaving` holds `leave` up."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.leaving = asyncio.Event()
+        self.leaving.set()
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        self.calls.append(("follow", partition.topic, partition.partition, leader_id, leader_epoch))
+
+    def refresh(self, partition: Partition) -> None:
+        self.calls.append(("refresh", partition.topic, partition.partition, partition.topic_id))
+
+    async def leave(self, topic: str, partition: int) -> None:
+        self.calls.append(("leave", topic, partition))
+        await self.leaving.wait()
+
+    def forget(self, topic: str, partition: int) -> None:
+        self.calls.append(("forget", topic, partition))
+
+    def settle(self) -> None:
+        self.calls.append(("settle",))
+
+
+class Broker:
+    def __init__(self, world: FollowerWorld) -> None:
+        self.world = world
+        self.logs, self.listener, self.following = Logs(world), Listener(), Following()
+        self.alive = {ME, SOURCE, 3}
+        self.partitions = Partitions(
+            ME,
+            self.logs,
+            world.loop.call_soon,
+            self.listener,
+            doors=PartitionDoors(is_alive=lambda broker_id: broker_id in self.alive),
+            following=self.following,
+        )
+
+    async def leader_and_isr(
+        self, *states: LeaderAndIsrPartitionState, topic_id: bytes = ID, controller_epoch: int = 1
+    ) -> LeaderAndIsrResponse:
+        topic = LeaderAndIsrTopicState(topic_name="t", topic_id=topic_id, partition_states=list(states))
+        request = LeaderAndIsrRequest(
+            controller_id=9, controller_epoch=controller_epoch, topic_states=[topic], live_leaders=[]
+        )
+        return await self.partitions.on_leader_and_isr(request)
+
+    async def become(self, leader: int, epoch: int = 0, **more: Any) -> ErrorCode:
+        """The error of partition t-0."""
+        answer = await self.leader_and_isr(state(leader, epoch), **more)
+        return ErrorCode(answer.topics[0].partition_errors[0].error_code)
+
+    async def stop(self, epoch: int, *, delete: bool, controller_epoch: int = 1) -> ErrorCode:
+        row = StopReplicaPartitionState(partition_index=0, leader_epoch=epoch, delete_partition=delete)
+        request = StopReplicaRequest(
+            controller_id=9,
+            controller_epoch=controller_epoch,
+            topic_states=[StopReplicaTopicState(topic_name="t", partition_states=[row])],
+        )
+        answer = await self.partitions.on_stop_replica(request)
+        return (
+            ErrorCode(answer.partition_errors[0].error_code)
+            if answer.partition_errors
+            else ErrorCode(answer.error_code)
+        )
+
+    @property
+    def partition(self) -> Partition:
+        found = self.partitions.find("t", 0)
+        assert found is not None
+        return found
+
+
+def state(leader: int, epoch: int = 0, index: int = 0, **more: Any) -> LeaderAndIsrPartitionState:
+    return LeaderAndIsrPartitionState(
+        partition_index=index,
+        controller_epoch=1,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=more.pop("isr", [leader]),
+        partition_epoch=more.pop("partition_epoch", epoch),
+        replicas=more.pop("replicas", [ME, SOURCE, 3]),
+        **more,
+    )
+
+
+def with_broker(program: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
+    async def run(world: FollowerWorld) -> None:
+        await program(Broker(world))
+
+    play(run)
+
+
+def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_the_new_topics() -> None:
+    """The broker was down when its replica was moved away and the topic deleted and made anew: it finds the old log."""
+
+    async def program(broker: Broker) -> None:
+        await broker.logs.log_for("t", 0, OTHER_ID)
+        for leader in (ME, SOURCE):
+            assert await broker.become(leader, 0) is ErrorCode.INCONSISTENT_TOPIC_ID
+            assert broker.partitions.find("t", 0) is None
+        assert ("follow", "t", 0, SOURCE, 0) not in broker.following.calls
+        assert broker.listener.heard == []
+        assert await broker.stop(EPOCH_DURING_DELETE, delete=True) is ErrorCode.NONE
+        assert broker.logs.deleted == [("t", 0)]
+
+    with_broker(program)
+
+
+def test_topics_of_before_topic_ids_get_theirs_one_after_the_other() -> None:
+    """The controller is the first broker of a cluster that knows ids."""
+
+    async def program(broker: Broker) -> None:
+        def request(epoch: int, **ids: bytes) -> LeaderAndIsrRequest:
+            topics = [
+                LeaderAndIsrTopicState(topic_name=name, topic_id=topic_id, partition_states=[state(ME, epoch)])
+                for name, topic_id in ids.items()
+            ]
+            return LeaderAndIsrRequest(controller_id=9, controller_epoch=1, topic_states=topics, live_leaders=[])
+
+        await broker.partitions.on_leader_and_isr(request(0, t=ZERO_UUID, u=ZERO_UUID))
+        assert broker.partitions.find_by_id(ZERO_UUID, 0) is None
+        answer = await broker.partitions.on_leader_and_isr(request(0, t=ID, u=OTHER_ID))
+        assert [row.error_code for topic in answer.topics for row in topic.partition_errors] == [ErrorCode.NONE] * 2
+        for topic, topic_id in (("t", ID), ("u", OTHER_ID)):
+            assert broker.partitions.find_by_id(topic_id, 0) is broker.partitions.find(topic, 0) is not None
+
+    with_broker(program)
+
+
+def test_a_partition_follows_leads_and_follows_again() -> None:
+    async def program(broker: Broker) -> None:
+        assert await broker.become(SOURCE, 0) is ErrorCode.NONE
+        assert await broker.become(ME, 1) is ErrorCode.NONE
+        assert broker.partition.is_leader
+        assert await broker.become(3, 2) is ErrorCode.NONE
+        assert not broker.partition.is_leader
+        assert broker.following.calls == [
+            ("leave", "t", 0), ("follow", "t", 0, SOURCE, 0), ("settle",),
+            ("leave", "t", 0), ("settle",),
+            ("leave", "t", 0), ("follow", "t", 0, 3, 2), ("settle",),
+        ]  # fmt: skip
+        assert broker.listener.heard == [("not leader", "t", 0, 0), ("leader", "t", 0, 1), ("not leader", "t", 0, 2)]
+
+    with_broker(program)
+
+
+def test_nothing_changes_hands_before_the_fetcher_has_let_go() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 0)
+        broker.following.leaving.clear()
+        becoming = asyncio.ensure_future(broker.become(ME, 1))
+        await asyncio.sleep(1)
+        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 0)
+        broker.following.leaving.set()
+        assert await becoming is ErrorCode.NONE
+        assert broker.partition.is_leader
+
+    with_broker(program)
+
+
+def test_a_former_leader_follows_once_its_own_records_are_written() -> None:
+    """Else its first fetch would begin below them, and what comes back would not fit behind them."""
+
+    async def program(broker: Broker) -> None:
+        await broker.become(ME, 0)
+        broker.world.disk.slow_probability = 1.0
+        broker.world.disk.min_delay_ms = broker.world.disk.max_delay_ms = 500.0
+        broker.partition.append(batch("a"), origin=AppendOrigin.CLIENT, acks=1, now_ms=0)
+        becoming = asyncio.ensure_future(broker.become(SOURCE, 1))
+        await asyncio.sleep(0.1)
+        assert broker.partition.log.log_end_offset == 0
+        assert not broker.partition.is_leader  # it takes nothing any more
+        assert ("follow", "t", 0, SOURCE, 1) not in broker.following.calls
+        assert await becoming is ErrorCode.NONE
+        assert broker.partition.log.log_end_offset == 1
+        assert ("follow", "t", 0, SOURCE, 1) in broker.following.calls
+
+    with_broker(program)
+
+
+def test_epochs_of_the_partition() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 5)
+        calls = len(broker.following.calls)
+        assert await broker.become(3, 4) is ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await broker.become(3, 5) is ErrorCode.STALE_CONTROLLER_EPOCH
+        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 5)
+        assert [call for call in broker.following.calls[calls:] if call != ("settle",)] == []
+
+    with_broker(program)
+
+
+def test_epochs_of_the_controller() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 0, controller_epoch=4)
+        answer = await broker.leader_and_isr(state(3, 7), controller_epoch=3)
+        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await broker.stop(NO_EPOCH, delete=True, controller_epoch=3) is ErrorCode.STALE_CONTROLLER_EPOCH
+        assert broker.partition.leader_epoch == 0
+        assert (broker.partitions.controller_id, broker.partitions.controller_epoch) == (9, 4)
+
+    with_broker(program)
+
+
+def test_a_leader_that_is_not_alive_leaves_a_log_behind_and_nothing_else() -> None:
+    async def program(broker: Broker) -> None:
+        broker.alive = {ME}
+        assert await broker.become(SOURCE, 3) is ErrorCode.NONE
+        assert ("t", 0) in broker.logs.logs
+        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (-1, -1)
+        assert await broker.become(-1, 3) is ErrorCode.NONE
+        broker.alive = {ME, SOURCE}
+        assert await broker.become(SOURCE, 3) is ErrorCode.NONE  # the same epoch, which is news to it
+        assert ("follow", "t", 0, SOURCE, 3) in broker.following.calls
+
+    with_broker(program)
+
+
+def test_a_dead_leader_changes_nothing_for_a_partition_that_is_there() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 1)
+        broker.alive = {ME, SOURCE}
+        calls = list(broker.following.calls)
+        assert await broker.become(3, 2) is ErrorCode.NONE
+        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 1)
+        assert broker.following.calls == [*calls, ("settle",)]
+
+    with_broker(program)
+
+
+def test_a_partition_that_is_assigned_elsewhere_is_not_taken() -> None:
+    async def program(broker: Broker) -> None:
+        answer = await broker.leader_and_isr(state(SOURCE, 0, replicas=[SOURCE, 3]))
+        assert answer.topics[0].partition_errors[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert broker.partitions.find("t", 0) is None
+
+    with_broker(program)
+
+
+def test_topic_ids_are_compared_and_learned() -> None:
+    async def program(broker: Broker) -> None:
+        assert await broker.become(SOURCE, 0, topic_id=ZERO_UUID) is ErrorCode.NONE
+        assert await broker.become(SOURCE, 0, topic_id=ID) is ErrorCode.NONE  # the same epoch with an id
+        assert broker.partition.topic_id == ID
+        assert broker.partitions.find_by_id(ID, 0) is broker.partition
+        assert broker.partitions.find_by_id(ZERO_UUID, 0) is None
+        assert ("refresh", "t", 0, ID) in broker.following.calls
+        assert await broker.become(SOURCE, 0, topic_id=ID) is ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await broker.become(SOURCE, 1, topic_id=OTHER_ID) is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await broker.become(SOURCE, 1, topic_id=ZERO_UUID) is ErrorCode.NONE  # an old controller says none
+
+    with_broker(program)
+
+
+def test_a_topic_id_comes_with_a_new_epoch_as_well() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 0, topic_id=ZERO_UUID)
+        assert await broker.become(ME, 1, topic_id=ID) is ErrorCode.NONE
+        assert broker.partitions.find_by_id(ID, 0) is broker.partition
+
+    with_broker(program)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.NONE),
+        (6, ErrorCode.NONE),
+        (NO_EPOCH, ErrorCode.NONE),
+        (EPOCH_DURING_DELETE, ErrorCode.NONE),
+    ],
+)
+@pytest.mark.parametrize("delete", [True, False])
+def test_which_stops_are_obeyed(epoch: int, error: ErrorCode, delete: bool) -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 5)
+        calls = len(broker.following.calls)
+        assert await broker.stop(epoch, delete=delete) is error
+        found = broker.partitions.find("t", 0)
+        if error is not ErrorCode.NONE:
+            assert found is not None
+            assert found.leader_id == SOURCE
+            return
+        assert broker.following.calls[calls:] == [("leave", "t", 0), ("settle",)]
+        assert (found is None) == delete
+        assert broker.logs.deleted == ([("t", 0)] if delete else [])
+
+    with_broker(program)
+
+
+def test_a_stopped_partition_is_assigned_again() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 5)
+        await broker.stop(5, delete=False)
+        assert await broker.become(3, 6) is ErrorCode.NONE
+        assert broker.following.calls[-2:] == [("follow", "t", 0, 3, 6), ("settle",)]
+
+    with_broker(program)
+
+
+def test_a_log_nobody_knows_is_deleted_too() -> None:
+    async def program(broker: Broker) -> None:
+        assert await broker.stop(EPOCH_DURING_DELETE, delete=True) is ErrorCode.NONE
+        assert broker.logs.deleted == [("t", 0)]
+
+    with_broker(program)
+
+
+def test_partitions_of_a_failed_directory() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 0)
+        broker.partition.log.fail(OSError("broken"))
+        broker.partitions.on_directory_failed("/logs")
+        assert ("forget", "t", 0) in broker.following.calls
+        assert await broker.become(ME, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert await broker.stop(1, delete=True) is ErrorCode.KAFKA_STORAGE_ERROR
+        broker.logs.is_offline = True
+        answer = await broker.leader_and_isr(state(SOURCE, 0, index=1))
+        assert answer.topics[0].partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    with_broker(program)
+
+
+def test_a_directory_is_not_taken_for_one_with_a_longer_name() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 0)
+        broker.partitions.on_directory_failed("/log")
+        assert ("forget", "t", 0) not in broker.following.calls
+        assert broker.partition.leader_id == SOURCE
+
+    with_broker(program)
+
+
+def test_a_log_that_fails_while_its_fetcher_lets_go_is_not_led() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 0)
+        broker.following.leaving.clear()
+        becoming = asyncio.ensure_future(broker.become(ME, 1))
+        await asyncio.sleep(0)
+        broker.partition.log.fail(OSError("broken"))
+        broker.following.leaving.set()
+        assert await becoming is ErrorCode.KAFKA_STORAGE_ERROR
+        assert not broker.partition.is_leader
+
+    with_broker(program)
+
+
+def test_each_partition_has_its_own_error() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(SOURCE, 5)
+        answer = await broker.leader_and_isr(state(SOURCE, 5, 0), state(ME, 0, 1), state(3, 0, 2, replicas=[3]))
+        assert [(row.partition_index, row.error_code) for row in answer.topics[0].partition_errors] == [
+            (0, ErrorCode.STALE_CONTROLLER_EPOCH),
+            (1, ErrorCode.NONE),
+            (2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        assert broker.partitions.leader_count == 1
+
+    with_broker(program)
+
+
+def test_clients_are_served_between_the_partitions_of_a_large_request() -> None:
+    async def program(broker: Broker) -> None:
+        ticks = 0
+        now_ms = 0
+
+        def clock() -> int:
+            nonlocal now_ms
+            now_ms += 2  # each look takes two milliseconds
+            return now_ms
+
+        doors = replace(broker.partitions._doors, now_ms=clock)
+        broker.partitions._doors = doors
+
+        async def others() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        for index in range(50):
+            await broker.logs.log_for("t", index, ID)
+        task = asyncio.ensure_future(others())
+        await broker.leader_and_isr(*(state(ME, 0, index) for index in range(50)))
+        task.cancel()
+        assert ticks >= 10
+
+    with_broker(program)
+
+
+def test_partitions_that_are_led_here_come_first() -> None:
+    async def program(broker: Broker) -> None:
+        answer = await broker.leader_and_isr(
+            state(SOURCE, 0, 0), state(ME, 0, 1), state(SOURCE, 0, 2, replicas=[3]), state(ME, 0, 3)
+        )
+        rows = answer.topics[0].partition_errors
+        assert [row.partition_index for row in rows] == [0, 1, 2, 3]
+        assert [row.error_code for row in rows] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        assert [call[0::2] for call in broker.following.calls if call[0] == "leave"] == [
+            ("leave", 1), ("leave", 3), ("leave", 0)
+        ]  # fmt: skip
+
+    with_broker(program)
+
+
+def test_an_epoch_in_which_nothing_was_appended_is_forgotten_by_who_follows() -> None:
+    """Its leader may not know it, and each such partition would be cut where it ends."""
+
+    async def program(broker: Broker) -> None:
+        await broker.become(ME, 1)
+        partition = broker.partition
+        partition.append(batch("a"), origin=AppendOrigin.CLIENT, acks=1, now_ms=0)
+        await broker.become(ME, 2)
+        assert partition.log.latest_epoch == 2
+        await broker.become(SOURCE, 3)
+        assert partition.log.latest_epoch == 1
+
+    with_broker(program)
+
+
+def test_the_log_tells_of_a_request_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def program(broker: Broker) -> None:
+        await broker.leader_and_isr(*(state(ME if index < 10 else 8, 0, index) for index in range(50)))
+
+    with caplog.at_level("INFO", "replication"):
+        with_broker(program)
+    told = [record.getMessage() for record in caplog.records if record.name == "replication.partitions"]
+    assert len(told) == 2
+    assert "partitions=50 begin_to_lead=10 begin_to_follow=0" in told[0]
+    assert "partitions=40 leaders=[8] such_as=t-10" in told[1]

@@ -1,0 +1,67 @@
+"""Records of a cluster, as clients know them: what was committed stays and never changes, nothing is there twice.
+
+Committed is what was acknowledged to acks=all, and what was ever read. What acks=1 was told may go with its leader.
+High watermarks come from several brokers, some of which are behind: they are checked at the brokers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.simulation.checkers.logs import LogChecker, View
+from tests.simulation.disk_survey import FoundBatch, Key
+
+ALL_IN_SYNC = -1
+
+
+class ClusterLogChecker(LogChecker):
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__(report, ())
+
+    def fallen(self, key: Key, end_offset: int) -> None:
+        """What stood at `end_offset` and behind is not promised any more."""
+        model = self.partitions.get(key)
+        if model is not None:
+            model.cut(end_offset)
+            model.deleted_to = min(model.deleted_to, end_offset)
+
+    def acknowledged(
+        self,
+        key: Key,
+        base_offset: int,
+        values: Sequence[str],
+        acks: int,
+        *,
+        view: View | None = None,
+        is_of_this_life: bool = True,
+    ) -> None:
+        model = self.partitions[key]
+        if acks == ALL_IN_SYNC and (view is None or view.cuts_count == model.cuts_count):
+            super().acknowledged(key, base_offset, values, acks)
+
+    def watermark(self, key: Key, view: View, high_watermark: int, last_stable_offset: int) -> None:
+        if last_stable_offset != high_watermark:
+            self._report(f"{key}: last stable offset {last_stable_offset}, high watermark {high_watermark}")
+
+    def starts_at(self, key: Key, view: View, log_start_offset: int) -> None:
+        model = self.partitions[key]
+        if log_start_offset > model.deletable_to:
+            self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deletable_to}")
+
+    def replicas_at_rest(self, key: Key, logs: dict[int, list[FoundBatch]]) -> None:
+        """The files of every replica, after all of them have caught up: the same batches wherever two of them have any.
+        Groups go on while one broker after the other is stopped, so their logs end where they will."""
+        known: dict[int, tuple[int, FoundBatch]] = {}
+        ends = {broker_id: batches[-1].next_offset if batches else 0 for broker_id, batches in logs.items()}
+        if key in self.partitions and len(set(ends.values()) - {0}) > 1:
+            self._report(f"{key}: the replicas end at {ends}")
+        for broker_id, batches in sorted(logs.items()):
+            self.batches_at_rest(key, batches)
+            for batch in batches:
+                other_id, other = known.setdefault(batch.base_offset, (broker_id, batch))
+                if other != batch:
+                    self._report(
+                        f"{key}: brokers {other_id} and {broker_id} differ at {batch.base_offset}: epochs "
+                        f"{other.leader_epoch} and {batch.leader_epoch}, ends {other.next_offset} and {batch.next_offset}"
+                    )
+                    return

@@ -1,0 +1,60 @@
+"""What every broker believes of the cluster: it never goes back, and in the end it is what the store says.
+
+Within one life of a broker the epochs of a partition in its image, leader epoch and partition epoch, do not fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from controller.znodes import PartitionState
+from metadata.image import ClusterImage, TopicImage
+from tests.simulation.disk_survey import Key
+
+
+class MetadataChecker:
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._images: dict[int, tuple[int, ClusterImage]] = {}  # by broker: its life, and the last one
+
+    def on_published(self, broker_id: int, life: int, image: ClusterImage) -> None:
+        known_life, known = self._images.get(broker_id, (life, image))
+        self._images[broker_id] = (life, image)
+        if known_life != life or known.topics is image.topics:
+            return
+        for name, topic in image.topics.items():
+            before = known.topics.get(name)
+            if before is not None and before is not topic and before.topic_id == topic.topic_id:
+                self._compare(broker_id, before, topic)
+
+    def _compare(self, broker_id: int, before: TopicImage, after: TopicImage) -> None:
+        for index, partition in after.partitions.items():
+            known = before.partitions.get(index, partition)
+            epochs, were = (
+                (partition.leader_epoch, partition.partition_epoch),
+                (known.leader_epoch, known.partition_epoch),
+            )
+            if epochs < were:
+                self._report(
+                    f"broker {broker_id} goes back: {after.name}-{index} was of leader and partition epoch {were}, "
+                    f"now of {epochs}"
+                )
+
+
+def outdated(
+    broker_id: int, image: ClusterImage, states: Mapping[Key, PartitionState], keys: Iterable[Key], live: set[int]
+) -> Iterator[str]:
+    """What the broker does not know yet, or not any more."""
+    if set(image.brokers) != live:
+        yield f"broker {broker_id} knows the brokers {sorted(image.brokers)}, registered are {sorted(live)}"
+    for key in keys:
+        state, known = states.get(key), image.partition(*key)
+        if state is None:
+            continue
+        if known is None:
+            yield f"broker {broker_id} does not know {key}"
+        elif (known.leader, known.leader_epoch, set(known.isr)) != (state.leader, state.leader_epoch, set(state.isr)):
+            yield (
+                f"broker {broker_id} knows {key} with leader {known.leader}, epoch {known.leader_epoch}, "
+                f"isr {list(known.isr)}, not {state.leader}, {state.leader_epoch}, {list(state.isr)}"
+            )

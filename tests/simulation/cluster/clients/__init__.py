@@ -1,0 +1,1 @@
+"""Clients that find their way through a cluster."""

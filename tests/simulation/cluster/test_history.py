@@ -1,0 +1,73 @@
+"""Real brokers in clusters through seeded histories. Run in processes of their own, where sets of strings have one order.
+
+A history of a cluster takes about a second of one core; two processes share the seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster.coverage import MINIMUMS
+from tests.simulation.coverage import shortfalls
+
+ROOT = Path(__file__).parents[3]
+SEEDS = 100
+PROCESSES = 2
+# What all of them together must have met at least.
+PROMISED = {
+    "elections": 100,
+    "isr shrinks": 50,
+    "isr expansions": 50,
+    "truncations": 20,
+    "loads of __consumer_offsets": 20,
+    "requests": 200 * PROCESSES * SEEDS,
+    "faults": 5 * PROCESSES * SEEDS,
+}
+
+
+def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", "--cluster", *arguments]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.timeout(900)
+def test_histories_hold() -> None:
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        runs = pool.map(lambda at: simulation("--first", str(at * SEEDS), "--seeds", str(SEEDS)), range(PROCESSES))
+        for ran in runs:
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.timeout(200)
+def test_a_seed_is_the_same_history_in_another_process() -> None:
+    one, again = simulation("--seed", "6"), simulation("--seed", "6")
+    assert "trace" in one.stdout, one.stderr
+    assert one.stdout == again.stdout
+
+
+@pytest.mark.timeout(400)
+def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
+    names = [
+        "watermark-early",
+        "commits-before-followers",
+        "reads-past-watermark",
+        "joins-behind",
+        "any-controller-believed",
+    ]
+    ran = simulation("--mutants", *names)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert len(ran.stdout.splitlines()) == len(names)
+
+
+def test_histories_that_meet_too_little_are_told() -> None:
+    assert len(shortfalls(Counter(), 100, MINIMUMS)) == len(MINIMUMS)
+    assert shortfalls(Counter(MINIMUMS), 100, MINIMUMS) == []
+    assert all(MINIMUMS[name] * PROCESSES * SEEDS // 100 >= count for name, count in PROMISED.items())

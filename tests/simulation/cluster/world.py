@@ -1,0 +1,253 @@
+"""The world of a cluster: machines that share an ensemble and a network, and everything that is checked between them.
+
+Clients reach every broker. Who leads what is looked up inside the brokers by checkers alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from controller.requests import ControlRequest
+from controller.znodes import BROKER_IDS, TopicRegistration, topic_path
+from coordinator.partitioner import partition_for
+from protocol.errors import ErrorCode
+from tests.simulation.clock import SimClock
+from tests.simulation.cluster.checkers.leaders import LeaderChecker
+from tests.simulation.cluster.checkers.logs import ClusterLogChecker
+from tests.simulation.cluster.checkers.metadata import MetadataChecker, outdated
+from tests.simulation.cluster.checkers.promises import PromiseChecker
+from tests.simulation.cluster.checkers.states import Change, StateChecker
+from tests.simulation.cluster.plan import PORT, ClusterPlan, broker_settings, node_name, plan_cluster
+from tests.simulation.cluster.router import Router
+from tests.simulation.disk import SimDisk
+from tests.simulation.disk_survey import Key
+from tests.simulation.line import NOT_NOW, Line
+from tests.simulation.loop import SimLoop
+from tests.simulation.machine import End, Ended, Machine, Started
+from tests.simulation.store import SimulatedEnsemble
+from tests.simulation.world import World
+
+GROUP_TOPIC = "__consumer_offsets"
+GROUP_PARTITIONS = 2
+KEPT_CONTROL_REQUESTS = 200  # of those to one broker
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A control request as it went to a broker."""
+
+    life: int  # of the broker
+    request: ControlRequest
+    version: int
+    response_type: type[Any]
+
+
+class ClusterWorld(World):
+    not_now = NOT_NOW | {
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    }
+
+    pace = 6.0  # a cluster does several times the work of one broker for each request
+    watermark_may_lag = True
+
+    def __init__(self, loop: SimLoop, plan: ClusterPlan | None = None) -> None:
+        """`plan` is the seed's unless given."""
+        self.plan = plan = plan or plan_cluster(loop.random)
+        super().__init__(loop, list(plan.topics), ClusterLogChecker)
+        self.clock = SimClock(loop)
+        self.ensemble = ensemble = SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
+        ensemble.session_timeout_s = plan.session_timeout_s
+        ensemble.loses_request = lambda: loop.random.random() < 0.5
+        self.leaders = LeaderChecker(self.report)
+        self.metadata = MetadataChecker(self.report)
+        self.promises = PromiseChecker(self.report, self.log_end, self._is_unsure, self._on_promise_fallen)
+        self.states = StateChecker(self.report, self.count, self.is_unclean_allowed, self._on_state)
+        ensemble.observe = self.states.on_transaction
+        self.machines = {broker_id: self._machine(broker_id) for broker_id in plan.broker_ids}
+        self.broker_ids = {node_name(broker_id): broker_id for broker_id in plan.broker_ids}
+        self.control_requests: dict[int, deque[Sent]] = {
+            broker_id: deque(maxlen=KEPT_CONTROL_REQUESTS) for broker_id in plan.broker_ids
+        }
+        self.rewinds = 0  # truncations, after which a broker knows less of producers
+        self.disk_faults: set[int] = set()  # brokers that may give up
+
+    def _machine(self, broker_id: int) -> Machine:
+        rng = self.random
+        machine = Machine(
+            self.loop, self.network, node_name(broker_id), broker_settings(self.plan, broker_id), ensemble=self.ensemble
+        )
+        machine.storage.cold_probability = rng.choice((0.0, 0.05, 0.3))
+        machine.tune = self._tune_disk
+        machine.on_ended = lambda ended: self._on_ended(broker_id, ended)
+        machine.on_started = self._on_started
+        return machine
+
+    def _tune_disk(self, disk: SimDisk) -> None:
+        disk.slow_probability = self.random.choice((0.0, 0.1, 0.5))
+        disk.max_delay_ms = self.random.choice((1.0, 8.0))
+
+    # --- for clients ---
+
+    def address(self, broker_id: int) -> tuple[str, int]:
+        return node_name(broker_id), PORT
+
+    def line(self, name: str) -> Line:
+        return Router(self, name)
+
+    @property
+    def life(self) -> int:
+        return self.rewinds + sum(machine.starts_count for machine in self.machines.values())
+
+    def wall_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    # --- looking inside ---
+
+    def running(self) -> list[int]:
+        return [broker_id for broker_id, machine in self.machines.items() if machine.is_running]
+
+    def log_end(self, broker_id: int, key: Key) -> int | None:
+        machine = self.machines.get(broker_id)
+        if machine is None or not machine.is_serving or machine.broker is None:
+            return None
+        log = machine.broker.logs.logs.get(key)
+        return None if log is None or log.failure is not None else log.log_end_offset
+
+    def controller(self) -> int | None:
+        """A running broker that believes to be it."""
+        return next((each for each in self.running() if self._is_controller(each)), None)
+
+    def _is_controller(self, broker_id: int) -> bool:
+        broker = self.machines[broker_id].broker
+        return broker is not None and broker._services is not None and broker._services.controller.is_active
+
+    def is_late(self, broker_id: int, sent: Sent) -> bool:
+        """Whether the broker lives another life by now, or has heard of a later controller."""
+        machine, request = self.machines[broker_id], sent.request
+        services = None if machine.broker is None else machine.broker._services
+        if sent.life < machine.starts_count or services is None:
+            return sent.life < machine.starts_count
+        control = services.control
+        return request.controller_epoch < control._claims.epoch or -1 < request.broker_epoch < control.broker_epoch
+
+    def _is_unsure(self, broker_id: int) -> bool:
+        machine = self.machines.get(broker_id)
+        if machine is None or not machine.is_running or machine.broker is None:
+            return False
+        return not machine.broker.is_sure_of_its_logs
+
+    def coordinator_term(self, group: str, broker_id: int) -> tuple[int, bool]:
+        """(a number for the term of the coordinator that `broker_id` is, whether the ensemble agrees that it is one)."""
+        machine, key = self.machines[broker_id], (GROUP_TOPIC, partition_for(group, GROUP_PARTITIONS))
+        term = (machine.leader_epoch(key) * 1000 + machine.starts_count) * 10 + broker_id
+        return term, self.is_leader(broker_id, key)
+
+    def is_leader(self, broker_id: int, key: Key) -> bool:
+        """Whether it knows that it leads, and the ensemble agrees."""
+        state = self.states.states.get(key)
+        known = self.machines[broker_id].leader_epoch(key)
+        return state is not None and state.leader == broker_id and state.leader_epoch == known
+
+    def unhealed(self) -> list[str]:
+        """Partitions without a leader, or whose replicas are not all in sync, and brokers that have not heard of it."""
+        found = []
+        for key in self.keys_with_groups():
+            state = self.states.states.get(key)
+            if state is None:
+                continue
+            replicas = set(self.replicas_of(key))
+            if state.leader < 0 or set(state.isr) != replicas:
+                found.append(f"{key}: leader {state.leader}, isr {list(state.isr)}, replicas {sorted(replicas)}")
+        live = {int(name) for name in self.ensemble.tree.children(BROKER_IDS)}
+        for broker_id, machine in self.machines.items():
+            if machine.broker is not None:
+                image = machine.broker.metadata.image
+                found += outdated(broker_id, image, self.states.states, self.keys_with_groups(), live)
+        return found
+
+    def replicas_of(self, key: Key) -> list[int]:
+        node = self.ensemble.tree.nodes.get(topic_path(key[0]))
+        if node is None:
+            return []
+        return list(TopicRegistration.decode(key[0], node.data).assignments[key[1]].replicas)
+
+    def keys_with_groups(self) -> Iterable[Key]:
+        yield from self.keys
+        yield from ((GROUP_TOPIC, partition) for partition in range(GROUP_PARTITIONS))
+
+    # --- what happens ---
+
+    def is_unclean_allowed(self, topic: str) -> bool:
+        plan = next((each for each in self.topics if each.name == topic), None)
+        return plan is not None and plan.configs.get("unclean.leader.election.enable") == "true"
+
+    def _is_kept(self, key: Key) -> bool:
+        return key in self.logs.partitions or key[0] == GROUP_TOPIC
+
+    def _on_state(self, change: Change) -> None:
+        after = change.after
+        self.loop.note(
+            f"state {change.key} "
+            + ("gone" if after is None else f"leader {after.leader} epoch {after.leader_epoch} isr {list(after.isr)}")
+        )
+        if not self._is_kept(change.key):
+            return
+        if after is None:
+            self.promises.forget(change.key)
+        else:
+            self.promises.on_state(change.key, after.leader, after.isr)
+
+    def _on_promise_fallen(self, key: Key, end_offset: int) -> None:
+        self.loop.note(f"promise of {key} falls to {end_offset}")
+        self.count("promises that fell")
+        self.power_cuts += 1  # for producers the same: what was acknowledged may be gone
+        assert isinstance(self.logs, ClusterLogChecker)
+        self.logs.fallen(key, end_offset)
+        if key[0] == GROUP_TOPIC:
+            self.commits.forget_floors()
+
+    def on_leader(self, broker_id: int, key: Key, topic_id: bytes, leader_epoch: int) -> None:
+        self.leaders.on_leader(key, topic_id, leader_epoch, broker_id)
+        if self._is_kept(key):
+            self.promises.on_leader(key, broker_id)
+
+    def on_watermark(self, broker_id: int, key: Key, leader_epoch: int, high_watermark: int) -> None:
+        """A leader's high watermark."""
+        life = self.machines[broker_id].starts_count
+        if not self._is_kept(key):
+            return
+        if self.leaders.on_watermark(key, leader_epoch, broker_id, life, high_watermark):
+            state = self.states.states.get(key)
+            is_current = state is not None and (state.leader, state.leader_epoch) == (broker_id, leader_epoch)
+            self.promises.on_commit(key, high_watermark, is_current=is_current)
+
+    def on_truncated(self, broker_id: int, key: Key, before: int, after: int) -> None:
+        self.loop.note(f"broker {broker_id} cuts {key} from {before} to {after}")
+        self.rewinds += 1
+        if after < before:
+            self.count("truncations")
+            if self.is_unclean_allowed(key[0]) and key in self.logs.partitions and self.promises.of(key).end <= after:
+                # What a former leader took after the election that it had not heard of was read and acknowledged, too.
+                assert isinstance(self.logs, ClusterLogChecker)
+                self.logs.fallen(key, after)
+
+    def _on_ended(self, broker_id: int, ended: Ended) -> None:
+        self.count(f"ended: {ended.how.value}")
+        if ended.how is End.FAILED and broker_id not in self.disk_faults:
+            self.report(f"broker {broker_id} gave up: {ended.reason}")
+        if ended.how is End.POWER_CRASH:
+            self.power_cuts += 1
+            self.promises.on_power_lost(broker_id, ended.written, ended.durable)
+
+    def _on_started(self, started: Started) -> None:
+        self.count("starts")

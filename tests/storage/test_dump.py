@@ -1,0 +1,334 @@
+"""`dump-log` over files that are made here: what is printed, what is found wrong, and what never ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+
+import pytest
+
+from protocol.records.compression import Compression
+from protocol.records.legacy import encode_message_set
+from protocol.records.record import Record, encode_batch
+from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from runtime.os_filesystem import OsFileSystem
+from storage.dump import Dump, DumpOptions, expand
+from storage.dump_findings import KEPT, Findings
+from storage.dump_text import offsets_texts, transaction_texts
+from storage.stored_batches import CorruptLog, StoredBatches
+from tests.storage.bad_files import write_log
+from tests.storage.logs import append, config, open_log, world
+
+FILESYSTEM = OsFileSystem()
+
+
+def dumped(*paths: Path | str, **options: object) -> tuple[list[str], list[str], int]:
+    """(what is printed, the complaints, how much was wrong)."""
+    lines: list[str] = []
+    complaints: list[str] = []
+    dump = Dump(FILESYSTEM, DumpOptions(**options), lines.append, complaints.append)  # type: ignore[arg-type]
+    for path in expand(FILESYSTEM, list(map(str, paths))):
+        dump.file(path)
+    return lines, complaints, dump.finish()
+
+
+@pytest.fixture(scope="module")
+def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partition's folder with every kind of file."""
+    folder = tmp_path_factory.mktemp("dump")
+    write_log(folder)
+    return folder / "t-0"
+
+
+def batches(folder: Path, *contents: bytes, name: str = "00000000000000000000.log") -> Path:
+    path = folder / name
+    path.write_bytes(b"".join(contents))
+    return path
+
+
+def records(*values: bytes | None, offset: int = 0) -> list[Record]:
+    return [Record(offset + at, 1000 + at, b"k", value, [("h", None)]) for at, value in enumerate(values)]
+
+
+def test_a_folder_stands_for_its_files_and_is_sound(partition: Path) -> None:
+    lines, complaints, wrong = dumped(partition, deep_iteration=True)
+    assert not complaints and not wrong
+    shown = [line.rpartition("/")[2] for line in lines if line.startswith("Dumping ")]
+    assert shown == sorted(path.name for path in partition.iterdir())
+    assert {name.rpartition(".")[2] for name in shown} >= {"log", "index", "timeindex", "snapshot", "txnindex"}
+    assert any(line.startswith("version: 0 producerId: 7 firstOffset: 0 lastOffset: 8 ") for line in lines)
+    assert any(line.endswith("endTxnMarker: ABORT coordinatorEpoch: 0") for line in lines)
+    assert "epoch: 0 startOffset: 0" in lines
+    assert not any("isvalid: false" in line for line in lines)
+
+
+def test_a_log_directory_stands_for_its_partitions(partition: Path) -> None:
+    assert dumped(partition.parent)[0] == dumped(partition)[0]
+
+
+def test_keys_and_values(tmp_path: Path) -> None:
+    path = batches(tmp_path, encode_batch(records(b"v", None), compression=Compression.ZSTD))
+    lines, _, _ = dumped(path, deep_iteration=True, print_data_log=True)
+    assert lines[-2:] == [
+        "| offset: 0 CreateTime: 1000 keySize: 1 valueSize: 1 sequence: -1 headerKeys: [h] key: k payload: v",
+        "| offset: 1 CreateTime: 1001 keySize: 1 valueSize: -1 sequence: -1 headerKeys: [h] key: k",
+    ]
+    plain, _, _ = dumped(path, deep_iteration=True, print_data_log=True, skip_record_metadata=True)
+    assert plain[-2:] == ["| key: k payload: v", "| key: k"]
+
+
+def test_sequences_begin_again_at_zero(tmp_path: Path) -> None:
+    path = batches(
+        tmp_path, encode_batch(records(b"a", b"b"), producer_id=1, producer_epoch=0, base_sequence=2**31 - 1)
+    )
+    lines = dumped(path, deep_iteration=True)[0]
+    assert " sequence: 2147483647 " in lines[-2] and " sequence: 0 " in lines[-1]
+
+
+def test_legacy_messages(tmp_path: Path) -> None:
+    path = batches(tmp_path, *(encode_message_set(records(b"v", b"w", offset=2 * magic), magic) for magic in (0, 1)))
+    lines, complaints, wrong = dumped(path, deep_iteration=True)
+    assert not complaints and not wrong
+    assert lines[2].startswith("offset: 0 position: 0 NoTimestampType: -1 size: ")
+    assert lines[3].startswith("| offset: 0 NoTimestampType: -1 keySize: 1 valueSize: 1 isValid: true crc: ")
+    assert lines[-1].startswith("| offset: 3 CreateTime: 1001 ") and lines[-1].endswith("}")
+
+
+def test_gaps_are_told_and_are_no_damage(tmp_path: Path) -> None:
+    path = batches(tmp_path, encode_batch(records(b"a")), encode_batch(records(b"b", offset=5), base_offset=5))
+    _, complaints, wrong = dumped(path, deep_iteration=True)
+    assert complaints == [f"Non-consecutive offsets in {path}", "  0 is followed by 5"] and not wrong
+
+
+def test_offsets_that_fall_are_damage(tmp_path: Path) -> None:
+    path = batches(tmp_path, encode_batch(records(b"a", offset=5), base_offset=5), encode_batch(records(b"b")))
+    _, complaints, wrong = dumped(path, deep_iteration=True)
+    assert complaints == [f"Non-consecutive offsets in {path}", "  5 is followed by 0"] and wrong == 1
+
+
+def test_max_bytes_ends_before_the_batch_that_crosses_it(tmp_path: Path) -> None:
+    first = encode_batch(records(b"a"))
+    path = batches(tmp_path, first, encode_batch(records(b"b", offset=1), base_offset=1))
+    for limit, count in ((len(first) - 1, 0), (len(first), 1), (len(first) + 5, 1), (1 << 20, 2)):
+        lines, _, _ = dumped(path, max_bytes=limit)
+        assert sum(line.startswith("baseOffset") for line in lines) == count
+        assert not any("invalid bytes" in line for line in lines)
+
+
+def test_a_wrong_checksum(tmp_path: Path) -> None:
+    content = bytearray(encode_batch(records(b"a")))
+    content[-1] ^= 1
+    lines, _, wrong = dumped(batches(tmp_path, bytes(content)))
+    assert lines[-1].endswith("isvalid: false") and wrong == 1
+
+
+def test_half_a_batch_at_the_end(tmp_path: Path) -> None:
+    whole = encode_batch(records(b"a"))
+    lines, _, wrong = dumped(batches(tmp_path, whole, whole[:30]))
+    assert lines[-1] == "Found 30 invalid bytes at the end of 00000000000000000000.log" and wrong == 1
+
+
+@pytest.mark.parametrize("content", [bytes(100), b"\xff" * 100, struct.pack(">qiiB", 0, 40, 0, 7) + bytes(60)])
+def test_bytes_that_are_no_batch_end_a_file_and_not_the_dump(tmp_path: Path, content: bytes) -> None:
+    broken = batches(tmp_path, content)
+    sound = batches(tmp_path, encode_batch(records(b"a")), name="00000000000000000009.log")
+    lines, complaints, wrong = dumped(broken, sound)
+    assert len(complaints) == 1 and "position 0: " in complaints[0] and wrong
+    assert lines[-1].endswith("isvalid: true")
+
+
+def test_records_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    batch = bytearray(encode_batch(records(b"a" * 50), compression=Compression.GZIP))
+    batch[61:80] = bytes(19)
+    lines, complaints, wrong = dumped(batches(tmp_path, bytes(batch)), deep_iteration=True)
+    assert "cannot be read" in complaints[0] and wrong == 2 and "isvalid: false" in lines[-1]
+
+
+def test_a_batch_that_is_written_meanwhile(tmp_path: Path) -> None:
+    """What was half a batch when the walk began is taken once it is whole; what follows is not."""
+    one, two, three = (encode_batch(records(b"v" * 10, offset=at), base_offset=at) for at in range(3))
+    path = batches(tmp_path, one, two[:40])
+    file = FILESYSTEM.open(str(path), writable=False)
+    try:
+        walk = StoredBatches(file)
+        found = iter(walk)
+        assert next(found).header.base_offset == 0
+        path.write_bytes(one + two + three[:20])
+        assert [batch.header.base_offset for batch in found] == [1] and walk.trailing_bytes == 20
+    finally:
+        file.close()
+
+
+def test_a_batch_larger_than_the_window(tmp_path: Path) -> None:
+    content = encode_batch(records(bytes(3 << 20)))
+    path = batches(tmp_path, content, encode_batch(records(b"b", offset=1), base_offset=1))
+    file = FILESYSTEM.open(str(path), writable=False)
+    try:
+        found = [
+            (batch.is_valid(), [len(each.value or b"") for each in batch.records()]) for batch in StoredBatches(file)
+        ]
+    finally:
+        file.close()
+    assert found == [(True, [3 << 20]), (True, [1])]
+
+
+def test_a_length_beyond_everything_reads_nothing(tmp_path: Path) -> None:
+    content = bytearray(encode_batch(records(b"a")))
+    content[8:12] = (0x7FFFFFFF).to_bytes(4, "big")
+    file = FILESYSTEM.open(str(batches(tmp_path, bytes(content))), writable=False)
+    try:
+        walk = StoredBatches(file)
+        assert not list(walk) and walk.trailing_bytes == len(content)
+        with pytest.raises(CorruptLog):
+            walk.batch_at(1)
+    finally:
+        file.close()
+
+
+# --- indexes ---
+
+
+def indexed(folder: Path) -> Path:
+    """A log of one segment with full indexes."""
+
+    async def write() -> None:
+        async with world(str(folder)) as made:
+            log = await open_log(made, str(folder), config(index_interval_bytes=100))
+            for number in range(40):
+                await append(log, f"value {number}" * 5, timestamp=1_000_000 + number)
+            await log.close()
+
+    asyncio.run(write())
+    return folder / "t-0" / "00000000000000000000.index"
+
+
+def test_sound_indexes(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    for path in (index, index.with_suffix(".timeindex")):
+        lines, complaints, wrong = dumped(path)
+        assert len(lines) > 10 and not complaints and not wrong
+        assert dumped(path, verify_index_only=True)[0] == [f"Dumping {path}"]
+        assert dumped(path, index_sanity_check=True)[0][-1] == f"{path} passed sanity check."
+
+
+def test_an_index_that_is_filled_up_with_zeros(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    for path in (index, index.with_suffix(".timeindex")):
+        expected = dumped(path)
+        path.write_bytes(path.read_bytes() + bytes(12 * 8 * 100))
+        assert dumped(path) == expected
+        path.write_bytes(bytes(12 * 8 * 100))
+        lines, complaints, wrong = dumped(path)
+        assert not complaints and not wrong
+        assert lines[1:] == ([f"{path} is empty."] if path.suffix == ".index" else [])
+
+
+def test_entries_that_lie(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    times = index.with_suffix(".timeindex")
+    entries = bytearray(index.read_bytes())
+    entries[3] += 1  # the offset of the first one
+    entries[12:16] = (0x7000_0000).to_bytes(4, "big")  # the position of the second one
+    index.write_bytes(entries)
+    complaints, wrong = dumped(index)[1:]
+    assert complaints[0] == f"Mismatches in :{index}" and complaints[2].endswith("log offset: -1") and wrong == 2
+    entries = bytearray(times.read_bytes())
+    entries[7] ^= 1  # the timestamp of the first one
+    entries[20:24] = (0x7000_0000).to_bytes(4, "big")  # the offset of the second one
+    times.write_bytes(entries)
+    complaints, wrong = dumped(times)[1:]
+    assert f"Found timestamp mismatch in :{times}" in complaints and wrong > 2
+    assert "The following indexed offsets are not found in the log." in complaints
+    times.write_bytes(times.read_bytes()[:-1])
+    assert "no multiple of 12" in dumped(times, index_sanity_check=True)[1][0]
+
+
+def test_findings_are_bounded() -> None:
+    findings = Findings()
+    for number in range(KEPT + 500):
+        findings.index_mismatch("i", number, -1)
+    told: list[str] = []
+    findings.tell(told.append)
+    assert len(told) == KEPT + 2 and told[-1] == "  and 500 more" and findings.count == KEPT + 500
+
+
+# --- the other files ---
+
+
+@pytest.mark.parametrize("name", ["*.snapshot", "*.txnindex", "leader-epoch-checkpoint", "partition.metadata"])
+def test_damaged_small_files(partition: Path, tmp_path: Path, name: str) -> None:
+    found = sorted(partition.glob(name))
+    original = found[0] if found else tmp_path / name
+    path = tmp_path / original.name
+    for content in (b"\xff\xfe garbage", (original.read_bytes() if found else b"x")[:-1] + b"\xff\xff"):
+        path.write_bytes(content)
+        _, complaints, wrong = dumped(path)
+        assert wrong and len(complaints) == 1 and str(path) in complaints[0]
+
+
+def test_missing_unknown_and_deleted_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "00000000000000000000.log.deleted").write_text("hello")
+    (tmp_path / "00000000000000000000.index").write_bytes(bytes(range(8)))
+    _, complaints, wrong = dumped(
+        tmp_path / "missing.log", tmp_path / "00000000000000000007.log", tmp_path / "notes.txt",
+        tmp_path / "00000000000000000000.log.deleted", tmp_path / "00000000000000000000.index",
+    )  # fmt: skip
+    assert sum(line.startswith("Ignoring unknown file") for line in complaints) == 3
+    assert sum(line.startswith("Cannot read") for line in complaints) == 2 == wrong
+
+
+def test_checkpoints(tmp_path: Path) -> None:
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    path.write_text("0\n1\norders 3 77\n")
+    assert dumped(tmp_path)[0][-1] == "topic: orders partition: 3 offset: 77"
+
+
+# --- internal topics ---
+
+
+def test_committed_offsets() -> None:
+    key = OffsetCommitKey(group="g", topic="ü", partition=2)
+    value = OffsetCommitValue(offset=7, metadata='"\x00', commit_timestamp=5, leader_epoch=1, expire_timestamp=9)
+    old = OffsetCommitValue(offset=7, metadata="", commit_timestamp=5, expire_timestamp=9)
+    assert offsets_texts(Record(0, 0, key.encode_stored(1), value.encode_stored(3))) == (
+        '{"type":"1","data":{"group":"g","topic":"ü","partition":2}}',
+        '{"version":"3","data":{"offset":7,"leaderEpoch":1,"metadata":"\\"\\u0000","commitTimestamp":5}}',
+    )
+    assert '"expireTimestamp":9' in str(offsets_texts(Record(0, 0, key.encode_stored(0), old.encode_stored(1))))
+    assert offsets_texts(Record(0, 0, key.encode_stored(1), None))[1] == "<DELETE>"
+
+
+def test_groups_of_other_protocols_keep_their_bytes() -> None:
+    member = MemberMetadata(
+        member_id="m", client_id="c", client_host="/h", session_timeout=1, subscription=b"\x09\x09", assignment=b""
+    )
+    for protocol in ("connect", "consumer"):
+        value = GroupMetadataValue(protocol_type=protocol, generation=1, protocol="p", leader=None, members=[member])
+        _, text = offsets_texts(Record(0, 0, GroupMetadataKey(group="g").encode_stored(2), value.encode_stored(3)))
+        assert text is not None and '"subscription":"CQk=","assignment":""' in text
+
+
+def test_transactions() -> None:
+    value = TransactionLogValue(
+        producer_id=4, producer_epoch=1, transaction_timeout_ms=60, transaction_status=1,
+        transaction_partitions=[PartitionsSchema(topic="t", partition_ids=[0, 2])],
+        transaction_last_update_timestamp_ms=8, transaction_start_timestamp_ms=7,
+    )  # fmt: skip
+    key = TransactionLogKey(transactional_id="x").encode_stored(0)
+    assert transaction_texts(Record(0, 0, key, value.encode_stored(0))) == (
+        "transaction_metadata::transactionalId=x",
+        "producerId:4,producerEpoch:1,state=Ongoing,partitions=[t-0,t-2],txnLastUpdateTimestamp=8,txnTimeoutMs=60",
+    )
+    assert transaction_texts(Record(0, 0, key, None))[1] == "<DELETE>"
+    assert transaction_texts(Record(0, 0, b"\x00\x05x", None)) == ("unknown::version=5", None)
+
+
+@pytest.mark.parametrize("texts", [offsets_texts, transaction_texts])
+@pytest.mark.parametrize("key", [None, b"", b"\x00", b"\x00\x01\xff", b"\x00\x00\xff\xff", b"\x7f\x7f"])
+def test_records_that_do_not_belong_there(texts, key) -> None:  # type: ignore[no-untyped-def]
+    text, payload = texts(Record(3, 0, key, b"?"))
+    assert text is not None and payload is None

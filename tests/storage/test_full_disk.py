@@ -1,0 +1,314 @@
+"""A disk that runs full under a log: nothing torn, nothing acknowledged lost, and it goes on when there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.free_space import MiB, NoRoom, Room
+from storage.log import AppendOrigin, PartitionLog
+from tests.storage.full_disk import PLENTY, FullDisk
+from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, read, world
+from tests.storage.test_log_manager import Broker, broker
+
+FLOOR = 256 * MiB
+
+
+async def fill(log: PartitionLog, disk: FullDisk, left_bytes: int) -> list[str]:
+    """Append until the disk refuses; what was taken."""
+    disk.left_bytes = left_bytes
+    taken: list[str] = []
+    while True:
+        value = f"v{log.log_end_offset}"
+        try:
+            await append(log, value)
+        except NoRoom:
+            return taken
+        taken.append(value)
+
+
+async def reopened(place: World, disk: FullDisk, folder: Path, log: PartitionLog) -> list[str]:
+    """What a start after kill -9 finds: on a copy, after starts that had no room at all."""
+    kept, copy = disk.left_bytes, folder / f"copy-{random.getrandbits(32)}"
+    shutil.copytree(folder / "t-0", copy / "t-0")
+    for left_bytes in (0, 5, 50):
+        disk.left_bytes = left_bytes
+        with contextlib.suppress(OSError):
+            await (await open_log(place, str(copy), log.config, recovery_point=0)).close(flush=False)
+    disk.left_bytes = PLENTY
+    again = await open_log(place, str(copy), log.config, recovery_point=0)
+    found = [value for _, value in await all_values(again)]
+    await again.close(flush=False)
+    disk.left_bytes = kept
+    return found
+
+
+@pytest.mark.parametrize("left_bytes", [0, 1, 61, 500, 1037])
+def test_a_refused_write_halts_the_log_and_leaves_nothing(tmp_path: Path, left_bytes: int) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            await append(log, "first")
+            taken = ["first", *await fill(log, disk, left_bytes)]
+            assert log.is_halted
+            assert not place.failed, "the directory stays online"
+            assert [value for _, value in await all_values(log)] == taken, "reads go on"
+            assert log.next_offset == log.log_end_offset == len(taken)
+            with pytest.raises(NoRoom):
+                await append(log, "more")
+            assert await reopened(place, disk, tmp_path, log) == taken, "a torn tail is cut off at the next start"
+            disk.left_bytes = PLENTY
+            await log.go_on()
+            assert not log.is_halted
+            await append(log, "after")
+            assert [value for _, value in await all_values(log)] == [*taken, "after"]
+            await log.close()
+            assert await reopened(place, disk, tmp_path, log) == [*taken, "after"]
+
+    asyncio.run(run())
+
+
+def test_writes_that_are_queued_behind_a_refused_one_are_refused(tmp_path: Path) -> None:
+    """A smaller one might fit, and leave a hole before it."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            await append(log, "first")
+            disk.left_bytes = 1000
+            busy = place.environment.queue.run(lambda: None)
+            outcomes = [Outcome() for _ in range(6)]
+            for at, done in enumerate(outcomes):
+                records = batch("x" * (900 if at == 2 else 50))
+                log.append(records, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
+            await busy
+            await log.settle()
+            assert [done.is_written for done in outcomes] == [True, True, False, False, False, False]
+            assert all(len(done.errors) == 1 for done in outcomes)
+            assert log.log_end_offset == 3
+            disk.left_bytes = PLENTY
+            await log.go_on()
+            await append(log, "after")
+            assert [offset for offset, _ in await all_values(log)] == [0, 1, 2, 3]
+
+    asyncio.run(run())
+
+
+def test_no_room_for_the_next_segment(tmp_path: Path) -> None:
+    """The roll writes indexes and a snapshot first: the segment that was to end goes on."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path), config(segment_bytes=2000, index_interval_bytes=1))
+            taken = []
+            for at in range(20):
+                await append(log, f"v{at}", producer_id=1, producer_epoch=0, base_sequence=at)
+                taken.append(f"v{at}")
+            while log.segments.active.end_bytes < 1900:
+                at = log.log_end_offset
+                await append(log, f"v{at}", producer_id=1, producer_epoch=0, base_sequence=at)
+                taken.append(f"v{at}")
+            disk.left_bytes = 3
+            with pytest.raises(NoRoom):
+                await append(log, "no", producer_id=1, producer_epoch=0, base_sequence=len(taken))
+            await log.settle()
+            assert log.is_halted
+            assert await reopened(place, disk, tmp_path, log) == taken
+            await log.go_on()
+            assert log.is_halted, "there is no room still"
+            disk.left_bytes = PLENTY
+            await log.go_on()
+            assert not log.is_halted
+            result = await append(log, "yes", producer_id=1, producer_epoch=0, base_sequence=len(taken))
+            assert (result.base_offset, result.duplicate) == (len(taken), False), "the refused batch left no sequence"
+            assert [value for _, value in await all_values(log)] == [*taken, "yes"]
+            await log.close()
+            assert await reopened(place, disk, tmp_path, log) == [*taken, "yes"]
+
+    asyncio.run(run())
+
+
+def test_below_the_floor_only_the_brokers_own_records_are_taken(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with world(str(tmp_path)) as place:
+            log = await open_log(place, str(tmp_path))
+            space = place.environment.space
+            space.floor_bytes = FLOOR
+
+            def measure(free_bytes: int) -> None:
+                space.on_measured(free_bytes, 0)
+                log.on_room_changed()
+
+            async def taken(origin: AppendOrigin) -> bool:
+                done = Outcome()
+                try:
+                    log.append(batch("v"), leader_epoch=0, origin=origin, now_ms=NOW_MS, done=done)
+                except NoRoom:
+                    return False
+                await log.settle()
+                return done.is_written
+
+            measure(FLOOR)
+            assert await taken(AppendOrigin.CLIENT)
+            measure(FLOOR - 1)
+            assert space.room is Room.RESERVE
+            assert not await taken(AppendOrigin.CLIENT)
+            assert await taken(AppendOrigin.COORDINATOR)
+            measure(FLOOR // 4 - 1)
+            assert not await taken(AppendOrigin.COORDINATOR)
+            assert len(await all_values(log)) == 2
+            log.high_watermark = 1
+            assert log.delete_records(1) == 1, "deletions make room"
+            await log.flush()
+            measure(FLOOR * 2)
+            assert await taken(AppendOrigin.CLIENT)
+            assert not place.failed
+
+    asyncio.run(run())
+
+
+def test_whoever_fills_the_disk_between_two_looks_is_stopped(tmp_path: Path) -> None:
+    """Nothing here gives a look its turn: no statvfs happens while the appends run."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with broker(tmp_path, filesystem=disk) as here:
+            log, other = [await here.logs.log_for("orders", partition) for partition in range(2)]
+            await append(log, "opens its file")
+            floor_bytes, plenty_bytes = 1 << 20, 3 << 20
+            space = log._environment.space
+            space.floor_bytes = floor_bytes
+            space.on_measured(plenty_bytes, 0)
+            records, taken_bytes = bytes(batch("x" * 40_000)), 0
+            while log.has_room:
+                log.append(
+                    bytearray(records), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=Outcome()
+                )
+                taken_bytes += len(records)
+            assert plenty_bytes - floor_bytes // 4 > taken_bytes > plenty_bytes - floor_bytes - 2 * len(records)
+            assert space.room is Room.RESERVE
+            assert not other.has_room, "it is told as well"
+            disk.free = PLENTY
+            await goes_on(here, other)
+            await append(log, "after")
+
+    asyncio.run(run())
+
+
+async def goes_on(here: Broker, log: PartitionLog) -> None:
+    """What looks again does so in the background as well: whoever comes second need not have done it."""
+    here.clock.now_ms += 60_000
+    for _ in range(1_000):
+        await here.logs.space.look()
+        if log.has_room:
+            return
+        await asyncio.sleep(0.005)
+
+
+def test_a_directory_without_room_stays_online(tmp_path: Path) -> None:
+    """Checkpoints and new logs are refused, and done again later."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with broker(tmp_path, filesystem=disk) as here:
+            log = await here.logs.log_for("orders", 0)
+            await append(log, "a")
+            disk.left_bytes = 0
+            log.high_watermark = 1
+            await here.logs.upkeep.checkpoint_high_watermarks()
+            assert not here.failed
+            with pytest.raises(NoRoom):
+                await append(log, "b")
+            checkpoint = tmp_path / "replication-offset-checkpoint"
+            assert not checkpoint.exists() or "orders 0 1" not in checkpoint.read_text()
+            disk.left_bytes = PLENTY
+            await goes_on(here, log)
+            await append(log, "b")
+            await here.logs.upkeep.checkpoint_high_watermarks()
+            assert "orders 0 1" in checkpoint.read_text()
+            assert await all_values(log) == [(0, "a"), (1, "b")]
+            assert here.logs.online_directories == [str(tmp_path)]
+
+    asyncio.run(run())
+
+
+def test_one_line_for_a_directory_and_its_logs_go_on_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with broker(tmp_path, filesystem=disk) as here:
+            logs = [await here.logs.log_for("orders", partition) for partition in range(5)]
+            for log in logs:
+                await append(log, "a")
+            disk.left_bytes = 10
+            for log in logs:
+                with pytest.raises(NoRoom):
+                    await append(log, "b")
+            disk.left_bytes = PLENTY
+            for log in logs:
+                await goes_on(here, log)
+                await append(log, "b")
+                assert await all_values(log) == [(0, "a"), (1, "b")]
+
+    with caplog.at_level("INFO"):
+        asyncio.run(run())
+    said = [record.message for record in caplog.records if record.name == "storage.space_watch"]
+    assert sum("disk is full" in line for line in said) == 1
+    assert sum("disk has room again" in line for line in said) == 1
+
+
+def test_an_io_error_of_one_file_takes_its_directory_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
+            logs = [await here.logs.log_for("orders", partition) for partition in range(4)]
+            for log in logs:
+                await append(log, "a")
+            disk.broken.add(f"{logs[0].directory}/00000000000000000000.log")
+            with pytest.raises(KafkaError) as refused:
+                await append(logs[0], "b")
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            gone = str(Path(logs[0].directory).parent)
+            assert here.failed == [gone]
+            assert here.logs.offline_directories == [gone]
+            for log in logs[1:]:
+                if log.directory.startswith(f"{gone}/"):
+                    assert log.failure is not None
+                else:
+                    await append(log, "b")
+            described = {each.path: each for each in await here.logs.describe()}
+            assert described[gone].error is ErrorCode.KAFKA_STORAGE_ERROR
+            assert described[gone].logs == []
+            with pytest.raises(KafkaError):
+                await here.logs.log_for("orders", 0, is_new=False)
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_read_says_so_to_whoever_reads(tmp_path: Path) -> None:
+    """How much there is to read is asked by fetches that wait, where nobody would hear of an error."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            for value in "abcdefgh":
+                await append(log, value)
+            disk.broken.add(f"{log.directory}/00000000000000000000.log")
+            assert log.bytes_between(3, 8) == log.size_bytes
+            with pytest.raises(KafkaError) as refused:
+                await read(log, 3)
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            disk.broken.clear()
+            assert 0 < log.bytes_between(3, 8) < log.size_bytes
+            await log.close()
+
+    asyncio.run(run())

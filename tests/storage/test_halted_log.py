@@ -1,0 +1,180 @@
+"""A log that the disk has refused room: what it knows besides its records is the same when it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from storage.free_space import NoRoom
+from storage.log import PartitionLog
+from tests.storage.full_disk import PLENTY, FullDisk, no_space
+from tests.storage.logs import NOW_MS, World, all_values, append, config, open_log, world
+
+
+async def goes_on(log: PartitionLog, disk: FullDisk) -> None:
+    disk.left_bytes = PLENTY
+    await log.go_on()
+    assert not log.is_halted
+
+
+def test_leader_epochs_whose_file_was_refused(tmp_path: Path) -> None:
+    """The epochs' file is the write for which there was no room."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            await append(log, "a", epoch=1)
+            await log.flush()
+            await append(log, "b", epoch=4)
+            await append(log, "c", epoch=4)
+            disk.left_bytes = 0
+            await log.flush()
+            assert log.is_halted
+            await goes_on(log, disk)
+            assert log.latest_epoch == 4
+            assert log.end_offset_for_epoch(1) == (1, 1)
+            assert log.epoch_of(2) == 4
+            await append(log, "d", epoch=4)
+            await log.close()
+            again = await open_log(place, str(tmp_path), is_clean=True, recovery_point=4)
+            assert again.end_offset_for_epoch(1) == (1, 1)
+            assert again.end_offset_for_epoch(4) == (4, 4)
+            await again.close()
+
+    asyncio.run(run())
+
+
+def test_leader_epochs_that_begin_while_it_is_halted(tmp_path: Path) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            await append(log, "a", epoch=1)
+            await log.flush()
+            await append(log, "b", epoch=2)
+            disk.left_bytes = 0
+            with pytest.raises(NoRoom):
+                await append(log, "no", epoch=2)
+            assert log.has_unsaved_epochs
+            await log.save_epochs()  # as is done now and then
+            await goes_on(log, disk)
+            assert (log.epoch_of(0), log.epoch_of(1)) == (1, 2)
+
+    asyncio.run(run())
+
+
+def test_leader_epochs_of_a_cut_that_was_refused(tmp_path: Path) -> None:
+    """A follower cuts its log while the disk is full."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            for at in range(6):
+                await append(log, f"v{at}", epoch=at)
+            disk.left_bytes = 0
+            with suppress(NoRoom):
+                await log.truncate_to(4)
+            await log.settle()
+            disk.left_bytes = PLENTY
+            await log.go_on()
+            await log.truncate_to(4)
+            assert [log.epoch_of(at) for at in range(4)] == [0, 1, 2, 3]
+            assert log.latest_epoch == 3
+            assert [value for _, value in await all_values(log)] == ["v0", "v1", "v2", "v3"]
+            await append(log, "w4", epoch=7)
+            assert [value for _, value in await all_values(log)] == ["v0", "v1", "v2", "v3", "w4"]
+
+    asyncio.run(run())
+
+
+def logs_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir() if each.name.endswith(".log"))
+
+
+async def offsets_after_a_crash(place: World, folder: Path, log: PartitionLog) -> tuple[int, int]:
+    again = await open_log(place, str(folder), log.config, recovery_point=0)
+    found = again.log_start_offset, again.log_end_offset
+    await again.close(flush=False)
+    return found
+
+
+def test_retention_leaves_a_segment_when_there_is_no_room_for_another(tmp_path: Path) -> None:
+    """All is old, and the segment that was to follow was refused: without any, a start would begin at offset 0."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path), config(segment_bytes=1000, retention_ms=1000))
+            for at in range(40):
+                await append(log, f"v{at}")
+            log.high_watermark = 40
+            before = logs_in(tmp_path / "t-0")
+            place.clock.now_ms = NOW_MS + 1_000_000
+            disk.left_bytes = 0
+            place.environment.space.on_refused(0)
+            await log.delete_old_segments()
+            await log.settle()
+            assert log.is_halted
+            await log.delete_old_segments()
+            assert len(before) > 2
+            assert len(logs_in(tmp_path / "t-0")) == 1, "old segments go all the same"
+            assert (await offsets_after_a_crash(place, tmp_path, log))[1] == 40
+            place.environment.space.on_measured(PLENTY, 1 << 40)
+            await goes_on(log, disk)
+            assert (await append(log, "on")).base_offset == 40
+
+    asyncio.run(run())
+
+
+def test_a_log_that_halts_while_its_segment_is_closed(tmp_path: Path) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            disk.left_bytes = 0
+            await log.adopt_topic_id(bytes(range(16)))
+            assert log.is_halted
+            await goes_on(log, disk)
+            assert (await append(log, "a")).base_offset == 0
+
+    asyncio.run(run())
+
+
+class NoNewFiles(FullDisk):
+    """One without room for the name of another file."""
+
+    def check(self, path: str) -> None:
+        super().check(path)
+        if not self.left_bytes and not self.exists(path):
+            raise no_space(path)
+
+
+@pytest.mark.parametrize("records", [0, 5])
+def test_a_log_that_could_not_begin_anew(tmp_path: Path, records: int) -> None:
+    """A follower whose leader has nothing left of what is here."""
+
+    async def run() -> None:
+        disk = NoNewFiles()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            for at in range(records):
+                await append(log, f"v{at}", epoch=3)
+            disk.left_bytes = 0
+            with pytest.raises(NoRoom):
+                await log.truncate_fully_and_start_at(200)
+            await log.go_on()
+            assert log.is_halted
+            assert await log.delete_old_segments() == 0
+            await goes_on(log, disk)
+            assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (200, 200, 200)
+            assert log.latest_epoch == -1
+            assert (await append(log, "on", epoch=5)).base_offset == 200
+            assert await all_values(log) == [(200, "on")]
+            assert (await offsets_after_a_crash(place, tmp_path, log)) == (200, 201)
+
+    asyncio.run(run())

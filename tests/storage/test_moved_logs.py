@@ -1,0 +1,104 @@
+"""What a log manager knows of logs that were moved between its directories, and what a start makes of their traces."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from runtime.os_filesystem import OsFileSystem
+from storage.log import PartitionLog
+from storage.log_manager import LogManager
+from tests.storage.logs import append
+from tests.storage.test_log_manager import broker
+
+TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
+
+
+async def moved(logs: LogManager, log: PartitionLog, target: Path) -> PartitionLog:
+    """The empty log, in another directory."""
+    await logs.future.future_log_for("t", 0, str(target))
+    log.hold()
+    new = await logs.future.complete_move("t", 0)
+    log.give_way_to(new)
+    await log.close(flush=False)
+    return new
+
+
+def test_the_only_log_of_a_topic_keeps_to_its_settings_wherever_it_goes(tmp_path: Path) -> None:
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        overrides = {"segment.bytes": "1000"}
+        async with broker(a, b, overrides=overrides) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            new = await moved(here.logs, log, b if log.directory.startswith(str(a)) else a)
+            overrides["segment.bytes"] = "2000"
+            here.logs.update_configs("t")
+            assert new.config.segment_bytes == 2000
+            await here.logs.delete("t", 0)
+            assert not here.logs.logs
+
+    asyncio.run(run())
+
+
+def test_the_mark_of_a_move_goes_at_the_next_start(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with broker(tmp_path) as here:
+            await append(await here.logs.log_for("t", 0, TOPIC_ID), "a")
+        (tmp_path / "t-0" / "moved").write_bytes(b"")
+        async with broker(tmp_path) as here:
+            assert not (tmp_path / "t-0" / "moved").exists()
+
+    asyncio.run(run())
+
+
+def test_the_copy_of_a_log_of_another_topic_is_none(tmp_path: Path) -> None:
+    """Its log is gone, with the power or with its disk, and the topic was made anew."""
+
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        async with broker(a, b) as here:
+            log = await here.logs.log_for("t", 0, OTHER_ID)
+            home, other = (a, b) if log.directory.startswith(str(a)) else (b, a)
+            await here.logs.future.future_log_for("t", 0, str(other))
+        for same_id in (True, False):
+            (home / "t-0" / "partition.metadata").unlink()
+            async with broker(a, b) as again:
+                await again.logs.log_for("t", 0, OTHER_ID if same_id else TOPIC_ID)
+            async with broker(a, b) as last:
+                assert (("t", 0) in last.logs.future.logs) is same_id
+
+    asyncio.run(run())
+
+
+class Recording(OsFileSystem):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        self.calls.append(("rename", target))
+
+    def sync_directory(self, path: str) -> None:
+        super().sync_directory(path)
+        self.calls.append(("sync", path))
+
+
+def test_what_a_move_has_set_aside_is_on_the_disk_before_a_start_ends_the_move(tmp_path: Path) -> None:
+    """Else it could be back under its name after a loss of power, and no start would know which log is the one."""
+
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        async with broker(a, b, kill=True) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            await append(log, "a")
+        home, other = (a, b) if log.directory.startswith(str(a)) else (b, a)
+        copy = other / f"t-0.{'0' * 32}-future"
+        (home / "t-0").rename(copy)
+        (copy / "moved").write_bytes(b"")
+        filesystem = Recording()
+        async with broker(a, b, filesystem=filesystem) as here:
+            assert here.logs.logs["t", 0].directory == str(other / "t-0")
+        calls = filesystem.calls
+        assert ("sync", str(home)) in calls[: calls.index(("rename", str(other / "t-0")))]
+
+    asyncio.run(run())

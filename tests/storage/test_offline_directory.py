@@ -1,0 +1,316 @@
+"""A log directory that has failed is let go of while the broker goes on: its files, its lock, the memory of its logs."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from runtime.filesystem import Buffer, File
+from runtime.os_disk import OsDiskQueue
+from runtime.os_filesystem import OsFileSystem
+from storage.log import AppendOrigin, PartitionLog
+from storage.log_directory import LOCK_FILE
+from storage.log_manager import LogManager
+from tests.storage.logs import NOW_MS, all_values, append, batch, until
+from tests.storage.test_log_manager import TOPIC_ID, broker
+
+SMALL_SEGMENTS = {"segment.bytes": "300"}
+
+
+class WatchedFileSystem(OsFileSystem):
+    """Holds back what `holds_back` says, in whichever thread; `misused` are files that were used when they were closed,
+    or closed while they were used, and `late` what was changed in a directory that `released` names."""
+
+    def __init__(self) -> None:
+        self.held_operation = ""
+        self.began = threading.Event()
+        self.goes_on = threading.Event()
+        self.misused: list[str] = []
+        self.released: set[str] = set()
+        self.late: list[str] = []
+
+    def hold_back(self, operation: str) -> None:
+        self.began.clear()
+        self.goes_on.clear()
+        self.held_operation = operation
+
+    def enter(self, operation: str) -> None:
+        if operation == self.held_operation:
+            self.held_operation = ""
+            self.began.set()
+            assert self.goes_on.wait(30)
+
+    async def is_held(self) -> None:
+        assert await asyncio.to_thread(self.began.wait, 30)
+
+    def _note_change(self, path: str) -> None:
+        if any(path.startswith(f"{directory}/") for directory in self.released):
+            self.late.append(path)
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        if create:
+            self._note_change(path)
+        return WatchedFile(super().open(path, create=create, writable=writable), self)
+
+    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
+        self._note_change(path)
+        self.enter("replace")
+        super().replace(path, content, is_private=is_private)
+
+    def write_bytes(self, path: str, content: Buffer) -> None:
+        self._note_change(path)
+        super().write_bytes(path, content)
+
+    def rename(self, source: str, target: str) -> None:
+        self._note_change(source)
+        super().rename(source, target)
+
+    def make_directory(self, path: str) -> None:
+        self._note_change(path)
+        self.enter("make_directory")
+        super().make_directory(path)
+
+
+class WatchedFile:
+    """One file of it."""
+
+    def __init__(self, file: File, world: WatchedFileSystem) -> None:
+        self.path = file.path
+        self._file = file
+        self._world = world
+        self._is_closed = False
+        self._users = 0
+
+    def _use(self, operation: str) -> None:
+        if self._is_closed:
+            self._world.misused.append(f"{operation} of {self.path}, which is closed")
+        self._users += 1
+        try:
+            self._world.enter(operation)
+        finally:
+            self._users -= 1
+
+    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
+        self._use("write")
+        self._file.write_at(buffers, position)
+
+    def read_at(self, length: int, position: int) -> bytes:
+        self._use("read")
+        return self._file.read_at(length, position)
+
+    def read_hot(self, length: int, position: int) -> Buffer | None:
+        self._use("hot read")
+        return None
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def truncate(self, size_bytes: int) -> None:
+        self._use("truncate")
+        self._file.truncate(size_bytes)
+
+    def sync(self) -> None:
+        self._use("sync")
+        self._file.sync()
+
+    def close(self) -> None:
+        if self._users:
+            self._world.misused.append(f"close of {self.path}, which is used")
+        self._is_closed = True
+        self._file.close()
+
+
+def broken() -> OSError:
+    return OSError(errno.EIO, "broken")
+
+
+def open_files(directory: Path) -> list[str]:
+    """Of this process."""
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+        except FileNotFoundError:
+            continue
+        if path.startswith(f"{directory}/"):
+            found.append(path)
+    return found
+
+
+def logs_in(directory: Path) -> list[str]:
+    """Of those that memory holds."""
+    gc.collect()
+    logs = [each for each in gc.get_objects() if isinstance(each, PartitionLog)]
+    return [each.directory for each in logs if each.directory.startswith(f"{directory}/")]
+
+
+def is_locked(directory: Path) -> bool:
+    lock = OsFileSystem().lock(str(directory / LOCK_FILE))
+    if lock is None:
+        return True
+    lock.release()
+    return False
+
+
+def released(directory: Path) -> Callable[[], bool]:
+    return lambda: not is_locked(directory)
+
+
+def test_a_failed_directory_is_let_go_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        filesystem = WatchedFileSystem()
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem, overrides=SMALL_SEGMENTS) as here:
+            logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+            for log in logs:
+                for number in range(12):
+                    await append(log, f"v{number}")
+                await all_values(log)  # which opens the old segments
+            await until(lambda: all(log.recovery_point >= log.segments.active.base_offset for log in logs))
+            assert len(open_files(tmp_path / "a")) > 6 and is_locked(tmp_path / "a")
+            assert len(logs_in(tmp_path / "a")) == 2
+            here.logs.fail_directory(str(tmp_path / "a"), broken())
+            await until(released(tmp_path / "a"))
+            await until(lambda: not open_files(tmp_path / "a"))
+            kept = logs[1]
+            del log
+            logs.clear()
+            caplog.clear()  # what was logged are errors, which hold the frames that they came through
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert logs_in(tmp_path / "a") == []
+            assert is_locked(tmp_path / "b")
+            await append(kept, "more")
+            assert len(await all_values(kept)) == 13
+            filesystem.released.add(str(tmp_path / "a"))
+            await here.logs.upkeep.checkpoint_all()
+        assert filesystem.misused == [] and filesystem.late == []
+        assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+
+    asyncio.run(run())
+
+
+def spawn(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
+    return asyncio.get_running_loop().create_task(work)
+
+
+async def write_in_thread(logs: LogManager, log: PartitionLog) -> None:
+    """An append whose bytes are written by the queue's thread."""
+    directory = logs._directory_holding(log.directory)
+    assert directory is not None and isinstance(directory.queue, OsDiskQueue)
+    directory.queue._slow_until_ns = 1 << 62
+    outcome: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+    log.append(batch("c"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=outcome.set_result)
+    error = await outcome
+    assert error is not None
+    raise error
+
+
+@pytest.mark.parametrize("operation", ["read", "write", "sync", "truncate"])
+def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation: str) -> None:
+    """Its descriptor's number could be another file's by the time the thread comes to use it."""
+
+    async def run() -> None:
+        filesystem = WatchedFileSystem()
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            await append(log, "a")
+            await append(log, "b")
+            log.high_watermark = 1
+            filesystem.hold_back(operation)
+            if operation == "read":
+                work = spawn(log.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True))
+            elif operation == "sync":
+                work = spawn(log.flush())
+            elif operation == "truncate":
+                work = spawn(log.truncate_to(1))
+            else:
+                work = spawn(write_in_thread(here.logs, log))
+            await filesystem.is_held()
+            here.logs.fail_directory(str(tmp_path / "a"), broken())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert is_locked(tmp_path / "a") or operation == "read"
+            filesystem.goes_on.set()
+            await asyncio.wait((work,))
+            if operation in ("write", "sync"):
+                assert isinstance(work.exception(), KafkaError)
+            await until(released(tmp_path / "a"))
+            await until(lambda: not open_files(tmp_path / "a"))
+            with pytest.raises(KafkaError):
+                await log.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True)
+            with pytest.raises(KafkaError):
+                await log.offset_for_timestamp(0)
+            del work
+        assert filesystem.misused == []
+
+    asyncio.run(run())
+
+
+def test_a_log_that_is_made_while_its_directory_fails_is_none(tmp_path: Path) -> None:
+    async def run() -> None:
+        filesystem = WatchedFileSystem()
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
+            filesystem.hold_back("make_directory")
+            making = asyncio.ensure_future(here.logs.log_for("t", 0, TOPIC_ID))
+            await filesystem.is_held()
+            here.logs.fail_directory(str(tmp_path / "a"), broken())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert is_locked(tmp_path / "a")
+            filesystem.goes_on.set()
+            with pytest.raises(KafkaError) as refused:
+                await making
+            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert here.logs.find("t", 0) is None
+            await until(released(tmp_path / "a"))
+            assert (await here.logs.log_for("t", 0, TOPIC_ID)).directory == str(tmp_path / "b" / "t-0")
+
+    asyncio.run(run())
+
+
+def test_a_deletion_and_a_checkpoint_that_are_under_way_end_before_the_lock_is_released(tmp_path: Path) -> None:
+    async def run() -> None:
+        filesystem = WatchedFileSystem()
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
+            logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+            for log in logs:
+                await append(log, "a")
+                log.high_watermark = 1
+            filesystem.hold_back("replace")
+            checkpoint = asyncio.ensure_future(here.logs.upkeep.checkpoint_all())
+            await filesystem.is_held()
+            deletion = asyncio.ensure_future(here.logs.delete("t", 0))
+            await asyncio.sleep(0)
+            here.logs.fail_directory(str(tmp_path / "a"), broken())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert is_locked(tmp_path / "a")
+            filesystem.goes_on.set()
+            await until(released(tmp_path / "a"))
+            filesystem.released.add(str(tmp_path / "a"))
+            await checkpoint
+            await asyncio.wait((deletion,))
+            deletion.exception()
+        assert filesystem.late == [] and filesystem.misused == []
+
+    asyncio.run(run())
+
+
+def test_a_stop_waits_for_a_directory_that_is_being_let_go_of(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with broker(tmp_path / "a", tmp_path / "b") as here:
+            await append(await here.logs.log_for("t", 0, TOPIC_ID), "a")
+            here.logs.fail_directory(str(tmp_path / "a"), broken())
+        assert not is_locked(tmp_path / "a") and not is_locked(tmp_path / "b")
+        assert open_files(tmp_path / "a") == []
+
+    asyncio.run(run())
