@@ -1,13 +1,15 @@
-"""`python -m benchmarks [--pairs 7] [--only NAME,...]`: measure both brokers in turn and print the ratios.
+"""`python -m benchmarks [--pairs 7] [--only NAME,...] [--cluster]`: measure both brokers in turn and print the ratios.
 
 Both brokers run all the time and are loaded alternately, ours first in even pairs and second in odd ones, so that what
-the machine does meanwhile meets both. A figure is the median over the pairs with its quartiles; a ratio is the median of
-the pairs' ratios. Processor seconds and memory are the broker's alone.
+the machine does meanwhile meets both. Each measurement has a client process of its own: what an earlier load left behind
+in a client (its heap above all) made the same load up to three times slower. A figure is the median over the pairs with
+its quartiles; a ratio is the median of the pairs' ratios. Processor seconds and memory are the broker's alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import platform
 import statistics
 import subprocess
@@ -18,10 +20,11 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
 from benchmarks import workloads
-from benchmarks.brokers import Running, kafka, ours, start_ours, wait_for_produce
+from benchmarks.brokers import Running, kafka, ours, start_ours, three_brokers, wait_for_produce
 from benchmarks.crowd import PARTITIONS, crowd_latency
 from benchmarks.process import usage
 from benchmarks.workloads import Target
+from tests.oracle.cluster import KAFKA, OURS
 from tests.oracle.process import free_port
 
 Figures = dict[str, float]
@@ -38,10 +41,29 @@ class Workload:
     smaller_is_better: bool = False
     results: dict[str, list[Figures]] = field(default_factory=lambda: {"ours": [], "kafka": []})
 
+    def run_apart(self, target: Target) -> Figures:
+        """`run` in a process of its own, forked: this one has no threads."""
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+
+        def load() -> None:
+            sender.send(self.run(target))
+            target.delete_topics()
+
+        child = context.Process(target=load)
+        child.start()
+        sender.close()
+        try:
+            figures: Figures = receiver.recv()
+        except EOFError:
+            raise SystemExit(f"{self.name}: the client failed") from None
+        child.join()
+        return figures
+
     def measure(self, broker: Running) -> None:
         before = broker.usage()
         started = time.perf_counter()
-        figures = self.run(broker.target)
+        figures = self.run_apart(broker.target)
         elapsed = time.perf_counter() - started
         after = broker.usage()
         cpu_seconds = after.cpu_seconds - before.cpu_seconds
@@ -70,10 +92,10 @@ def _crowd(target: Target) -> Figures:
     return {f"p{share * 100:g} ms": workloads.quantile(samples, share) for share in (0.5, 0.99)}
 
 
-def _produce(value_bytes: int, codec: str, *, idempotent: bool = False) -> Callable[[Target], Figures]:
+def _produce(value_bytes: int, codec: str, *, acks: str = "1", idempotent: bool = False) -> Callable[[Target], Figures]:
     return _rate(
         lambda target: workloads.produce(
-            target, value_bytes=value_bytes, codec=codec, megabytes=MEGABYTES, idempotent=idempotent
+            target, value_bytes=value_bytes, codec=codec, megabytes=MEGABYTES, acks=acks, idempotent=idempotent
         )
     )
 
@@ -93,6 +115,14 @@ def all_workloads() -> list[Workload]:
         Workload("latency at 10000/s", _latency(per_second=10_000), smaller_is_better=True),
         Workload("200 producers, 200 consumers, 5 MB/s", _crowd, smaller_is_better=True),
         Workload("1000 idle consumers", _rate(workloads.idle_consumers)),
+    ]
+
+
+def cluster_workloads() -> list[Workload]:
+    return [
+        Workload("replicated produce 1 KB", _produce(1000, "none", acks="all"), MEGABYTES),
+        Workload("replicated produce 100 B", _produce(100, "none", acks="all"), MEGABYTES),
+        Workload("replicated latency at 1000/s", _latency(per_second=1000), smaller_is_better=True),
     ]
 
 
@@ -136,23 +166,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=7, help="alternating measurements of each load")
     parser.add_argument("--only", default="", help="names of loads, comma separated, or parts of them")
+    parser.add_argument("--cluster", action="store_true", help="three brokers each, three replicas, acks=all")
     options = parser.parse_args()
     wanted = [part.strip() for part in options.only.split(",") if part.strip()]
-    loads = [load for load in all_workloads() if not wanted or any(part in load.name for part in wanted)]
+    every = cluster_workloads() if options.cluster else all_workloads()
+    loads = [load for load in every if not wanted or any(part in load.name for part in wanted)]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
     print(
         f"{time.strftime('%Y-%m-%d')} commit {commit.strip()} Python {platform.python_version()}, {options.pairs} pairs"
     )
-    if not wanted or "start" in wanted:
+    if not options.cluster and (not wanted or "start" in wanted):
         starts = [start_seconds() for _ in range(options.pairs)]
         print(f"\nstart to first acknowledged produce, s: {_spread([start for start, _ in starts])}")
         print(f"idle memory, MB: {_spread([idle for _, idle in starts])}", flush=True)
     if not loads:
         return
-    with ours() as mine, kafka() as theirs:
+    left, right = (three_brokers(OURS), three_brokers(KAFKA)) if options.cluster else (ours(), kafka())
+    with left as mine, right as theirs:
         for load in loads:
             for broker in (mine, theirs):
-                load.run(broker.target)  # unmeasured: a JVM's code is compiled while it runs
+                load.run_apart(broker.target)  # unmeasured: a JVM's code is compiled while it runs
             for pair in range(options.pairs):
                 for broker in (mine, theirs) if pair % 2 == 0 else (theirs, mine):
                     load.measure(broker)

@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.process import Usage, usage
 from benchmarks.wire import produce_answer
 from benchmarks.workloads import Target
-from tests.oracle.kafka import ApacheKafka
+from tests.oracle.cluster import OURS, Cluster
+from tests.oracle.kafka import ApacheKafka, KafkaServer
 from tests.oracle.process import free_port
 
 # Apache Kafka's own start script, but for the heap, which that script also makes 1 GB.
@@ -28,23 +29,27 @@ KAFKA_OPTIONS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
 )
 STOP_TIMEOUT_S = 30.0
+BROKERS = 3  # of a cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     name: str
     target: Target
-    pid: int
+    pids: tuple[int, ...]
+    data: Path | None = None
+    """Its log directory, where there is one."""
 
     def usage(self) -> Usage:
-        return usage(self.pid)
+        """Of all its processes together."""
+        return sum((usage(pid) for pid in self.pids[1:]), usage(self.pids[0]))
 
 
 @contextmanager
 def kafka() -> Iterator[Running]:
     with ApacheKafka({"offsets.topic.num.partitions": "50"}, KAFKA_OPTIONS) as broker:
         assert broker.process is not None
-        yield Running("kafka", Target(broker.bootstrap_servers), broker.process.pid)
+        yield Running("kafka", Target(broker.bootstrap_servers), (broker.process.pid,), broker.data)
 
 
 @contextmanager
@@ -54,10 +59,27 @@ def ours(*settings: str) -> Iterator[Running]:
         process = start_ours(folder, port, *settings)
         try:
             wait_for_produce(port, "ready")
-            yield Running("ours", Target(f"127.0.0.1:{port}"), process.pid)
+            yield Running("ours", Target(f"127.0.0.1:{port}"), (process.pid,), Path(folder) / "data")
         finally:
             process.terminate()
             process.wait(STOP_TIMEOUT_S)
+
+
+@contextmanager
+def three_brokers(kind: str) -> Iterator[Running]:
+    """Three brokers of one kind over a ZooKeeper of their own; topics get three replicas."""
+    cluster = Cluster((kind,) * BROKERS)
+    for member in cluster.brokers.values():
+        if isinstance(member, KafkaServer):
+            member.options = KAFKA_OPTIONS
+    with cluster as brokers:
+        pids = []
+        for broker in brokers.brokers.values():
+            assert broker.process is not None
+            pids.append(broker.process.pid)
+        brokers.disconnect()  # clients are forked from this process, which must have no threads then
+        name = "ours" if kind == OURS else "kafka"
+        yield Running(name, Target(brokers.bootstrap_servers, replicas=BROKERS), tuple(pids))
 
 
 def start_ours(folder: str, port: int, *settings: str) -> subprocess.Popen[bytes]:

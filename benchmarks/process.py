@@ -17,6 +17,11 @@ class Usage:
     rss_bytes: int
     peak_bytes: int
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.cpu_seconds + other.cpu_seconds, self.rss_bytes + other.rss_bytes, self.peak_bytes + other.peak_bytes
+        )
+
 
 def usage(pid: int) -> Usage:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()

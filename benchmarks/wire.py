@@ -114,11 +114,11 @@ def _wait_until_served(stream: socket.socket) -> None:
     stream.recv(size, socket.MSG_WAITALL)
 
 
-def produce_answer(address: tuple[str, int], topic: str) -> int:
+def produce_answer(address: tuple[str, int], topic: str, partition: int = 0) -> int:
     """Produce one record over a connection of its own; the error code of the answer."""
     with connect(address) as stream:
         stream.settimeout(10)
-        stream.sendall(produce_frame(topic, 0, 100))
+        stream.sendall(produce_frame(topic, partition, 100))
         size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
         answer = stream.recv(size, socket.MSG_WAITALL)
         if len(answer) != size:

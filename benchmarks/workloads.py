@@ -5,9 +5,10 @@ Rules: the same client, settings and bytes for both brokers; topics are made ane
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,15 +16,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.wire import fetch_frame, many_connections_rate, pipelined_rate, produce_frame
 
-# Names differ between runs, so that a broker may be measured twice.
-_topic_numbers = count(time.time_ns() % 1_000_000_000)
+# Names differ between runs and between the processes of one run, so that a broker may be measured twice.
+_topic_numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running broker."""
+    """A running broker, or a cluster of them. `topics` are those made by this process, to be deleted when its load is
+    over; each has `replicas`."""
 
     bootstrap_servers: str
+    replicas: int = 1
+    topics: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -32,9 +36,11 @@ class Target:
 
     def topic(self, partitions: int = 1) -> str:
         """A new topic, ready to be written."""
-        name = f"bench-{next(_topic_numbers)}"
+        name = f"bench-{time.time_ns()}-{os.getpid()}-{next(_topic_numbers)}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        topic = NewTopic(name, partitions, self.replicas, config={"file.delete.delay.ms": "0"})
+        admin.create_topics([topic])[name].result(30)
+        self.topics.append(name)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             metadata = admin.list_topics(name, 10).topics[name]
@@ -42,15 +48,24 @@ class Target:
                 return name
         raise TimeoutError(name)
 
+    def delete_topics(self) -> None:
+        """A whole run writes some 50 GB to each broker: more than a disk may have."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        for deleted in admin.delete_topics(self.topics).values():
+            deleted.result(30)
+        self.topics.clear()
 
-def produce(target: Target, *, value_bytes: int, codec: str, megabytes: int, idempotent: bool = False) -> float:
-    """Records a second through librdkafka, acks=1, in full batches."""
+
+def produce(
+    target: Target, *, value_bytes: int, codec: str, megabytes: int, acks: str = "1", idempotent: bool = False
+) -> float:
+    """Records a second through librdkafka in full batches."""
     topic = target.topic()
     records = megabytes * 1_000_000 // value_bytes
     producer = Producer(
         {
             "bootstrap.servers": target.bootstrap_servers,
-            "acks": "all" if idempotent else 1,
+            "acks": "all" if idempotent else acks,
             "enable.idempotence": idempotent,
             "compression.type": codec,
             "linger.ms": 5,
