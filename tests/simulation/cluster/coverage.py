@@ -16,7 +16,7 @@ MINIMUMS = {
     "ended: power crash": 20,
     "ended: stopped": 300,
     "reassignments begun": 100,
-    "preferred leaders elected": 50,
+    "preferred leaders elected": 20,
     "batches acknowledged": 5_000,
     "retries acknowledged": 50,
     "records deleted": 100,
