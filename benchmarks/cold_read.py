@@ -1,8 +1,11 @@
-"""`python -m benchmarks.cold_read [--pairs 5] [--megabytes 1000]`: what a reader of old records costs everybody else.
+"""`python -m benchmarks.cold_read [--pairs 5] [--megabytes 1000] [--reader-nice 0]`: what reading old records costs others.
 
 End-to-end latency at 1,000 records/s (produce call to consumer, acks=all) is measured while
 nothing else happens and while one consumer reads an old topic whose pages are not in memory: they are written back and
 dropped from the page cache before each pass. Both brokers in turn; the figure is the ratio of the two measurements.
+
+The reader is a client that takes most of a core, and other people's consumers run elsewhere. With `--reader-nice 19` it has
+only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's.
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ def drop_pages(folder: Path) -> None:
             os.close(descriptor)
 
 
-def read_cold(target: Target, topic: str, folder: Path, megabytes: Any) -> None:
+def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, nice: int) -> None:
     """Read the topic from its start, again and again, until the process is ended; `megabytes` counts."""
+    os.nice(nice)
     consumer = Consumer(
         {"bootstrap.servers": target.bootstrap_servers, "group.id": "cold", "enable.auto.commit": False}
     )
@@ -55,11 +59,12 @@ def read_cold(target: Target, topic: str, folder: Path, megabytes: Any) -> None:
 
 
 @contextmanager
-def cold_reader(broker: Running, topic: str) -> Iterator[Any]:
+def cold_reader(broker: Running, topic: str, nice: int) -> Iterator[Any]:
     """Counts the megabytes that were read meanwhile."""
     assert broker.data is not None
     megabytes = _fork.Value("d", 0.0)
-    reader = _fork.Process(target=read_cold, args=(broker.target, topic, broker.data / f"{topic}-0", megabytes))
+    folder = broker.data / f"{topic}-0"
+    reader = _fork.Process(target=read_cold, args=(broker.target, topic, folder, megabytes, nice))
     reader.start()
     try:
         deadline = time.monotonic() + 30
@@ -93,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the old topic")
+    parser.add_argument("--reader-nice", type=int, default=0, help="niceness of the client that reads it")
     options = parser.parse_args()
     found: dict[str, list[list[float]]] = {}
     with ours() as mine, kafka() as theirs:
@@ -106,7 +112,7 @@ def main() -> None:
             for broker in brokers if pair % 2 == 0 else brokers[::-1]:
                 quiet = latency(broker.target.bootstrap_servers)
                 started = time.monotonic()
-                with cold_reader(broker, topics[broker.name]) as megabytes:
+                with cold_reader(broker, topics[broker.name], options.reader_nice) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
                 found.setdefault(broker.name, []).append([*quiet, *shared, shared[1] / quiet[1], rate])
