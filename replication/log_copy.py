@@ -2,8 +2,8 @@
 
     cut the copy to where it agrees with the log  ->  read the log behind it  ->  append, wait until written  ->  again
 
-The log is led, or follows another broker, and may be cut any time: what the two have in common is told by leader epochs,
-as between brokers.
+The log is led, or follows another broker, and may be cut any time: then the copy is cut as far. After a start, which does not
+know of that, leader epochs tell what the two have in common, as between brokers.
 
 Rules: `step` is called by one task at a time. A copy that is refused room says so (`NoRoom`), and goes on later.
 Invariants: the copy is a prefix of the log whenever `step` has returned True; nothing is appended behind what both agree on.
@@ -94,8 +94,8 @@ class LogCopy:
                 records = await log.read_cold(
                     offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True
                 )
-                if agreed_end(copy, log) < offset:
-                    return False  # the log was cut meanwhile
+                if log.lowest_cut is not None or agreed_end(copy, log) < offset or log.log_start_offset > offset:
+                    return False  # the log was cut meanwhile, or begins later: what was read would leave a hole
             if records:
                 await self._append(bytearray(records))
         self._take_over_offsets()
@@ -104,12 +104,25 @@ class LogCopy:
     async def _agree(self) -> None:
         while True:
             log, copy = self.partition.log, self.copy
-            if copy.log_end_offset < log.log_start_offset:
+            cut_offset = log.lowest_cut
+            if cut_offset is not None:
+                if cut_offset < copy.log_end_offset:
+                    await copy.truncate_to(cut_offset)
+                if log.lowest_cut == cut_offset:
+                    log.lowest_cut = None
+                continue
+            if copy.log_end_offset < log.log_start_offset or self._is_of_a_log_before():
                 await copy.truncate_fully_and_start_at(log.log_start_offset)
             end_offset = agreed_end(copy, log)
             if end_offset >= copy.log_end_offset:
                 return
             await copy.truncate_to(end_offset)
+
+    def _is_of_a_log_before(self) -> bool:
+        """All that the copy has lies in front of the log's first file, as when the log was cut and has begun anew where the
+        copy happens to end: its records, producers and open transactions may be others than the log had there."""
+        first_offset = self.partition.log.segments.first.base_offset
+        return self.copy.segments.first.base_offset < first_offset and self.copy.log_end_offset <= first_offset
 
     async def _append(self, records: bytearray) -> None:
         copy = self.copy

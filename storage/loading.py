@@ -43,6 +43,7 @@ from storage.segment import (
     Segment,
     create_files,
     segment_path,
+    sync_file,
     write_index,
 )
 from storage.segment_split import split_at_start
@@ -449,7 +450,6 @@ class _Loading:
                 self._aborted = []
                 self._replay_segment(segment)
                 self._write_txn_index(segment, self._aborted)
-                self._filesystem.sync_directory(self._directory)
             else:
                 segment.txn_index = TxnIndex(len(content)) if content else None
 
@@ -460,13 +460,20 @@ class _Loading:
         return not self._request.is_clean and (following is None or following.base_offset > recovery_point)
 
     def _write_txn_index(self, segment: Segment, aborted: list[AbortedTransaction]) -> None:
-        """Replace the segment's transaction index; without aborted transactions there is none."""
+        """Replace the segment's transaction index; without aborted transactions there is none.
+
+        It is on the disk when this returns: a write that `flush.messages` holds back moves the recovery point over the segment
+        without a look at an index that it has not touched.
+        """
         path, content = segment.path(TXN_INDEX_SUFFIX), encode_transactions(aborted)
         if content:
             write_index(self._filesystem, path, content, 0)
+            sync_file(self._filesystem, path)
+            self._filesystem.sync_directory(self._directory)
             segment.txn_index = TxnIndex(len(content))
         elif segment.base_offset in self._txn_indexes:
             self._filesystem.unlink(path)
+            self._filesystem.sync_directory(self._directory)
             segment.txn_index = None
 
     # --- leader epochs ---

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
@@ -206,14 +205,51 @@ class LogEnds(LogState):
 
     async def truncate_to(self, offset: int) -> None:
         """Cut everything at or above `offset`, as a follower does. No appends may run meanwhile."""
+        await self._carried_out(partial(self._truncate, offset))
+
+    async def _truncate(self, offset: int) -> None:
+        """Raises OSError."""
         if offset < self._segments.first.base_offset:
-            await self.truncate_fully_and_start_at(offset)
-            return
-        async with self._truncating():
-            if offset >= self.log_end_offset:
-                self._epoch_file.truncate_from_end(offset)
-                return
+            await self._begin_anew(offset)
+        elif offset >= self.log_end_offset:
+            self._epoch_file.truncate_from_end(offset)
+        else:
             await self._cut_at(offset)
+
+    async def _carried_out(self, cut: Callable[[], Awaitable[None]]) -> None:
+        """A cut goes on when who waits for it is cancelled: with its files cut and its memory not, a log would leave producers
+        and epochs of what is gone to the next start. Raises KafkaError."""
+        tasks = self._environment.tasks
+        await self.when_cut()
+        if tasks.is_closed:
+            raise self._closed()
+        self._begin_truncation()
+        task = tasks.spawn(self._answered(cut), name=f"cut {self._name}")
+        task.add_done_callback(lambda _: self._end_truncation())
+        error = await asyncio.shield(task)
+        if error is not None:
+            raise error
+
+    async def _answered(self, cut: Callable[[], Awaitable[None]]) -> KafkaError | None:
+        """A refusal is an answer, not a task's failure."""
+        try:
+            await self._writer.settle()
+            refusal = self._writer.failure or self._writer.halted
+            if refusal is not None:
+                return refusal
+            with self._failing_for_good():
+                await cut()
+            await self._checkpoint_if_fallen()
+        except KafkaError as error:
+            return error
+        return None
+
+    async def _checkpoint_if_fallen(self) -> None:
+        """A start after a crash walks the log from its recovery point on only, so what is appended next must not lie below.
+        What counts is the point at the cut: a flush may have moved it until then."""
+        if self._writer.owes_checkpoint:
+            await self._environment.checkpoint_recovery_points(self.directory)
+            self._writer.owes_checkpoint = False
 
     async def _cut_at(self, offset: int) -> None:
         """Raises OSError."""
@@ -261,40 +297,20 @@ class LogEnds(LogState):
             await self._cut_at(self.log_end_offset)
             await self._writer.settle()
             await self._environment.checkpoint_recovery_points(self.directory)
+            self._writer.owes_checkpoint = False
         if self._writer.is_sound:
             self._writer.go_on(self._environment.space.refusal(self.topic, is_own=False))
             logger.info("log goes on: topic=%s partition=%d end=%d", self.topic, self.partition, self.log_end_offset)
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and begin again at `offset`. No appends may run meanwhile."""
-        async with self._truncating():
-            await self._begin_anew(offset)
+        await self._carried_out(partial(self._begin_anew, offset))
 
     async def _begin_anew(self, offset: int) -> None:
         try:
             await restart_segments(self._segments, self._environment, offset=offset, on_cut=self._begin_again_at)
         finally:
             self._epoch_file.begin_anew()  # behind what it is about: a crash in between finds the old ones in both
-
-    @asynccontextmanager
-    async def _truncating(self) -> AsyncIterator[None]:
-        """Nothing is on its way to the disk, and nothing may be appended."""
-        while self._truncation is not None:
-            await asyncio.shield(self._truncation)
-        self._begin_truncation()
-        try:
-            await self._writer.settle()
-            refusal = self._writer.failure or self._writer.halted
-            if refusal is not None:
-                raise refusal
-            recovery_point = self._writer.recovery_point
-            with self._failing_for_good():
-                yield
-            if self._writer.recovery_point < recovery_point:
-                # A start after a crash walks the log from there on only, so what is appended next must not lie below.
-                await self._environment.checkpoint_recovery_points(self.directory)
-        finally:
-            self._end_truncation()
 
     def _begin_truncation(self) -> None:
         self._truncation = asyncio.get_running_loop().create_future()
@@ -306,6 +322,7 @@ class LogEnds(LogState):
 
     def _end_at(self, offset: int) -> None:
         self._writer.end_at(offset)
+        self.lowest_cut = offset if self.lowest_cut is None else min(self.lowest_cut, offset)
         self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)  # the cut may fall among deleted records
         self.high_watermark = min(self.high_watermark, offset)
@@ -316,5 +333,6 @@ class LogEnds(LogState):
     def _begin_again_at(self, offset: int) -> None:
         self.log_start_offset = offset
         self._end_at(offset)
+        self.lowest_cut = 0
         self._producers = ProducerStates()
         self.high_watermark = offset

@@ -496,6 +496,7 @@ class LogManager:
         """Flush and close every log; what could not be flushed in time is recovered at the next start, and so is
         everything when this stop is not to count as a clean one."""
         await self.cleaner.close()
+        await self._finish_cuts(timeout_ms)
         await self._tasks.close()
         for directory in list(self._directories.values()):
             try:
@@ -511,6 +512,16 @@ class LogManager:
         await self._offline.close(timeout_ms)
         self._directories.clear()
         self.logs.clear()
+
+    async def _finish_cuts(self, timeout_ms: int) -> None:
+        """Those that are under way, tasks of ours that are to be ended: their followers are."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                for directory in list(self._directories.values()):
+                    for log in list(directory.all_logs()):
+                        await log.when_cut()
+        except TimeoutError:
+            logger.warning("cuts not finished in time")
 
     def abandon(self) -> None:
         """Let go of everything as it is, as when the start has failed half way: the next start recovers."""

@@ -54,6 +54,7 @@ class LogState:
         "first_dirty_offset",
         "flushed_ms",
         "log_start_offset",
+        "lowest_cut",
         "next_offset",
         "on_start_raised",
         "partition",
@@ -99,6 +100,9 @@ class LogState:
         self._is_closed = False
         # None unless a cut is under way, done when it is through: `LogEnds.truncate_to`, or of what a full disk left behind.
         self._truncation: asyncio.Future[None] | None = None
+        # How far the end was cut since a copy of the log was cut as well; None: not. A copy cannot always tell by epochs:
+        # those of what was cut off may be none of the log's any more.
+        self.lowest_cut: int | None = None
         self.on_room_changed()
         # Called after the start has moved up: retention does that without being asked to.
         self.on_start_raised: Callable[[], None] = _nobody
@@ -257,12 +261,16 @@ class LogState:
         if error is not None:
             raise error
 
+    async def when_cut(self) -> None:
+        """Wait for a cut that is under way."""
+        while self._truncation is not None:
+            await asyncio.shield(self._truncation)
+
     async def close(self, *, flush: bool = True) -> None:
         """Wait for what is on its way and close the files. `flush`: leave the folder as a clean start wants it."""
         if self._is_closed:
             return
-        while self._truncation is not None:
-            await asyncio.shield(self._truncation)
+        await self.when_cut()
         await self._writer.settle()
         if flush:
             await self._writer.finish(self.producer_snapshot(self.log_end_offset))

@@ -187,6 +187,8 @@ def cut_log(filesystem: FileSystem, cut: Cut, request: LoadRequest) -> tuple[Ope
     txn_index_path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
     if filesystem.exists(txn_index_path):
         write_index(filesystem, txn_index_path, cut_content(filesystem.read_bytes(txn_index_path), cut.offset), 0)
+        # Unlike the other indexes it is looked at no more once the recovery point is behind it.
+        sync_file(filesystem, txn_index_path)
     cut.file.sync()
     filesystem.sync_directory(directory)  # what was cut off must not come back after a loss of power
     end_cut(filesystem, directory)

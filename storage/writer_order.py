@@ -90,6 +90,7 @@ class WriterOrder:
         "failure",
         "halted",
         "log_end_offset",
+        "owes_checkpoint",
         "recovery_point",
         "refusal",
     )
@@ -120,6 +121,8 @@ class WriterOrder:
         self.refusal: KafkaError | None = None
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
+        # It has fallen, and the checkpointed one not yet.
+        self.owes_checkpoint = False
 
     # --- order ---
 
@@ -160,7 +163,8 @@ class WriterOrder:
         assert not self._in_flight and not self._awaiting_open
         self._cuts += 1
         self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        if offset < self.recovery_point:
+            self.recovery_point, self.owes_checkpoint = offset, True
 
     # --- refusals of the disk ---
 

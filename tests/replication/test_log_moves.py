@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch
-from storage.log import AppendOrigin
-from tests.replication.move_world import OTHER, TOPIC, MoveWorld, move_world, numbers
+from replication.log_copy import LogCopy
+from storage.log import AppendOrigin, PartitionLog
+from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
 from tests.storage.full_disk import FullDisk
-from tests.storage.logs import all_values, batch, read, until, values_of
+from tests.storage.logs import all_values, append_records, batch, read, until, values_of
+
+if TYPE_CHECKING:
+    from replication.partition import Partition
 
 SMALL = {"segment.bytes": "1500"}
 
@@ -318,5 +324,88 @@ def test_a_log_whose_last_records_were_compacted_away(a: Path, b: Path) -> None:
             assert again.produce(partition, "on") == 11
             await partition.log.settle()
             assert [offset for offset, _ in await all_values(partition.log)] == [0, 1, 2, 3, 4, 10]
+
+    asyncio.run(run())
+
+
+def test_a_log_that_has_begun_anew_where_its_copy_ends_is_copied_anew(a: Path, b: Path) -> None:
+    """What the copy has was cut off: it may know of producers and open transactions that there never were."""
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.assign()
+            records = batch("a", "b", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+            partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
+            await partition.log.settle()
+            target = here.other_than(partition)
+            future_log = await here.logs.future.future_log_for(TOPIC, 0, str(target))
+            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
+            assert await copying.step()
+            assert future_log.producers.has_transactions
+            await partition.log.truncate_to(0)
+            await partition.log.truncate_fully_and_start_at(2)
+            assert await copying.step()
+            assert (
+                future_log.segments.first.base_offset == future_log.log_start_offset == future_log.log_end_offset == 2
+            )
+            assert not len(future_log.producers)
+            here.produce(partition, "c")
+            await partition.log.settle()
+            assert await copying.step()
+            assert await all_values(future_log) == [(2, "c")]
+
+    asyncio.run(run())
+
+
+def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: Path, b: Path) -> None:
+    class ColdLog:
+        """None of it is in memory, and until it is read the oldest segments have expired."""
+
+        def __init__(self, log: PartitionLog, start_offset: int) -> None:
+            self.log = log
+            self.start_offset = start_offset
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.log, name)
+
+        def read(self, *_: Any, **__: Any) -> None:
+            return None
+
+        async def read_cold(self, offset: int, **limits: Any) -> Any:
+            self.log.raise_log_start_offset(self.start_offset)
+            return await self.log.read_cold(max(self.start_offset, offset), **limits)
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.filled(10)
+            future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
+            copied = SimpleNamespace(log=partition.log)
+            copying = LogCopy(cast("Partition", copied), future_log, max_bytes=100, clock=SteadyClock())
+            await copying.step()
+            assert 0 < future_log.log_end_offset < 6
+            copied.log = ColdLog(partition.log, 6)
+            while not await copying.step():
+                pass
+            assert (await all_values(future_log))[0] == (6, "v6")
+            assert future_log.segments.first.base_offset == 6
+
+    asyncio.run(run())
+
+
+def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path, b: Path) -> None:
+    """Its leader has compacted the log since: the first record that is left is of a later epoch, and behind the copy's end."""
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.filled(3)
+            future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
+            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
+            assert await copying.step()
+            await partition.log.truncate_to(0)
+            compacted = batch("v7", base_offset=7, partition_leader_epoch=5)
+            await append_records(partition.log, compacted, origin=AppendOrigin.REPLICA)
+            while not await copying.step():
+                pass
+            assert await all_values(future_log) == await all_values(partition.log) == [(7, "v7")]
 
     asyncio.run(run())

@@ -26,11 +26,13 @@ class Machine:
         self.loop = loop
         self.storage = SimStorage(loop, SimClock(loop))
         self.tasks = TaskScope("logs")
+        self.readers_delay_ms = 0.0
         self.checkpoints: list[int] = []
         self.log: PartitionLog | None = None
 
     def boot(self) -> LogEnvironment:
         filesystem, disk = self.storage.boot(), SimDisk(self.loop)
+        disk.readers_delay_ms = self.readers_delay_ms
         filesystem.make_directory("/logs")
         filesystem.sync_directory("/")
         self.filesystem = filesystem

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from protocol.errors import KafkaError
 from runtime.os_filesystem import OsFileSystem
 from storage.log import PartitionLog
 from storage.log_manager import LogManager
+from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import append
 from tests.storage.test_log_manager import broker
 
@@ -100,5 +104,25 @@ def test_what_a_move_has_set_aside_is_on_the_disk_before_a_start_ends_the_move(t
             assert here.logs.logs["t", 0].directory == str(other / "t-0")
         calls = filesystem.calls
         assert ("sync", str(home)) in calls[: calls.index(("rename", str(other / "t-0")))]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("left_bytes", [0, 30, 40])
+def test_a_copy_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_bytes: int) -> None:
+    async def run() -> None:
+        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        async with broker(a, b, filesystem=disk) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            await append(log, "a")
+            target = b if log.directory.startswith(str(a)) else a
+            disk.left_bytes = left_bytes
+            with pytest.raises(KafkaError):
+                await here.logs.future.future_log_for("t", 0, str(target))
+            assert not list(target.glob("t-0*"))
+            assert not here.failed
+            disk.left_bytes = PLENTY
+            await here.logs.future.future_log_for("t", 0, str(target))
+            assert len(list(target.glob("t-0*"))) == 1
 
     asyncio.run(run())

@@ -12,7 +12,7 @@ from storage.log import PartitionLog
 from storage.producer_state import ProducerStates
 from storage.segment import TXN_INDEX_SUFFIX
 from storage.txn_index import AbortedTransaction, decode_transactions
-from tests.storage.logs import read
+from tests.storage.logs import append, config, read
 from tests.storage.machine import Machine, on_a_machine
 from tests.storage.transacting import Transactional
 
@@ -106,3 +106,51 @@ def _is_over_after(calls: int, *, power: bool) -> bool:
 
     on_a_machine(calls, program)
     return over
+
+
+EACH_FLUSHED = config(segment_bytes=900, flush_messages=1)
+
+
+async def check_behind_flushed_writes(machine: Machine, log: PartitionLog) -> None:
+    """Each write is flushed, so that the recovery point is behind the first segment before this one is on the disk."""
+    log.config = EACH_FLUSHED
+    for _ in range(20):
+        await append(log, "x" * 100)
+        if len(log.segments) > 1:
+            break
+    machine.storage.crash_power()
+    await check(machine, await machine.start(log.recovery_point))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_abort_that_was_cut_off_does_not_come_back_in_the_index(seed: int) -> None:
+    async def program(machine: Machine) -> None:
+        machine.readers_delay_ms = 1000.0  # rolled segments are flushed late
+        log = await machine.start()
+        log.config = EACH_FLUSHED
+        one = Transactional(log, 1)
+        await one.write("a")
+        await one.abort()
+        end_offset = log.log_end_offset
+        await one.write("b")
+        await one.abort()
+        await log.flush()
+        await log.truncate_to(end_offset + 1)
+        await check_behind_flushed_writes(machine, log)
+
+    on_a_machine(seed, program)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_index_that_a_recovery_has_made_again_is_on_the_disk(seed: int) -> None:
+    async def program(machine: Machine) -> None:
+        log = await machine.start()
+        one = Transactional(log, 1)
+        await one.write("a")
+        await one.abort()
+        machine.storage.crash_process()
+        machine.readers_delay_ms = 1000.0
+        log = await machine.start(0)
+        await check_behind_flushed_writes(machine, log)
+
+    on_a_machine(seed, program)

@@ -337,3 +337,52 @@ def test_producers_are_as_they_were_at_the_cut(tmp_path: Path, end: int) -> None
             await log.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_flush_while_a_cut_looks_for_its_place_leaves_no_checkpoint_above_it(seed: int) -> None:
+    """What is appended next would be taken for flushed by a start after a crash."""
+
+    async def program(machine: Machine) -> None:
+        log = await machine.start()
+        for at in range(30):
+            await append(log, f"{at:0100}", epoch=0)
+        machine.storage.cold_probability = 1.0
+        cut = asyncio.ensure_future(log.truncate_to(24))
+        kept = 0
+        while not cut.done():  # as a periodic checkpoint may at any moment
+            if not machine.checkpoints:
+                kept = max(kept, log.recovery_point)
+            await asyncio.sleep(0.0005)
+        await cut
+        assert log.log_end_offset == 24
+        assert (machine.checkpoints or [kept])[-1] <= 24
+
+    on_a_machine(seed, program)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("kind", "offset"), CUTS)
+def test_a_cut_whose_caller_is_cancelled_is_carried_out(kind: str, offset: int, seed: int) -> None:
+    """A stop in order ends the followers, whatever they are at, and closes the logs then."""
+
+    async def program(machine: Machine) -> None:
+        log = await filled(machine)
+        machine.storage.cold_probability = 0.5
+        cut = log.truncate_to(offset) if kind == "truncate_to" else log.truncate_fully_and_start_at(offset)
+        task = asyncio.ensure_future(cut)
+        await asyncio.sleep(machine.loop.random.choice((0, 0.001, 0.005, 0.02)))
+        task.cancel()
+        await asyncio.wait([task])
+        await log.close()
+        if log.log_end_offset == 30 and kind == "truncate_to":
+            return  # it had not begun
+        assert log.log_end_offset == offset
+        kept = offset if kind == "truncate_to" else 0
+        assert [each.last_sequence for each in log.producers.describe()] == ([kept - 1] if kept else [])
+        assert log.latest_epoch == ((kept - 1) // 10 if kept else -1)
+        assert not machine.checkpoints or machine.checkpoints == [offset]
+        if offset < 30:
+            assert machine.checkpoints == [offset]
+
+    on_a_machine(seed, program)
