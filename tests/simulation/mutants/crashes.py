@@ -164,7 +164,7 @@ def _checkpoint_ahead(patches: Patches) -> None:
 
 def _behind_a_hole(patches: Patches) -> None:
     patches.replace(_Loading, "_drop_behind", lambda original: lambda self, at: None)
-    patches.replace(_Loading, "_may_have_gaps", lambda original: property(lambda self: True))
+    patches.replace(_Loading, "_may_have_gap_before", lambda original: lambda self, at: True)
 
 
 def _closes_without_flush(patches: Patches) -> None:

@@ -138,9 +138,7 @@ class Life:
             assert logged.inherited is not None
             log = logs.logs.get(key)
             found = None if log is None else await found_in(log)
-            problem, history = compare(logged.inherited, found)
-            if problem is None and found is not None:
-                problem = misjudged(history, found)
+            problem, history = compare(logged.inherited, found, misjudged)
             if problem is not None:
                 self.report(f"{key} {problem}")
             if log is None:
@@ -169,9 +167,9 @@ class Life:
                         continue  # what was to be read has gone meanwhile
                     raise
                 logged.committed = found.end
-                problem, history = compare(logged.expected(), found)
+                problem, _ = compare(logged.expected(), found, misjudged)
                 self.coverage["compared while open"] += 1
-                if problem or (problem := misjudged(history, found)):
+                if problem is not None:
                     self.report(f"{key} {problem}, while it is open")
 
     def _look_for_leftovers(self, logs: LogManager) -> None:

@@ -116,11 +116,13 @@ class Logged:
             records = [self._record(rng, now_ms, at) for at in range(rng.randint(1, 3))]
             content += encode_batch(records, base_offset=offset, partition_leader_epoch=self.epoch)
             offset += len(records)
-        # Each of them may be there before the append has returned.
+        # Each of them may be there before the append has returned, and the first ones when it was refused in the middle.
         before, self.records = self.records, self.records + records_in(content)
         try:
             self._append(content, AppendOrigin.REPLICA, now_ms)
         except KafkaError:
+            if self.log.is_halted:
+                self.before = self.before or tuple(self.records)
             self.records = before
             raise
 

@@ -18,7 +18,7 @@ Rules: pure. What is wrong is answered as text, None when nothing is. Transactio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -92,15 +92,18 @@ class Found:
 NOTHING = Found(0, 0, ())
 
 
-def compare(expected: Expected, found: Found | None) -> tuple[str | None, History]:
+def compare(
+    expected: Expected, found: Found | None, judge: Callable[[History, Found], str | None] = lambda *_: None
+) -> tuple[str | None, History]:
     """(what is wrong, the history that was found), when nothing but the process has ended since. None stands for a log that
-    is not there."""
+    is not there. `judge`: what else is wrong if it is this history. A log without a record fits several; what it knows of
+    producers and transactions tells which it is."""
     problems = []
     if found is None and expected.may_be_gone:
         return None, ()
     for whole in expected.histories:
         history = _with_losses(expected, whole, found or NOTHING) if expected.is_compacted else whole
-        problem = _differs(expected, history, found or NOTHING)
+        problem = _differs(expected, history, found or NOTHING) or judge(history, found or NOTHING)
         if problem is None:
             return None, history
         problems.append(problem)
@@ -116,7 +119,8 @@ def _with_losses(expected: Expected, history: History, found: Found) -> History:
         if record.offset in held:
             return False  # or not any more: a copy in another directory may have had it still
         is_promised = expected.start <= record.offset < expected.written_end
-        return record.is_lost or (record.offset >= found.start and not is_promised)
+        is_readable = record.offset >= found.start  # what is not may be there, if it was written
+        return record.is_lost or (not is_promised and (is_readable or record.offset >= expected.written_end))
 
     return tuple(replace(record, is_lost=is_lost(record)) for record in history)
 
@@ -134,7 +138,7 @@ def _differs(expected: Expected, history: History, found: Found) -> str | None:
         problem = _differs_compacted(there, found, max(expected.start, found.start))
         # With its last batch a compacted log may lose all that it knew of a producer.
         is_whole = not history or history[-1].offset < found.end
-        return problem or (_differs_in_sequence(expectable, found) if is_whole else None)
+        return problem or (_differs_in_sequence(history, found) if is_whole else None)
     if len(expectable) != found.end - found.start:
         return f"is [{found.start}, {found.end}), but only {len(expectable)} records were written there"
     for ours, theirs in zip(expectable, found.records, strict=False):
@@ -142,27 +146,30 @@ def _differs(expected: Expected, history: History, found: Found) -> str | None:
             return f"holds {theirs}, but {ours} was written"
     if len(expectable) != len(found.records):
         return f"is [{found.start}, {found.end}), but has {len(found.records)} records"
-    return _differs_in_sequence(expectable, found)
+    return _differs_in_sequence(history, found)
 
 
-def _differs_in_sequence(records: Sequence[Written], found: Found) -> str | None:
-    """Each producer is known by its last record; one that is lost may have left its trace."""
-    for producer in sorted({record.producer for record in records if record.sequence >= 0}):
+def _differs_in_sequence(history: Sequence[Written], found: Found) -> str | None:
+    """Each producer with records from the start on is known by its last record. One that is lost may have left its trace;
+    when all of these are, the producer is known by its last record before the start, or not at all."""
+    there = [record for record in history if record.offset < found.end and record.sequence >= 0]
+    for producer in sorted({record.producer for record in there if record.offset >= found.start}):
         possible: list[int] = []
-        for record in reversed(records):
-            if record.producer == producer and record.sequence >= 0:
+        is_certain = False
+        for record in reversed(there):
+            if record.producer == producer:
                 possible.append(record.sequence)
                 if not record.is_lost:
+                    is_certain = record.offset >= found.start
                     break
         known = found.last_sequences.get(producer, -1)
-        # One of whom everything is lost may be unknown.
-        if known not in possible and not (known < 0 and all(_is_lost(records, producer))):
+        if known not in possible and (known >= 0 or is_certain):
             return f"knows sequence {known} of producer {producer}, not {' or '.join(map(str, possible))}"
+    unheard_of = found.last_sequences.keys() - {record.producer for record in there}
+    for producer in sorted(unheard_of):
+        if found.last_sequences[producer] >= 0:
+            return f"knows producer {producer}, who has written nothing"
     return None
-
-
-def _is_lost(records: Iterable[Written], producer: int) -> Iterable[bool]:
-    return (record.is_lost for record in records if record.producer == producer and record.sequence >= 0)
 
 
 def _differs_compacted(there: Sequence[Written], found: Found, start: int) -> str | None:

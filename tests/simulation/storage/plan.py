@@ -15,7 +15,8 @@ DELETE_DELAY_MS = 60
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`directories`: each a disk of its own, between which logs are moved. `fills`: the disks may be full for a while."""
+    """`directories`: each a disk of its own, between which logs are moved. `fills`: the disks may be full for a while.
+    `deletes`: how often topics are deleted, and made anew, while checkpoints tell of those before."""
 
     settings: BrokerSettings
     directories: tuple[str, ...]
@@ -25,6 +26,7 @@ class Plan:
     cold_probability: float
     slow_probability: float
     readers_delay_ms: float
+    deletes: float
 
 
 def plan_logs(rng: Random) -> Plan:
@@ -40,6 +42,7 @@ def plan_logs(rng: Random) -> Plan:
         cold_probability=rng.choice((0.0, 0.3)),
         slow_probability=rng.choice((0.0, 0.2, 0.7)),
         readers_delay_ms=rng.choice((0.0, 0.0, 150.0)),
+        deletes=rng.choice((0.5, 0.5, 3.0)),
     )
 
 

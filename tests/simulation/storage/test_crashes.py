@@ -51,6 +51,7 @@ def test_every_change_of_a_short_life_can_be_the_last() -> None:
 def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
     names = [
         "flush-without-names", "swap-forgotten", "recovery-point-stays", "txnindex-not-made-again", "move-not-marked",
+        "stale-checkpoints",
     ]  # fmt: skip
     ran = simulation("--mutants", *names, "--within", "30")
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -115,6 +115,39 @@ def test_a_lost_record_may_have_left_its_trace() -> None:
     assert "sequence 2" in str(problem(lossy, Found(0, 3, (history[0], history[2]), known(2))))
 
 
+def test_a_producer_is_known_by_what_was_deleted_when_the_rest_is_lost() -> None:
+    history = (produced(0, 0), produced(1, 1), record(2))
+    lossy = Expected((history,), start=1, written_end=0, durable_end=0, is_compacted=True)
+    for known_by in (known(0), known(1), {}):
+        assert problem(lossy, Found(1, 3, history[2:], known_by)) is None
+    assert "sequence 2" in str(problem(lossy, Found(1, 3, history[2:], known(2))))
+    assert "sequence 0" in str(problem(lossy, Found(1, 3, history[1:], known(0))))
+    assert "sequence -1" in str(problem(lossy, Found(1, 3, history[1:])))
+
+
+def test_what_was_deleted_may_be_lost_like_the_rest() -> None:
+    history = (produced(0, 0), produced(1, 1), produced(2, 2), record(3))
+    lossy = Expected((history,), start=2, written_end=1, durable_end=1, is_compacted=True)
+    for sequence in (0, 1, 2):
+        assert problem(lossy, Found(2, 4, history[3:], known(sequence))) is None
+
+
+def test_nobody_is_known_who_has_written_nothing() -> None:
+    assert "knows producer 8" in str(problem(EXPECTED, replace(found(1, 5), last_sequences=known(0, producer=8))))
+    assert problem(EXPECTED, replace(found(1, 5), last_sequences=known(-1, producer=8))) is None  # by a marker alone
+
+
+def test_a_log_without_a_record_is_the_one_that_its_producers_tell() -> None:
+    history = (produced(0, 0, Kind.TRANSACTIONAL), produced(1, 1, Kind.TRANSACTIONAL))
+    restarting = Expected(((), history), start=2, written_end=0, durable_end=0)
+    before, after = Found(2, 2, (), known(1), first_unstable=0), Found(2, 2, ())
+    assert compare(restarting, before, misjudged) == (None, history)
+    assert compare(restarting, after, misjudged) == (None, ())
+    restarted = replace(restarting, histories=((),))
+    assert "knows producer 7" in str(compare(restarted, before, misjudged)[0])
+    assert "none was begun" in str(compare(restarted, replace(after, first_unstable=1), misjudged)[0])
+
+
 OPEN, COMMIT, ABORT = Kind.TRANSACTIONAL, Kind.COMMIT, Kind.ABORT
 TRANSACTIONS = (
     produced(0, 0, OPEN), produced(1, -1, ABORT), produced(2, 1, OPEN), produced(3, -1, COMMIT), produced(4, 2, OPEN),

@@ -34,7 +34,7 @@ WEIGHTS = {
     "cut": 1.0,
     "delete records": 1.0,
     "restart": 0.3,
-    "delete": 0.5,
+    "delete": 0.5,  # or as the plan has it
     "follow": 1.0,
 }
 
@@ -86,7 +86,7 @@ class Work:
             await self._refusable(self._make())
             return
         key = self._rng.choice(sorted(opened))
-        logged, weights = self._logged[key], dict(WEIGHTS)
+        logged, weights = self._logged[key], {**WEIGHTS, "delete": self._plan.deletes}
         if key[0] in self._plan.transactional:
             weights["transact"] = 12.0
         if len(self._plan.directories) > 1:
