@@ -193,6 +193,17 @@ def test_a_promise_outlives_losses_of_power_as_long_as_one_member_has_had_none()
     assert not promised.fallen
 
 
+def test_what_an_unclean_leader_had_more_goes_with_the_next_one() -> None:
+    promised = all_at(5)
+    promised.checker.on_state(KEY, 3, (3,))
+    promised.ends = {1: 2, 2: 2, 3: 5}
+    promised.checker.on_state(KEY, 1, (1,))
+    promised.checker.on_state(KEY, 3, (3,))  # whose records behind 2 are read again
+    promised.fallen.clear()
+    promised.checker.on_state(KEY, 2, (2,))
+    assert promised.fallen == [2]
+
+
 def test_a_promise_falls_to_what_the_last_member_had_flushed() -> None:
     promised = all_at(5)
     promised.power_lost(1, [])

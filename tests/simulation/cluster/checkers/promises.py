@@ -61,6 +61,7 @@ class PromiseChecker:
         promise = self.of(key)
         joined = set(isr) - set(promise.isr)
         is_first = not promise.isr
+        is_unclean = not is_first and joined == set(isr)
         promise.isr = tuple(isr)
         for broker_id in sorted(joined):
             promise.has_lost_power.discard(broker_id)
@@ -71,6 +72,9 @@ class PromiseChecker:
                 self._report(f"{key}: broker {broker_id} joins the ISR at {end}, committed is {promise.end}")
             promise.kept[broker_id] = min(end, promise.end)
         self._settle(key, promise)
+        if is_unclean:
+            # The leader before may have come with records behind the promise, uncleanly as well: what was read of it goes.
+            self._on_fallen(key, promise.end)
         self.on_leader(key, leader)
 
     def on_leader(self, key: Key, leader: int) -> None:
