@@ -12,6 +12,8 @@ from storage.loading import LoadRequest, load_log
 from storage.log import PartitionLog
 from tests.storage.logs import all_values, append, open_log, world
 from tests.storage.machine import FOLDER, SMALL_SEGMENTS, Machine, copy, on_a_machine
+from tests.storage.test_log_manager import TOPIC_ID, broker
+from tests.storage.test_offline_directory import WatchedFileSystem
 
 
 async def filled(machine: Machine, count: int = 30) -> PartitionLog:
@@ -386,3 +388,33 @@ def test_a_cut_whose_caller_is_cancelled_is_carried_out(kind: str, offset: int, 
             assert machine.checkpoints == [offset]
 
     on_a_machine(seed, program)
+
+
+def test_a_stop_waits_for_a_cut(tmp_path: Path) -> None:
+    """Whose follower was ended first: the log is closed as it is on the disk."""
+
+    async def run() -> None:
+        filesystem = WatchedFileSystem()
+        async with broker(tmp_path, filesystem=filesystem, kill=True) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            for at, value in enumerate("abc"):
+                await append(log, value, epoch=at, producer_id=5, producer_epoch=0, base_sequence=at)
+            filesystem.hold_back("truncate")
+            follower = asyncio.ensure_future(log.truncate_to(1))
+            await filesystem.is_held()
+            follower.cancel()
+            await asyncio.wait((follower,))
+            stop = asyncio.ensure_future(here.logs.close(broker_epoch=7))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not stop.done()
+            filesystem.goes_on.set()
+            await stop
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
+        async with broker(tmp_path) as again:
+            log = again.logs.logs["t", 0]
+            assert await all_values(log) == [(0, "a")]
+            assert [each.last_sequence for each in log.producers.describe()] == [0]
+            assert log.latest_epoch == 0
+
+    asyncio.run(run())
