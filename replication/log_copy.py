@@ -113,6 +113,7 @@ class LogCopy:
                 continue
             if copy.log_end_offset < log.log_start_offset or self._is_of_a_log_before():
                 await copy.truncate_fully_and_start_at(log.log_start_offset)
+                continue  # the log may have been cut meanwhile
             end_offset = agreed_end(copy, log)
             if end_offset >= copy.log_end_offset:
                 return

@@ -16,7 +16,7 @@ from replication.log_copy import LogCopy
 from storage.log import AppendOrigin, PartitionLog
 from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
 from tests.storage.full_disk import FullDisk
-from tests.storage.logs import all_values, append_records, batch, read, until, values_of
+from tests.storage.logs import all_values, append, append_records, batch, read, until, values_of
 
 if TYPE_CHECKING:
     from replication.partition import Partition
@@ -407,5 +407,36 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
             while not await copying.step():
                 pass
             assert await all_values(future_log) == await all_values(partition.log) == [(7, "v7")]
+
+    asyncio.run(run())
+
+
+def test_a_log_that_is_cut_while_its_copy_begins_anew_is_copied_from_the_cut_on(a: Path, b: Path) -> None:
+    class CopyThatTakesLong:
+        """Until it has begun anew, the log is cut further back and goes on."""
+
+        def __init__(self, copy: PartitionLog, log: PartitionLog) -> None:
+            self.copy = copy
+            self.log = log
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.copy, name)
+
+        async def truncate_fully_and_start_at(self, offset: int) -> None:
+            await self.copy.truncate_fully_and_start_at(offset)
+            if offset == 6:
+                await self.log.truncate_to(4)
+                for number in range(4, 8):
+                    await append(self.log, f"new{number}", epoch=5)
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.filled(10)
+            partition.log.raise_log_start_offset(6)
+            future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
+            slow = cast("PartitionLog", CopyThatTakesLong(future_log, partition.log))
+            copying = LogCopy(partition, slow, max_bytes=1 << 20, clock=SteadyClock())
+            assert await copying.step()
+            assert await all_values(future_log) == await all_values(partition.log)
 
     asyncio.run(run())
