@@ -99,7 +99,7 @@ def _if_led(value: Callable[[Partition], int]) -> Callable[[Partition], int]:
 _PER_PARTITION: tuple[tuple[Metric, Callable[[Partition], int]], ...] = (
     (table.LOG_END_OFFSET, lambda partition: partition.log.log_end_offset),
     (table.LOG_START_OFFSET, lambda partition: partition.log.log_start_offset),
-    (table.LOG_SEGMENTS, lambda partition: len(partition.log.segments)),
+    (table.LOG_SEGMENTS, lambda partition: partition.log.segments_count),
     (table.LOG_SIZE, lambda partition: partition.log.size_bytes),
     (table.P_IN_SYNC, _if_led(lambda partition: len(partition.isr))),
     (table.P_REPLICAS, _if_led(lambda partition: partition.replication_factor)),

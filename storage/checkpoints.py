@@ -15,7 +15,7 @@ Source: Kafka LogManager.checkpointLogRecoveryOffsets and checkpointLogStartOffs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from runtime.disk import DiskQueue
@@ -46,11 +46,12 @@ class Checkpoints:
         self._cut_short: set[str] = set()
         self.had_recovery_points = False
 
-    def read(self) -> None:
-        """A job."""
+    def read(self, known: Iterable[Key]) -> None:
+        """A job. `known`: the logs of the directory, whose keys serve for what is found of them."""
+        same = {key: key for key in known}
         for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE, CLEANER_OFFSET_FILE):
             found = self._files.read_checkpoint(name)
-            self._written[name] = found or {}
+            self._written[name] = {same.get(key, key): offset for key, offset in (found or {}).items()}
             if name == RECOVERY_POINT_FILE:
                 self.had_recovery_points = found is not None
 
@@ -108,9 +109,7 @@ def high_watermarks(logs: Mapping[Key, PartitionLog]) -> Offsets:
 
 def log_start_offsets(logs: Mapping[Key, PartitionLog]) -> Offsets:
     """Only of logs that begin behind their first segment's base: the others' files say it."""
-    return {
-        key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments.first.base_offset
-    }
+    return {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.base_offset}
 
 
 def first_dirty_offsets(logs: Mapping[Key, PartitionLog]) -> Offsets:

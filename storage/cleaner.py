@@ -260,8 +260,8 @@ class LogCleaner:
     def _may_clean(self, directory: OnlineDirectory, log: PartitionLog) -> bool:
         return (
             log.config.is_compacted
-            and len(log.segments) > 1
-            and directory.logs.get((log.topic, log.partition)) is log
+            and log.segments_count > 1
+            and directory.logs.get(log.key) is log
             and log not in self._busy
             and log not in self._paused
             and not self._is_being_moved(log)
@@ -272,13 +272,11 @@ class LogCleaner:
         )
 
     def _is_there(self, log: PartitionLog) -> bool:
-        key = log.topic, log.partition
-        return any(directory.logs.get(key) is log for directory in self._directories.values())
+        return any(directory.logs.get(log.key) is log for directory in self._directories.values())
 
     def _is_being_moved(self, log: PartitionLog) -> bool:
         """Whether a copy is made of it, which is to hold the same records below the same first dirty offset."""
-        key = log.topic, log.partition
-        return any(key in directory.future_logs for directory in self._directories.values())
+        return any(log.key in directory.future_logs for directory in self._directories.values())
 
     async def _range_of(self, log: PartitionLog, now_ms: int) -> CleaningRange | None:
         """None when the log cannot be looked at now."""

@@ -18,6 +18,10 @@ MOVED_FILE = "moved"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX)
 
 
+def partition_folder(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
 def remove_segment_files(filesystem: FileSystem, directory: str, base_offset: int) -> None:
     """The `.log` goes first: indexes alone are put right by the next start, and a segment below the recovery point without
     its transaction index would not be."""

@@ -30,10 +30,10 @@ from runtime.clock import Clock
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness, uuid_bytes
 from storage.checkpoints import Key, recovery_points
-from storage.folder_files import MOVED_FILE
+from storage.folder_files import MOVED_FILE, partition_folder
 from storage.loading import LoadedLog, LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
-from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder, partition_folder
+from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder
 from storage.online_directory import OnlineDirectory
 from storage.segment import create_files
 

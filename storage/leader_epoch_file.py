@@ -21,22 +21,21 @@ from storage.folder_files import LEADER_EPOCH_FILE
 from storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 
 
-class FileWriter(Protocol):
-    """The log's writer, as this file needs it."""
+class Folder(Protocol):
+    """The log, as this file needs it."""
 
-    def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None: ...
+    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None: ...
 
 
 class LeaderEpochFile:
     """One log's epochs (read `epochs`, change them here) and their file, which holds them when this is made."""
 
-    __slots__ = ("_directory", "_is_behind", "_is_durable", "_latest_saved_epoch", "_writer", "epochs")
+    __slots__ = ("_folder", "_is_behind", "_is_durable", "_latest_saved_epoch", "epochs")
 
-    def __init__(self, directory: str, epochs: LeaderEpochs, writer: FileWriter, *, is_durable: bool) -> None:
+    def __init__(self, epochs: LeaderEpochs, folder: Folder, *, is_durable: bool) -> None:
         """`is_durable`: a loss of power does not undo what is in the file."""
         self.epochs = epochs
-        self._directory = directory
-        self._writer = writer
+        self._folder = folder
         self._is_behind = False
         self._is_durable = is_durable
         self._latest_saved_epoch = epochs.latest_epoch
@@ -90,5 +89,4 @@ class LeaderEpochFile:
     def _write(self, *, durable: bool) -> None:
         self._is_behind, self._is_durable = False, durable
         self._latest_saved_epoch = self.epochs.latest_epoch
-        path = f"{self._directory}/{LEADER_EPOCH_FILE}"
-        self._writer.write_file(path, self.epochs.to_checkpoint(), durable=durable)
+        self._folder.write_file(LEADER_EPOCH_FILE, self.epochs.to_checkpoint(), durable=durable)

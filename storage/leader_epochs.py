@@ -9,12 +9,19 @@ once a later one starts at the same offset.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
 
 from storage.checkpoint import CorruptCheckpoint, decode_integer, decode_lines, encode_lines
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
+
+
+@lru_cache(maxsize=1024)
+def _shared(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """One tuple for all logs that say the same: nearly all of thousands in which nothing is written."""
+    return numbers
 
 
 class LeaderEpochs:
@@ -23,8 +30,8 @@ class LeaderEpochs:
     __slots__ = ("_epochs", "_start_offsets")
 
     def __init__(self) -> None:
-        self._epochs: list[int] = []
-        self._start_offsets: list[int] = []
+        self._epochs: tuple[int, ...] = ()
+        self._start_offsets: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self._epochs)
@@ -54,12 +61,16 @@ class LeaderEpochs:
         epochs, start_offsets = self._epochs, self._start_offsets
         if epochs and epoch == epochs[-1] and start_offset >= start_offsets[-1]:
             return False
-        while epochs and (epochs[-1] >= epoch or start_offsets[-1] >= start_offset):
-            epochs.pop()
-            start_offsets.pop()
-        epochs.append(epoch)
-        start_offsets.append(start_offset)
+        kept = len(epochs)
+        while kept and (epochs[kept - 1] >= epoch or start_offsets[kept - 1] >= start_offset):
+            kept -= 1
+        self._set((*epochs[:kept], epoch), (*start_offsets[:kept], start_offset))
         return True
+
+    def _set(self, epochs: tuple[int, ...], start_offsets: tuple[int, ...]) -> None:
+        if len(epochs) <= 1:
+            epochs, start_offsets = _shared(epochs), _shared(start_offsets)
+        self._epochs, self._start_offsets = epochs, start_offsets
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest known epoch at or below `epoch`, where it ends); both undefined (-1) when that cannot be told."""
@@ -81,20 +92,18 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """The log now ends at `end_offset`. Returns whether anything changed."""
-        changed = False
-        while self._epochs and self._start_offsets[-1] >= end_offset:
-            self._epochs.pop()
-            self._start_offsets.pop()
-            changed = True
-        return changed
+        kept = bisect_left(self._start_offsets, end_offset)
+        if kept == len(self._start_offsets):
+            return False
+        self._set(self._epochs[:kept], self._start_offsets[:kept])
+        return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """The log starts at `start_offset` now, and so does the epoch that wrote it. Returns whether anything changed."""
         gone = bisect_right(self._start_offsets, start_offset)
         if gone == 0 or (gone == 1 and self._start_offsets[0] == start_offset):
             return False
-        del self._epochs[: gone - 1], self._start_offsets[: gone - 1]
-        self._start_offsets[0] = start_offset
+        self._set(self._epochs[gone - 1 :], (start_offset, *self._start_offsets[gone:]))
         return True
 
     def to_checkpoint(self) -> bytes:

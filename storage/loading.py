@@ -70,6 +70,12 @@ class LoadedLog:
     lacks_snapshot: bool = False
     """The producers are in no snapshot of this end: a clean stop has to leave one."""
 
+    @property
+    def is_blank(self) -> bool:
+        """It has no bytes, and one segment that begins where it ends."""
+        [first, *others] = self.segments
+        return not others and not first.end_bytes and first.base_offset == self.log_end_offset
+
 
 @dataclass(slots=True)
 class LoadRequest:

@@ -34,7 +34,6 @@ from storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 from storage.txn_index import AbortedTransaction
 from storage.validation import (
     AppendOrigin,
-    PlainBatchRules,
     ValidatedRecords,
     plain_batch,
     validate,
@@ -75,7 +74,7 @@ class PartitionLog(LogEnds):
             is_compacted=config.is_compacted,
         )
         loaded = await environment.queue.run(partial(make_and_load_log, environment.filesystem, request))
-        return cls(topic, partition, directory, config, environment, loaded)
+        return cls((topic, partition), directory, config, environment, loaded)
 
     # --- appending ---
 
@@ -113,7 +112,7 @@ class PartitionLog(LogEnds):
                 origin=origin,
                 now_ms=now_ms,
                 produce_version=produce_version,
-                level=self._validation,
+                level=rules.level,
                 partition=self._name,
                 is_inline=is_client,
             )
@@ -134,7 +133,7 @@ class PartitionLog(LogEnds):
         header.base_offset, header.partition_leader_epoch = base_offset, leader_epoch
         max_timestamp = header.max_timestamp if header.max_timestamp > NO_TIMESTAMP else NO_TIMESTAMP
         writer.make_room(base_offset, last_offset, header.size_bytes, max_timestamp, now_ms)
-        ended = self._producers.replay(whole, 0, header) if header.producer_id >= 0 else None
+        ended = self._own_producers().replay(whole, 0, header) if header.producer_id >= 0 else None
         if leader_epoch > self._epoch_file.epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch, base_offset)
         self.next_offset = last_offset + 1
@@ -148,7 +147,7 @@ class PartitionLog(LogEnds):
         """Check a client's records that `append` says take long, beside the event loop. Raises KafkaError."""
         job = partial(
             validate, records, config=self.config, origin=AppendOrigin.CLIENT, now_ms=now_ms,
-            produce_version=produce_version, level=self._validation, partition=self._name,
+            produce_version=produce_version, level=self._rules.level, partition=self._name,
         )  # fmt: skip
         async with self._environment.validating:
             return await self._environment.readers.run(job)
@@ -206,11 +205,6 @@ class PartitionLog(LogEnds):
         if now is not None:
             raise now
 
-    def _renew_rules(self) -> PlainBatchRules:
-        """The topic's settings are others."""
-        rules = self._rules = PlainBatchRules(self.config, self._validation)
-        return rules
-
     def _append_copied(self, checked: ValidatedRecords, now_ms: int, done: Done) -> AppendResult:
         """Any number of batches as the leader has them: they bring offsets and epochs with them.
 
@@ -245,7 +239,7 @@ class PartitionLog(LogEnds):
         aborted: list[AbortedTransaction] = []
         for header in headers:
             if header.producer_id >= 0:
-                ended = self._producers.replay(records, position, header)
+                ended = self._own_producers().replay(records, position, header)
                 if ended is not None and ended.is_aborted:
                     aborted.append(self._producers.aborted(ended))
             if header.partition_leader_epoch > self._epoch_file.epochs.latest_epoch:
@@ -270,7 +264,7 @@ class PartitionLog(LogEnds):
                 limit_offset,
                 max_bytes,
                 at_least_one=at_least_one,
-                log_end_offset=self._writer.log_end_offset,
+                log_end_offset=self.log_end_offset,
             )
         except OSError as error:
             raise self._unread(error) from error
@@ -289,12 +283,15 @@ class PartitionLog(LogEnds):
 
     def _check_range(self, fetch_offset: int, limit_offset: int) -> int:
         """The end of what may be read. Raises OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
-        writer = self._writer
-        if writer.failure is not None:
-            raise writer.failure
+        if self._is_at_rest:
+            end_offset = self.next_offset
+        else:
+            writer = self._writer
+            if writer.failure is not None:
+                raise writer.failure
+            end_offset = writer.log_end_offset
         if self._is_closed:
             raise self._closed()
-        end_offset = writer.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -306,8 +303,11 @@ class PartitionLog(LogEnds):
         """Bytes that a read from `start_offset` to `limit_offset` could answer; an estimate when they are cold, or cannot be
         read, which the read tells."""
         end_offset = self.log_end_offset
+        limit_offset = min(limit_offset, end_offset)
+        if start_offset >= limit_offset:
+            return 0
         try:
-            return self._reader.bytes_between(start_offset, min(limit_offset, end_offset), end_offset)
+            return self._reader.bytes_between(start_offset, limit_offset, end_offset)
         except OSError:
             return self.size_bytes
 

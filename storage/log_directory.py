@@ -85,10 +85,6 @@ class MetaProperties:
         return f"#\nbroker.id={self.broker_id}\nversion=0\ncluster.id={self.cluster_id}\n".encode()
 
 
-def partition_folder(topic: str, partition: int) -> str:
-    return f"{topic}-{partition}"
-
-
 def parse_partition_folder(name: str) -> tuple[str, int] | None:
     """(topic, partition) that a folder's name tells, None for any other name."""
     topic, dash, partition = name.rpartition("-")

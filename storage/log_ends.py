@@ -15,7 +15,7 @@ from functools import partial
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import Room
 from storage.log_state import LogState
-from storage.producer_state import ProducerStates
+from storage.producer_state import NO_PRODUCERS
 from storage.retention import SegmentExtent, expired_segments
 from storage.segment import NO_TIMESTAMP, SNAPSHOT_SUFFIX, Segment
 from storage.segment_age import SegmentAge, segment_ages
@@ -101,8 +101,9 @@ class LogEnds(LogState):
 
     @property
     def _may_lose_segments(self) -> bool:
-        writer = self._writer
-        return self._truncation is None and not (self._is_closed or writer.failure is not None or writer.is_held)
+        if self._truncation is not None or self._is_closed:
+            return False
+        return self._is_at_rest or not (self._writer.failure is not None or self._writer.is_held)
 
     def _extent(self, segment: Segment, age: SegmentAge | None) -> SegmentExtent:
         following = self._segments.after(segment)
@@ -137,7 +138,9 @@ class LogEnds(LogState):
 
     async def rest(self) -> None:
         """Close the file of the active segment, if nobody uses it. The next append or read opens it again."""
-        if self._may_lose_segments and await self._writer.write_indexes() and self._may_lose_segments:
+        if not self._may_lose_segments:
+            return
+        if self._is_at_rest or (await self._writer.write_indexes() and self._may_lose_segments):
             self._environment.open_segments.close(self._segments.active)
 
     async def delete_segments_before(self, offset: int) -> int:
@@ -188,7 +191,17 @@ class LogEnds(LogState):
     @property
     def cuts(self) -> int:
         """How often the end was cut: what was read of the log before may not be in it any more."""
-        return self._writer.cuts
+        return 0 if self._is_at_rest else self._writer.cuts
+
+    @property
+    def lowest_cut(self) -> int | None:
+        """How far the end was cut since a copy of the log was cut as well; None: not. A copy cannot always tell by epochs:
+        those of what was cut off may be none of the log's any more."""
+        return None if self._is_at_rest else self._writer.lowest_cut
+
+    @lowest_cut.setter
+    def lowest_cut(self, offset: int | None) -> None:
+        self._writer.lowest_cut = offset
 
     def has_closed_segments(self, base_offsets: Sequence[int]) -> bool:
         """Whether the log, which is not being cut, has these, none of them active."""
@@ -334,5 +347,5 @@ class LogEnds(LogState):
         self.log_start_offset = offset
         self._end_at(offset)
         self.lowest_cut = 0
-        self._producers = ProducerStates()
+        self._producers = NO_PRODUCERS
         self.high_watermark = offset

@@ -54,3 +54,5 @@ class LogEnvironment:
     """Held by who has a reader validate records: one at a time, for the memory's sake and that of those who read."""
     checkpoint_recovery_points: Callable[[str], Awaitable[None]] = _keep_no_checkpoint
     """The recovery point of the log in this directory fell: on the disk when this returns."""
+    path: str = ""
+    """The log directory; empty for a log whose folder is anywhere."""

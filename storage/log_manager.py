@@ -32,6 +32,7 @@ from runtime.tasks import TaskScope
 from storage.checkpoints import Key
 from storage.cleaner import LogCleaner
 from storage.description import DirectoryDescription
+from storage.folder_files import partition_folder
 from storage.free_space import FreeSpace, is_no_space
 from storage.future_logs import FutureDoors, FutureLogs
 from storage.loading import LoadedLog, LoadRequest, make_and_load_log
@@ -43,7 +44,6 @@ from storage.log_directory import (
     MetaProperties,
     claim,
     deletion_folder,
-    partition_folder,
     stored_identity,
 )
 from storage.log_environment import LogEnvironment
@@ -149,12 +149,13 @@ class LogManager:
                 continue
             queue = self._disk.queue(path)
             upkeep_queue = self._disk.queue(f"{path} upkeep")
-            self._directories[path] = OnlineDirectory(files, queue, upkeep_queue, self._environment(queue))
+            self._directories[path] = OnlineDirectory(files, queue, upkeep_queue, self._environment(path, queue))
         if not self._directories:
             raise DirectoryRefused(f"None of the log directories {', '.join(self._paths)} can be used.")
 
-    def _environment(self, queue: DiskQueue) -> LogEnvironment:
+    def _environment(self, path: str, queue: DiskQueue) -> LogEnvironment:
         return LogEnvironment(
+            path=path,
             filesystem=self._filesystem,
             queue=queue,
             readers=self._disk.readers(),
@@ -227,8 +228,9 @@ class LogManager:
         files = directory.files
         directory.is_clean, epoch = files.take_clean_shutdown()
         self.broker_epoch_at_clean_stop = max(self.broker_epoch_at_clean_stop, epoch)
-        directory.checkpoints.read()
-        return files.partition_folders()
+        folders = files.partition_folders()
+        directory.checkpoints.read(folders)
+        return folders
 
     def _config(self, topic: str) -> LogConfig:
         config = self._configs.get(topic)
@@ -260,7 +262,7 @@ class LogManager:
         return log
 
     def _make(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
-        log = PartitionLog(*key, path, self._config(key[0]), directory.environment, loaded)
+        log = PartitionLog(key, path, self._config(key[0]), directory.environment, loaded)
         high_watermark = directory.checkpoints.high_watermark(key)
         if high_watermark > log.log_end_offset:
             logger.warning(

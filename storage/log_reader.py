@@ -71,8 +71,9 @@ class Segments:
     __slots__ = ("_base_offsets", "_segments", "active")
 
     def __init__(self, segments: list[Segment]) -> None:
-        self._segments = segments
-        self._base_offsets = [segment.base_offset for segment in segments]
+        # Tuples: most logs have one segment, for good.
+        self._segments = tuple(segments)
+        self._base_offsets = tuple(segment.base_offset for segment in segments)
         self.active = segments[-1]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -91,8 +92,8 @@ class Segments:
 
     def append(self, segment: Segment) -> None:
         assert segment.base_offset > self._base_offsets[-1]
-        self._segments.append(segment)
-        self._base_offsets.append(segment.base_offset)
+        self._segments = (*self._segments, segment)
+        self._base_offsets = (*self._base_offsets, segment.base_offset)
         self.active = segment
 
     def at_or_before(self, offset: int) -> Segment:
@@ -109,7 +110,7 @@ class Segments:
         return log_end_offset if following is None else following.base_offset
 
     def starting_from(self, offset: int) -> list[Segment]:
-        return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
+        return list(self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :])
 
     def has_aborted_from(self, offset: int) -> bool:
         """Whether a transaction index may know of aborted transactions at or behind `offset`."""
@@ -120,8 +121,8 @@ class Segments:
         """Take `segments` instead; answers those that are gone."""
         kept = set(segments)
         gone = [segment for segment in self._segments if segment not in kept]
-        self._segments = segments
-        self._base_offsets = [segment.base_offset for segment in segments]
+        self._segments = tuple(segments)
+        self._base_offsets = tuple(segment.base_offset for segment in segments)
         self.active = segments[-1]
         return gone
 

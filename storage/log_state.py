@@ -3,6 +3,10 @@
 The lowest of three layers of one object: `LogState` here, `LogEnds` (records that leave, at either end), `PartitionLog`
 (records that come, and that are read).
 
+A log is at rest until something is done with it: of ten thousand partitions few are written to or read. At rest it is on
+the disk as a whole, nothing is on its way, and it has no writer; its other parts are made when they are first asked for,
+too. What looks at all logs, again and again, asks them in a way that makes no part.
+
 Rules, invariants and sources: see `storage.log`.
 """
 
@@ -12,18 +16,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
-from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata
+from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder
 from storage.free_space import NoRoom
 from storage.leader_epoch_file import LeaderEpochFile
 from storage.loading import LoadedLog
 from storage.log_environment import LogEnvironment
 from storage.log_reader import LogReader, Segments
 from storage.log_writer import LogWriter
-from storage.producer_state import ProducerStates
-from storage.segment import random_roll_jitter_ms
+from storage.producer_state import NO_PRODUCERS, ProducerStates
+from storage.segment import Segment, random_roll_jitter_ms
 from storage.validation import PlainBatchRules, ValidationLevel
 
 logger = logging.getLogger(__name__)
@@ -33,13 +39,23 @@ def _nobody() -> None:
     """Whom a log tells that has no partition around it."""
 
 
+@lru_cache(maxsize=4096)
+def _shared(topic_id: bytes) -> bytes:
+    """One object for all partitions of a topic."""
+    return topic_id
+
+
 class LogState:
     """See the module."""
 
     __slots__ = (
+        "_created_ms",
+        "_directory",
         "_environment",
         "_epoch_file",
         "_high_watermark",
+        "_is_at_rest",
+        "_is_blank",
         "_is_closed",
         "_lacks_snapshot",
         "_producers",
@@ -47,14 +63,11 @@ class LogState:
         "_rules",
         "_segments",
         "_truncation",
-        "_validation",
         "_writer",
         "config",
-        "directory",
         "first_dirty_offset",
-        "flushed_ms",
+        "key",
         "log_start_offset",
-        "lowest_cut",
         "next_offset",
         "on_start_raised",
         "partition",
@@ -62,20 +75,27 @@ class LogState:
         "topic_id",
     )
 
+    # Made when first asked for, see `__getattr__`.
+    _reader: LogReader
+    _rules: PlainBatchRules
+    _segments: Segments
+    _writer: LogWriter
+
     def __init__(
         self,
-        topic: str,
-        partition: int,
+        key: tuple[str, int],
         directory: str,
         config: LogConfig,
         environment: LogEnvironment,
         loaded: LoadedLog,
     ) -> None:
         """Use `PartitionLog.open`."""
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = loaded.topic_id
-        self.directory = directory
+        # (topic, partition): one object for all who look the log up by it.
+        self.key = key
+        self.topic, self.partition = key
+        self.topic_id = _shared(loaded.topic_id)
+        # None for the folder that the partition's name tells.
+        self._directory = directory if directory != f"{environment.path}/{partition_folder(*key)}" else None
         self.config = config
         self.log_start_offset = loaded.log_start_offset
         # Below it the log was compacted; None when it never was. The cleaner moves it on and keeps it in a checkpoint.
@@ -83,31 +103,72 @@ class LogState:
         self._high_watermark = loaded.log_start_offset
         self.next_offset = loaded.log_end_offset
         self._environment = environment
-        self._validation = ValidationLevel(environment.validation)
-        self._rules = PlainBatchRules(config, self._validation)
-        self._producers = loaded.producers
-        self._segments = Segments(loaded.segments)
-        self._writer = LogWriter(self, self._segments, environment, loaded.log_end_offset, loaded.recovery_point)
-        self._writer.has_written = self._lacks_snapshot = loaded.lacks_snapshot
+        self._producers = loaded.producers if len(loaded.producers) else NO_PRODUCERS
+        self._lacks_snapshot = loaded.lacks_snapshot
         self._epoch_file = LeaderEpochFile(
-            directory,
             loaded.epochs,
-            self._writer,
+            self,
             # Whoever moved the recovery point to the end has seen to it.
             is_durable=loaded.recovery_point == loaded.log_end_offset,
         )
-        self._reader = LogReader(self._segments, environment, config.index_interval_bytes)
         self._is_closed = False
         # None unless a cut is under way, done when it is through: `LogEnds.truncate_to`, or of what a full disk left behind.
         self._truncation: asyncio.Future[None] | None = None
-        # How far the end was cut since a copy of the log was cut as well; None: not. A copy cannot always tell by epochs:
-        # those of what was cut off may be none of the log's any more.
-        self.lowest_cut: int | None = None
-        self.on_room_changed()
         # Called after the start has moved up: retention does that without being asked to.
         self.on_start_raised: Callable[[], None] = _nobody
-        self.flushed_ms = environment.clock.monotonic_ms()
-        self._segments.active.roll_jitter_ms = random_roll_jitter_ms(config, environment.randomness)
+        self._created_ms = loaded.segments[-1].created_ms
+        # It has one segment, without bytes, which nobody has asked for.
+        self._is_blank = loaded.is_blank
+        if not self._is_blank:
+            self._segments = Segments(loaded.segments)
+            self._segments.active.roll_jitter_ms = random_roll_jitter_ms(config, environment.randomness)
+        self._is_at_rest = loaded.recovery_point == loaded.log_end_offset and not loaded.lacks_snapshot
+        if not self._is_at_rest:
+            self._make_writer(loaded.recovery_point, has_written=loaded.lacks_snapshot)
+
+    # --- parts ---
+
+    if not TYPE_CHECKING:  # to a type checker every attribute would be one of these
+
+        def __getattr__(self, name: str) -> Any:
+            """Of a slot that is not set: a part that nobody has asked for yet."""
+            if name == "_writer":
+                self._make_writer(self.next_offset, has_written=False)
+            elif name == "_segments":
+                self._segments = Segments([self._blank_segment()])
+                self._is_blank = False
+            elif name == "_reader":
+                self._reader = LogReader(self._segments, self._environment, self.config.index_interval_bytes)
+            elif name == "_rules":
+                self._renew_rules()
+            else:
+                raise AttributeError(f"a log has no {name}")
+            return getattr(self, name)
+
+    def _make_writer(self, recovery_point: int, *, has_written: bool) -> None:
+        self._writer = LogWriter(self, self._segments, self._environment, self.next_offset, recovery_point)
+        self._writer.has_written = has_written
+        self._is_at_rest = False
+        self.on_room_changed()
+
+    def _blank_segment(self) -> Segment:
+        return Segment(
+            self.directory,
+            self.next_offset,
+            size_bytes=0,
+            created_ms=self._created_ms,
+            roll_jitter_ms=random_roll_jitter_ms(self.config, self._environment.randomness),
+        )
+
+    def _renew_rules(self) -> PlainBatchRules:
+        """The topic's settings are others."""
+        rules = self._rules = PlainBatchRules(self.config, ValidationLevel(self._environment.validation))
+        return rules
+
+    @property
+    def directory(self) -> str:
+        """Its folder."""
+        return self._directory or f"{self._environment.path}/{partition_folder(*self.key)}"
 
     @property
     def _name(self) -> str:
@@ -121,7 +182,7 @@ class LogState:
     @property
     def log_end_offset(self) -> int:
         """Behind the last record that is written."""
-        return self._writer.log_end_offset
+        return self.next_offset if self._is_at_rest else self._writer.log_end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -146,45 +207,73 @@ class LogState:
 
     @property
     def recovery_point(self) -> int:
-        return self._writer.recovery_point
+        return self.next_offset if self._is_at_rest else self._writer.recovery_point
 
     @property
     def failure(self) -> KafkaError | None:
         """Why the log takes no more, if it does not."""
-        return self._writer.failure
+        return None if self._is_at_rest else self._writer.failure
 
     @property
     def has_room(self) -> bool:
         """Whether records are taken, as far as the disk's room goes."""
-        return not isinstance(self._writer.refusal, NoRoom)
+        refusal = self._room_refusal() if self._is_at_rest else self._writer.refusal
+        return not isinstance(refusal, NoRoom)
 
     @property
     def is_halted(self) -> bool:
         """The disk had no room for a write: `LogEnds.go_on` is due when it may have some."""
-        return self._writer.halted is not None
+        return not self._is_at_rest and self._writer.halted is not None
 
     def on_room_changed(self) -> None:
         """The log directory is fuller than its floor allows, or it is not any more."""
+        if self._is_at_rest:
+            return  # its writer will ask
         writer = self._writer
         if writer.failure is None and writer.halted is None:
-            writer.refusal = self._environment.space.refusal(self.topic, is_own=False)
+            writer.refusal = self._room_refusal()
+
+    def _room_refusal(self) -> KafkaError | None:
+        """What the directory's room has against records of clients."""
+        return self._environment.space.refusal(self.topic, is_own=False)
 
     @property
     def size_bytes(self) -> int:
-        return self._segments.size_bytes
+        return 0 if self._is_blank else self._segments.size_bytes
 
     @property
     def is_empty(self) -> bool:
         """It has no bytes, and nothing that could be deleted."""
-        segments = self._segments
-        return len(segments) == 1 and not segments.active.end_bytes
+        return self._is_blank or (len(self._segments) == 1 and not self._segments.active.end_bytes)
 
     @property
     def segments(self) -> Segments:
+        """A part: whoever looks at all logs asks for one of the three below."""
         return self._segments
 
     @property
+    def segments_count(self) -> int:
+        return 1 if self._is_blank else len(self._segments)
+
+    @property
+    def base_offset(self) -> int:
+        """Where its files begin: at or before `log_start_offset`."""
+        return self.next_offset if self._is_blank else self._segments.first.base_offset
+
+    @property
+    def has_open_file(self) -> bool:
+        """Its active segment is open."""
+        return not self._is_blank and self._segments.active.file is not None
+
+    @property
     def producers(self) -> ProducerStates:
+        """To look at: those without any share one object."""
+        return self._producers
+
+    def _own_producers(self) -> ProducerStates:
+        """Those, to change them."""
+        if self._producers is NO_PRODUCERS:
+            self._producers = ProducerStates()
         return self._producers
 
     @property
@@ -211,7 +300,7 @@ class LogState:
     async def save_epochs(self) -> None:
         """Bring the epochs' file up to date."""
         self._epoch_file.save()
-        await self._writer.settle()
+        await self.settle()
 
     def keep_epochs(self) -> None:
         """See `WriterHost`."""
@@ -232,9 +321,13 @@ class LogState:
 
     async def adopt_topic_id(self, topic_id: bytes) -> None:
         """A log of before KIP-516 learns its topic's id."""
-        self.topic_id = topic_id
-        self._writer.write_file(f"{self.directory}/{PARTITION_METADATA_FILE}", format_partition_metadata(topic_id))
-        await self._writer.settle()
+        self.topic_id = _shared(topic_id)
+        self.write_file(PARTITION_METADATA_FILE, format_partition_metadata(topic_id))
+        await self.settle()
+
+    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Replace a small file of the log's folder, see `LogWriter.write_file`."""
+        self._writer.write_file(f"{self.directory}/{name}", content, durable=durable)
 
     # --- durability ---
 
@@ -244,17 +337,30 @@ class LogState:
 
     async def settle(self) -> None:
         """Return when every append made so far is written, or has failed."""
-        await self._writer.settle()
+        if not self._is_at_rest:
+            await self._writer.settle()
 
     async def flush(self) -> None:
         """Everything appended before this call is on the disk when it returns. Raises KAFKA_STORAGE_ERROR."""
-        self.flushed_ms = self._environment.clock.monotonic_ms()
-        await self._writer.flush(self.next_offset)
-        if self._writer.failure is not None:
-            raise self._writer.failure
+        if self._is_at_rest:
+            return
+        writer = self._writer
+        writer.flushed_ms = self._environment.clock.monotonic_ms()
+        await writer.flush(self.next_offset)
+        if writer.failure is not None:
+            raise writer.failure
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """There is something to flush, and `flush.ms` has passed since the last time. `now_ms` is monotonic."""
+        if self._is_at_rest:
+            return False
+        writer = self._writer
+        return writer.log_end_offset > writer.recovery_point and now_ms - writer.flushed_ms >= self.config.flush_ms
 
     async def finish(self) -> None:
         """Leave the folder as a clean start wants it, and stay open. Raises KAFKA_STORAGE_ERROR."""
+        if self._is_at_rest:
+            return
         await self._writer.settle()
         await self._writer.finish(self.producer_snapshot(self.log_end_offset))
         error = self._writer.failure or self._writer.halted
@@ -271,17 +377,25 @@ class LogState:
         if self._is_closed:
             return
         await self.when_cut()
-        await self._writer.settle()
+        await self.settle()
+        if self._is_at_rest:
+            self._leave_segments()
+            return
+        writer = self._writer
         if flush:
-            await self._writer.finish(self.producer_snapshot(self.log_end_offset))
-        if self._writer.failure is not None or self._writer.halted is not None:
+            await writer.finish(self.producer_snapshot(self.log_end_offset))
+        if writer.failure is not None or writer.halted is not None:
             await self._environment.queue.drain()  # its thread may have a write in hand that was dropped here
-        self._is_closed = True
-        for segment in self._segments:
-            self._environment.open_segments.leave(segment)
-        error = self._writer.failure or self._writer.halted
+        self._leave_segments()
+        error = writer.failure or writer.halted
         if error is not None and flush:
             raise error
+
+    def _leave_segments(self) -> None:
+        self._is_closed = True
+        if not self._is_blank:
+            for segment in self._segments:
+                self._environment.open_segments.leave(segment)
 
     def fail(self, cause: OSError) -> None:
         """Take no more: the log directory is offline."""

@@ -129,7 +129,7 @@ class LogUpkeep:
     def _is_held(self, log: PartitionLog) -> bool:
         """Whoever waits between two logs asks: the folder of one that was deleted meanwhile has another name, and a
         write that misses it would count as a failure of the whole directory."""
-        return self._logs.get((log.topic, log.partition)) is log
+        return self._logs.get(log.key) is log
 
     async def _checkpoint(self, directory: OnlineDirectory, name: str, offsets: Offsets) -> None:
         if self._directories.get(directory.path) is not directory:
@@ -144,8 +144,7 @@ class LogUpkeep:
         """Flush the logs whose `flush.ms` has passed."""
         now_ms = self._clock.monotonic_ms()
         for log in list(self._logs.values()):
-            is_due = log.log_end_offset > log.recovery_point and now_ms - log.flushed_ms >= log.config.flush_ms
-            if is_due and self._is_held(log):
+            if log.is_flush_due(now_ms) and self._is_held(log):
                 try:
                     await log.flush()
                 except KafkaError as error:
@@ -166,7 +165,7 @@ class LogUpkeep:
         partitions few are written to, and none needs a file for what it has been."""
         before, self._ends = self._ends, {}
         async for key, log in Slices(self._clock).over(list(self._logs.items())):
-            if log.segments.active.file is None or not self._is_held(log):
+            if not log.has_open_file or not self._is_held(log):
                 continue
             if before.get(key) == log.next_offset:
                 await log.rest()

@@ -56,6 +56,7 @@ class LogWriter(WriterOrder):
         "_unflushed_bytes",
         "_unsynced_index",
         "_write_back",
+        "flushed_ms",
         "has_written",
     )
 
@@ -83,6 +84,8 @@ class LogWriter(WriterOrder):
         # Whether the log directory is known to list this log's folder even after a loss of power.
         self._folder_is_durable = False
         self.has_written = False
+        # Monotonic: what there is to flush came later.
+        self.flushed_ms = environment.clock.monotonic_ms()
 
     # --- placing ---
 

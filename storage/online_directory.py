@@ -145,6 +145,8 @@ class OnlineDirectory:
                 while batches and len(under_way) < threads:
                     batch = batches.popleft()
                     requests = [request_for(key, path) for key, path in batch]
+                    for request in requests:  # ten thousand logs keep when they were opened
+                        request.now_ms = requests[0].now_ms
                     under_way.append((batch, run(partial(_load_all, self.environment.filesystem, requests))))
                 batch, loading = under_way.popleft()
                 for (key, path), log in zip(batch, await loading, strict=True):

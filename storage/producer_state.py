@@ -371,6 +371,19 @@ class ProducerStates:
         return states
 
 
+class _NoProducers(ProducerStates):
+    """See `NO_PRODUCERS`."""
+
+    __slots__ = ()
+
+    def _state(self, producer_id: int) -> ProducerState:
+        raise AssertionError(f"producer {producer_id} is to be noted in a log of its own")
+
+
+NO_PRODUCERS: ProducerStates = _NoProducers()
+"""Of all the logs without any: most logs never have one. Nothing can be noted in it."""
+
+
 def snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
     """The producers of a `.snapshot` file, with the columns of `_SNAPSHOT_ENTRY`. Raises CorruptSnapshot."""
     try:

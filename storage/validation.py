@@ -166,10 +166,11 @@ def validate(
 class PlainBatchRules:
     """What `plain_batch` must know of one configuration of a topic, worked out once."""
 
-    __slots__ = ("checks_structure", "config", "largest_bytes")
+    __slots__ = ("checks_structure", "config", "largest_bytes", "level")
 
     def __init__(self, config: LogConfig, level: ValidationLevel) -> None:
         self.config = config
+        self.level = level
         self.checks_structure = level is ValidationLevel.STRUCTURE
         takes_as_is = (
             level is not ValidationLevel.FULL

@@ -36,7 +36,9 @@ class WriterHost(Protocol):
     """The log, as its writer sees it."""
 
     config: LogConfig
-    directory: str
+
+    @property
+    def directory(self) -> str: ...
 
     def producer_snapshot(self, offset: int) -> bytes | None:
         """The state of all producers before `offset`; None when it is not known any more."""
@@ -90,6 +92,7 @@ class WriterOrder:
         "failure",
         "halted",
         "log_end_offset",
+        "lowest_cut",
         "owes_checkpoint",
         "recovery_point",
         "refusal",
@@ -116,6 +119,7 @@ class WriterOrder:
         self._idle_waiters: list[asyncio.Future[None]] = []
         # How often the log was cut: what was flushed before a cut says nothing about what is there now.
         self._cuts = 0
+        self.lowest_cut: int | None = None
         self.failure: KafkaError | None = None
         self.halted: NoRoom | None = None
         self.refusal: KafkaError | None = None

@@ -17,8 +17,8 @@ class Writer:
     def __init__(self) -> None:
         self.written: list[tuple[list[tuple[int, int]], bool]] = []
 
-    def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        assert path == "/data/t-0/leader-epoch-checkpoint"
+    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        assert name == "leader-epoch-checkpoint"
         self.written.append((LeaderEpochs.from_checkpoint(content).entries, durable))
 
 
@@ -26,7 +26,7 @@ def file_of(*entries: tuple[int, int], is_durable: bool = True) -> tuple[LeaderE
     epochs, writer = LeaderEpochs(), Writer()
     for epoch, start_offset in entries:
         epochs.assign(epoch, start_offset)
-    return LeaderEpochFile("/data/t-0", epochs, writer, is_durable=is_durable), writer
+    return LeaderEpochFile(epochs, writer, is_durable=is_durable), writer
 
 
 def test_epochs_that_begin_are_written_when_somebody_asks_for_it() -> None:
