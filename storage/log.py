@@ -177,12 +177,6 @@ class PartitionLog(LogEnds):
             segment.is_gone = False
         self._writer.release()
 
-    def leave_folder(self) -> None:
-        """Of a log that is held: its folder is about to have another name. What is open can be read still; whoever opens
-        a file now gets KAFKA_STORAGE_ERROR, and asks again."""
-        for segment in self._segments:
-            segment.is_gone = True
-
     def give_way_to(self, other: PartitionLog) -> None:
         """`other` holds all that this one has written, and takes what was kept."""
         for each in self._writer.take_held():

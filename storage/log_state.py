@@ -398,8 +398,23 @@ class LogState:
                 self._environment.open_segments.leave(segment)
 
     def fail(self, cause: OSError) -> None:
-        """Take no more: the log directory is offline."""
+        """Take no more, and have the log directory taken offline."""
         self._writer.fail(cause)
+
+    def give_up(self, cause: OSError) -> None:
+        """The log directory is offline: take no more, and open no file: the folder may be another's soon."""
+        self.leave_folder()
+        self._writer.fail(cause, is_known=True)
+
+    def on_given_up(self) -> None:
+        """See `WriterHost`."""
+        self.next_offset = self.log_end_offset
+
+    def leave_folder(self) -> None:
+        """Of a log that is held, or has failed: its folder is about to have another name. What is open can be read still;
+        whoever opens a file now gets KAFKA_STORAGE_ERROR, and asks again."""
+        for segment in self._segments:
+            segment.is_gone = True
 
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None:
         """See `WriterHost`."""

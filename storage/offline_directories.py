@@ -50,8 +50,7 @@ class OfflineDirectories:
         """Its logs, which are nobody's any more, fail; their files and the lock follow when they can."""
         self._leaving[directory.path] = directory
         for log in list(directory.all_logs()):
-            log.leave_folder()
-            log.fail(error)
+            log.give_up(error)
         if not self._tasks.is_closed:
             self._tasks.spawn(self._let_go_of(directory), name=f"let go of {directory.path}")
 

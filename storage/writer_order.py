@@ -48,6 +48,9 @@ class WriterHost(Protocol):
 
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None: ...
 
+    def on_given_up(self) -> None:
+        """It has failed, of which its owner knows."""
+
     def on_halted(self, cause: OSError) -> None: ...
 
 
@@ -172,13 +175,15 @@ class WriterOrder:
 
     # --- refusals of the disk ---
 
-    def fail(self, cause: OSError) -> None:
-        """The disk refused: everything on its way fails, and the log ends where its written prefix ends."""
+    def fail(self, cause: OSError, *, is_known: bool = False) -> None:
+        """The disk refused: everything on its way fails, and the log ends where its written prefix ends. `is_known`: to the
+        owner of the log directory, who is not told again."""
         if self.failure is not None:
             return
         self._jobs.error = self._jobs.error or cause
         self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._host.directory} failed: {cause}")
-        self._drop_all(self.failure, partial(self._host.on_write_failed, self.failure, cause))
+        tell_host = self._host.on_given_up if is_known else partial(self._host.on_write_failed, self.failure, cause)
+        self._drop_all(self.failure, tell_host)
 
     def on_refused(self, cause: OSError) -> None:
         """See `JobsOwner`."""

@@ -198,6 +198,25 @@ def test_a_failed_directory_is_let_go_of(tmp_path: Path, caplog: pytest.LogCaptu
     asyncio.run(run())
 
 
+def test_a_failed_directory_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And not once for each of its logs, which may be ten thousand."""
+
+    async def run() -> None:
+        async with broker(tmp_path) as here:
+            logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+            await append(logs[0], "a")
+            here.logs.fail_directory(str(tmp_path), broken())
+            for log in logs:
+                assert log.failure is not None
+                with pytest.raises(KafkaError, match="failed"):
+                    log.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
+            assert [record.message.partition(":")[0] for record in caplog.records if record.levelname == "ERROR"] == [
+                "log directory offline"
+            ]
+
+    asyncio.run(run())
+
+
 def spawn(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
     return asyncio.get_running_loop().create_task(work)
 
