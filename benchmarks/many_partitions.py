@@ -1,4 +1,5 @@
-"""`python -m benchmarks.many_partitions [--partitions 10000] [--only ours|kafka]`: what mostly idle partitions cost a broker.
+"""`python -m benchmarks.many_partitions [--partitions 10000] [--every 10] [--only ours|kafka]`: what mostly idle partitions
+cost a broker.
 
 Topics of a hundred partitions are made, a record is written to every tenth partition, and then nothing happens. Measured,
 of this broker and of Apache Kafka one after the other, each with default settings on an empty directory:
@@ -29,7 +30,6 @@ from tests.oracle.broker import Broker
 from tests.oracle.kafka import ApacheKafka
 
 PER_TOPIC = 100
-WRITTEN_SHARE = 10  # every tenth partition has a record
 TOPICS_AT_ONCE = 10
 SETTLE_S = 5.0
 TIMEOUT_S = 300.0
@@ -39,9 +39,10 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Partitions to make."""
+    """Partitions to make; one in `every` has a record."""
 
     partitions: int
+    every: int
 
     @property
     def topics(self) -> list[str]:
@@ -56,7 +57,7 @@ class Load:
 
     def write(self, broker: Broker) -> None:
         for topic in self.topics:
-            for partition in range(0, PER_TOPIC, WRITTEN_SHARE):
+            for partition in range(0, PER_TOPIC, self.every):
                 assert produce_answer(("127.0.0.1", broker.port), topic, partition) == 0
 
     def wait_for_last(self, broker: Broker) -> None:
@@ -144,12 +145,14 @@ def brokers(name: str) -> Broker:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", type=int, default=10_000, help="how many, in topics of a hundred")
+    parser.add_argument("--every", type=int, default=10, help="a record is in each so many-th partition")
     parser.add_argument("--idle-seconds", type=float, default=30.0, help="how long nothing is done")
     parser.add_argument("--only", choices=("ours", "kafka"), help="one of the two")
     options = parser.parse_args()
     names = (options.only,) if options.only else ("ours", "kafka")
-    load = Load(options.partitions)
-    print(f"{load.partitions} partitions, Python {platform.python_version()}, {Path(sys.executable).name}", flush=True)
+    load = Load(options.partitions, options.every)
+    what = f"{load.partitions} partitions, a record in one of {load.every}"
+    print(f"{what}, Python {platform.python_version()}, {Path(sys.executable).name}", flush=True)
     results = {name: measure(brokers(name), load, options.idle_seconds) for name in names}
     print(f"\n| figure | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     for figure in results[names[0]]:
