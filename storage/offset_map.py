@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from mmap import mmap
 
-from crc32c import crc32c
+from protocol.crc32c import crc32c
 
 KAFKA_SLOT_BYTES = 24
 """An MD5 and an offset."""

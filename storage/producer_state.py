@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
-from crc32c import crc32c
-
+from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import Buffer
 from protocol.records.batch import (

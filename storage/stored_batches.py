@@ -15,8 +15,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 
-from crc32c import crc32c
-
+from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
 from protocol.records.any_format import iter_any_records, read_any_header
 from protocol.records.batch import (

@@ -17,9 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from crc32c import crc32c
-
 from config.topic import LogConfig
+from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import Buffer
 from protocol.records.any_format import any_crc_is_valid, iter_any_headers

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from crc32c import crc32c
-
+from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer
 from protocol.records.compression import Compression

@@ -1,0 +1,45 @@
+"""gzip: RFC 1952, members one behind the other."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from protocol.primitives import Buffer
+from protocol.records.codecs import Stream
+
+ERRORS = (zlib.error,)
+_WINDOW_BITS = 31  # 15 bits and a gzip header
+# What a member leaves over is copied: the first, mostly the only one, is given everything, those behind it a little first.
+_NEXT_MEMBER_BYTES = 4 * 1024
+
+
+def compress(data: Buffer, level: int | None) -> bytes:
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _WINDOW_BITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+def stream(level: int | None) -> Stream:
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _WINDOW_BITS)
+    return b"", compressor.compress, compressor.flush
+
+
+def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
+    position, window = 0, len(data)
+    while True:
+        member = zlib.decompressobj(_WINDOW_BITS)
+        rest: Buffer = b""
+        while not member.eof:
+            if not rest:
+                rest = data[position : position + window]
+                position += len(rest)
+                window *= 2
+            chunk = member.decompress(rest, chunk_bytes)
+            rest = member.unconsumed_tail
+            if not chunk and not rest and not member.eof and position >= len(data):
+                raise EOFError("it ends inside a gzip member")
+            yield chunk
+        position -= len(member.unused_data)
+        if position >= len(data):
+            return
+        window = _NEXT_MEMBER_BYTES

@@ -1,0 +1,66 @@
+"""zstd: frames, RFC 8878. Source: KIP-110."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import zstandard
+
+from protocol.primitives import Buffer
+from protocol.records.codecs import Stream
+
+ERRORS = (zstandard.ZstdError,)
+DEFAULT_LEVEL = 3
+_MAGIC = 0xFD2FB528
+_SKIPPABLE_MAGIC = 0x184D2A50
+
+
+def compress(data: Buffer, level: int | None) -> bytes:
+    return zstandard.ZstdCompressor(level=DEFAULT_LEVEL if level is None else level).compress(data)
+
+
+def stream(level: int | None) -> Stream:
+    compressor = zstandard.ZstdCompressor(level=DEFAULT_LEVEL if level is None else level).compressobj()
+    return b"", compressor.compress, compressor.flush
+
+
+def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
+    _check_frames(data)
+    reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+    while chunk := reader.read(chunk_bytes):
+        yield chunk
+
+
+def _check_frames(data: memoryview) -> None:
+    """Whole frames up to the end (RFC 8878): the library takes a cut frame for a short one. Raises EOFError."""
+    position = 0
+    while position < len(data):
+        magic = int.from_bytes(data[position : position + 4], "little")
+        if magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+        elif magic == _MAGIC:
+            position = _frame_end(data, position + 4)
+        else:
+            raise EOFError("no frame begins here")
+    if position != len(data) or not position:
+        raise EOFError("it ends inside a frame")
+
+
+def _frame_end(data: memoryview, position: int) -> int:
+    """`position` is behind the frame's magic."""
+    if position >= len(data):
+        raise EOFError("it ends inside a frame header")
+    descriptor = data[position]
+    is_single_segment = descriptor >> 5 & 1
+    content_size_bytes = (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    dictionary_id_bytes = (0, 1, 2, 4)[descriptor & 3]
+    position += 2 - is_single_segment + dictionary_id_bytes + content_size_bytes
+    is_last = False
+    while not is_last:
+        if position + 3 > len(data):
+            raise EOFError("it ends inside a block")
+        block = int.from_bytes(data[position : position + 3], "little")
+        is_last = bool(block & 1)
+        is_one_byte_repeated = block >> 1 & 3 == 1
+        position += 3 + (1 if is_one_byte_repeated else block >> 3)
+    return position + (4 if descriptor & 4 else 0)  # a checksum
