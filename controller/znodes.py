@@ -367,6 +367,12 @@ class PartitionState:
         )
 
 
+@lru_cache(maxsize=SHARED_MAX)
+def shared(state: PartitionState) -> PartitionState:
+    """The one that is kept for all partitions in this state."""
+    return state
+
+
 # --- wishes and notifications about partitions ---
 
 
