@@ -22,7 +22,7 @@ def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicP
         if not replicas or context.is_being_deleted(key[0]):
             continue
         misplaced, total = found.get(replicas[0], ([], 0))
-        state = context.leadership.get(key)
+        state = context.leadership.find(key)
         if state is not None and state.leader != replicas[0]:
             misplaced.append(key)
         found[replicas[0]] = (misplaced, total + 1)

@@ -12,11 +12,12 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from controller import deletion, elections, features, notifications, partitions, reassigning, replicas, znodes
 from controller.context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
 from controller.store import NoNodeError, SetData, StoreError
-from controller.term import Term, decoded, read_registrations
+from controller.term import READS_STEP, Term, decoded, read_registrations
 from controller.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
 from runtime.randomness import Randomness, uuid_bytes
@@ -38,7 +39,7 @@ async def take_over(term: Term, randomness: Randomness) -> None:
         term.channels.add(registration)
     names = await term.session.children(znodes.TOPICS, term.watch)
     await _add_topics(term, names, randomness)
-    context.leadership = await term.read_states(context.all_partitions())
+    await _learn_states(term)
     await deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
     reassigning.find_unfinished(term)
 
@@ -49,6 +50,13 @@ async def take_over(term: Term, randomness: Randomness) -> None:
     await reassigning.take_over(term)
     await deletion.resume(term)
     await elections.on_preferred_wished(term)
+
+
+async def _learn_states(term: Term) -> None:
+    """In steps: what is read is let go of as soon as it is understood."""
+    left = term.context.all_partitions()
+    while step := list(islice(left, READS_STEP)):
+        term.context.leadership.update(await term.read_states(step))
 
 
 async def _start_machines(term: Term) -> None:

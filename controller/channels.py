@@ -130,6 +130,7 @@ class _Line:
                 if not self._queue:
                     self._is_idle.set()
                 self._on_response(self.broker_id, request, response)
+            del request, response  # it may be long until the next, and they are large
 
     def _note_failure(self, request: ControlRequest, error: OSError) -> None:
         """The first is told: a broker may be out of reach for long, and is asked ten times a second."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from config.inter_broker_version import LATEST, InterBrokerVersion
+from controller.partition_map import PartitionMap, ReplicaMap
 from controller.znodes import BrokerRegistration, PartitionState, ReplicaAssignment
 from protocol.primitives import ZERO_UUID
 
@@ -63,9 +64,9 @@ class ControllerContext:
     shutting_down: set[int] = field(default_factory=set)
     topics: dict[str, TopicContext] = field(default_factory=dict)
     names_by_id: dict[bytes, str] = field(default_factory=dict)
-    leadership: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    partition_phases: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
-    replica_phases: dict[Replica, ReplicaPhase] = field(default_factory=dict)
+    leadership: PartitionMap[PartitionState] = field(default_factory=PartitionMap)
+    partition_phases: PartitionMap[PartitionPhase] = field(default_factory=PartitionMap)
+    replica_phases: ReplicaMap[ReplicaPhase] = field(default_factory=ReplicaMap)
     offline_directories: dict[int, set[TopicPartition]] = field(default_factory=dict)
     topics_to_delete: dict[str, None] = field(default_factory=dict)
     deletions_started: set[str] = field(default_factory=set)
@@ -141,10 +142,10 @@ class ControllerContext:
     # Phases.
 
     def partition_phase(self, topic_partition: TopicPartition) -> PartitionPhase:
-        return self.partition_phases.get(topic_partition, PartitionPhase.NON_EXISTENT)
+        return self.partition_phases.find(topic_partition) or PartitionPhase.NON_EXISTENT
 
     def replica_phase(self, replica: Replica) -> ReplicaPhase:
-        return self.replica_phases.get(replica, ReplicaPhase.NON_EXISTENT)
+        return self.replica_phases.find(replica) or ReplicaPhase.NON_EXISTENT
 
     def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
         return [each for each, phase in self.partition_phases.items() if phase in phases]

@@ -35,7 +35,7 @@ async def elect(
     outcomes: dict[TopicPartition, Outcome] = {}
     electable: list[TopicPartition] = []
     for key in wanted:
-        state = context.leadership.get(key)
+        state = context.leadership.find(key)
         if not context.assignment(key).replicas:
             outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
         elif context.is_being_deleted(key[0]):

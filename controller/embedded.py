@@ -20,8 +20,8 @@ import sqlite3
 from asyncio import Future, get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from controller.nodes import Node, Nodes
 from controller.store import (
     ANY_VERSION,
     ConnectionLossError,
@@ -36,7 +36,7 @@ from controller.store import (
     Transaction,
     Watch,
 )
-from controller.tree import Node, NodeTree, Staged, Watches
+from controller.tree import NodeTree, Staged, Watches
 from runtime.clock import Clock
 from runtime.disk import DiskQueue
 from runtime.tasks import TaskScope
@@ -85,13 +85,9 @@ class _File:
     def load(self) -> tuple[NodeTree, int]:
         """The tree, and the id of a new session: one more than any before. Raises StoreFileError, OSError."""
         try:
-            # Most nodes say the same as others: they share what is equal, which is two thirds of what they would take.
-            same: dict[Any, Any] = {}
-            share = same.setdefault
-            nodes = {
-                row[0]: Node(*[share(value, value) for value in row[1:]])
-                for row in self._connection.execute("SELECT * FROM node")
-            }
+            nodes = Nodes()
+            for path, *values in self._connection.execute("SELECT * FROM node ORDER BY path"):  # parents first
+                nodes.put(path, Node(*values))
         except sqlite3.Error as error:
             self._connection.close()
             raise StoreFileError(f"cannot read the store {self._path}: {error}") from error
@@ -218,7 +214,7 @@ class EmbeddedStore:
         self._check_open(path)
         if watch is not None:
             self._watches.data.setdefault(path, []).append(watch)
-        node = self._tree.nodes.get(path)
+        node = self._tree.nodes.find(path)
         return None if node is None else node.stat
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
@@ -232,7 +228,7 @@ class EmbeddedStore:
         self._check_open("")
         found: list[tuple[bytes, Stat] | None] = []
         for path in paths:
-            node = self._tree.nodes.get(path)
+            node = self._tree.nodes.find(path)
             if node is not None and watch is not None:
                 self._watches.data.setdefault(path, []).append(watch)
             found.append(None if node is None else (node.data, node.stat))

@@ -59,7 +59,7 @@ class Verdict:
 
 def judge(context: ControllerContext, broker_id: int, topic_partition: TopicPartition, wish: Wish) -> Verdict:
     """Pure."""
-    current = context.leadership.get(topic_partition)
+    current = context.leadership.find(topic_partition)
     if current is None:
         return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if wish.partition_epoch > current.partition_epoch or wish.leader_epoch > current.leader_epoch:

@@ -29,7 +29,7 @@ from controller.election import (
     raise_epoch,
 )
 from controller.requests import RequestBatch
-from controller.znodes import PartitionState
+from controller.znodes import PartitionState, shared
 
 VALID_PREVIOUS: Mapping[PartitionPhase, frozenset[PartitionPhase]] = {
     PartitionPhase.NEW: frozenset({PartitionPhase.NON_EXISTENT}),
@@ -67,7 +67,7 @@ def move(context: ControllerContext, topic_partitions: Iterable[TopicPartition],
 
 def initial_phase(context: ControllerContext, topic_partition: TopicPartition) -> PartitionPhase:
     """Where a new controller finds a partition."""
-    state = context.leadership.get(topic_partition)
+    state = context.leadership.find(topic_partition)
     if state is None:
         return PartitionPhase.NEW
     online = context.is_replica_online(state.leader, topic_partition)
@@ -165,7 +165,7 @@ def committed(
 ) -> None:
     """`state` is in the store: the partition is online, and its replicas are told. A broker that is shutting down has
     stopped its followers already and must not start them again; it is told only that it leads no more."""
-    context.leadership[topic_partition] = state
+    context.leadership[topic_partition] = shared(state)
     context.partition_phases[topic_partition] = PartitionPhase.ONLINE
     replicas = context.assignment(topic_partition).replicas
     receivers = [each for each in replicas if context.is_replica_online(each, topic_partition)]

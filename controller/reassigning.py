@@ -78,7 +78,7 @@ def _possible(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> Rep
     context = term.context
     if not context.assignment(key).replicas or context.is_being_deleted(key[0]):
         raise UNKNOWN
-    reassignment.check_keeps_records(*key, wanted, context.leadership.get(key))
+    reassignment.check_keeps_records(*key, wanted, context.leadership.find(key))
     return wanted
 
 
@@ -176,7 +176,7 @@ async def complete_where_in_sync(term: Term, keys: Iterable[TopicPartition]) -> 
     """In-sync sets have grown: some reassignments may have been waiting for that."""
     for key in keys:
         if key in term.context.reassigning:
-            state = term.context.leadership.get(key)
+            state = term.context.leadership.find(key)
             if reassignment.is_complete(term.context.assignment(key), state):
                 await proceed(term, key)
 
@@ -188,7 +188,7 @@ def find_unfinished(term: Term) -> None:
         (key, None)
         for key in context.all_partitions()
         if (assignment := context.assignment(key)).is_being_reassigned
-        or reassignment.strays(assignment, context.leadership.get(key))
+        or reassignment.strays(assignment, context.leadership.find(key))
     )
 
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from controller.context import ControllerContext, ReplicaPhase, TopicPartition
+from controller.partition_map import PartitionMap
 from controller.znodes import BrokerRegistration, PartitionState
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
@@ -60,17 +62,20 @@ class RequestBatch:
     def __init__(self, context: ControllerContext, sender: Sender) -> None:
         self._context = context
         self._sender = sender
-        self._leader_and_isr: dict[int, dict[TopicPartition, bool]] = {}
+        self._leader_and_isr: dict[int, PartitionMap[bool]] = {}
         self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}
         self._metadata_brokers: dict[int, None] = {}
         self._newcomers: set[int] = set()
-        self._metadata_partitions: dict[TopicPartition, None] = {}
+        self._metadata_partitions: PartitionMap[bool] = PartitionMap()  # a set
         self._leader_and_isr_rows: dict[tuple[TopicPartition, bool], LeaderAndIsrPartitionState] = {}
+        self._lists: dict[tuple[int, ...], list[int]] = {}
 
     def add_leader_and_isr(self, broker_ids: Iterable[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
         for broker_id in broker_ids:
-            partitions = self._leader_and_isr.setdefault(broker_id, {})
-            partitions[topic_partition] = is_new or partitions.get(topic_partition, False)
+            partitions = self._leader_and_isr.get(broker_id)
+            if partitions is None:
+                partitions = self._leader_and_isr[broker_id] = PartitionMap()
+            partitions[topic_partition] = is_new or bool(partitions.find(topic_partition))
         self.add_update_metadata(self._context.live_brokers, [topic_partition])
 
     def add_stop_replica(self, broker_ids: Iterable[int], topic_partition: TopicPartition, *, delete: bool) -> None:
@@ -81,7 +86,8 @@ class RequestBatch:
     def add_update_metadata(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition]) -> None:
         """Without partitions the request still tells which brokers are alive."""
         self._metadata_brokers.update(dict.fromkeys(broker_ids))
-        self._metadata_partitions.update(dict.fromkeys(topic_partitions))
+        for each in topic_partitions:
+            self._metadata_partitions[each] = True
 
     def announce(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition]) -> None:
         """The same to brokers that know nothing of the cluster yet."""
@@ -97,14 +103,22 @@ class RequestBatch:
         for broker_id, partitions in self._leader_and_isr.items():
             if broker_id in self._context.live_brokers:
                 yield from self._build_leader_and_isr(broker_id, partitions)
+        self._leader_and_isr_rows.clear()
         yield from self._build_update_metadata()
         for broker_id, stopped in self._stop_replica.items():
             if broker_id in self._context.live_brokers:
                 yield broker_id, self._build_stop_replica(broker_id, stopped)
 
+    def _list(self, broker_ids: tuple[int, ...]) -> list[int]:
+        """One for all rows of these brokers, to be read only: a start tells of every partition at once."""
+        found = self._lists.get(broker_ids)
+        if found is None:
+            found = self._lists[broker_ids] = list(broker_ids)
+        return found
+
     # LeaderAndIsr.
 
-    def _build_leader_and_isr(self, broker_id: int, partitions: dict[TopicPartition, bool]) -> Iterator[Parcel | None]:
+    def _build_leader_and_isr(self, broker_id: int, partitions: PartitionMap[bool]) -> Iterator[Parcel | None]:
         states: dict[str, list[LeaderAndIsrPartitionState]] = {}
         leaders: dict[int, None] = {}
         for number, (topic_partition, is_new) in enumerate(partitions.items(), 1):
@@ -136,6 +150,8 @@ class RequestBatch:
         self, topic_partition: TopicPartition, state: PartitionState, *, is_new: bool
     ) -> LeaderAndIsrPartitionState:
         """The same row for every broker that is told the same."""
+        if len(self._leader_and_isr) == 1:
+            return self._new_leader_and_isr_state(topic_partition, state, is_new=is_new)
         found = self._leader_and_isr_rows.get((topic_partition, is_new))
         if found is None:
             found = self._new_leader_and_isr_state(topic_partition, state, is_new=is_new)
@@ -151,11 +167,11 @@ class RequestBatch:
             controller_epoch=state.controller_epoch,
             leader=state.leader,
             leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
+            isr=self._list(state.isr),
             partition_epoch=state.partition_epoch,
-            replicas=list(assignment.replicas),
-            adding_replicas=list(assignment.adding),
-            removing_replicas=list(assignment.removing),
+            replicas=self._list(assignment.replicas),
+            adding_replicas=self._list(assignment.adding),
+            removing_replicas=self._list(assignment.removing),
             is_new=is_new,
             leader_recovery_state=state.leader_recovery_state,
         )
@@ -176,10 +192,13 @@ class RequestBatch:
         if not self._metadata_brokers:
             return
         live_brokers = [self._metadata_broker(broker_id) for broker_id in sorted(self._context.live_brokers)]
-        known = [each for each in self._metadata_partitions if each in self._context.leadership]
-        for start in range(0, max(len(known), 1), METADATA_STEP):
+        known = (each for each in self._metadata_partitions if each in self._context.leadership)
+        following, is_last = list(islice(known, METADATA_STEP)), False
+        while not is_last:
+            step, following = following, list(islice(known, METADATA_STEP))
+            is_last = not following
             states: dict[str, list[UpdateMetadataPartitionState]] = {}
-            for number, topic_partition in enumerate(known[start : start + METADATA_STEP], 1):
+            for number, topic_partition in enumerate(step, 1):
                 state = self._context.leadership[topic_partition]
                 states.setdefault(topic_partition[0], []).append(self._metadata_state(topic_partition, state))
                 if number % ROWS_STEP == 0:
@@ -188,7 +207,6 @@ class RequestBatch:
                 UpdateMetadataTopicState(topic_name=name, topic_id=self._context.topic_id(name), partition_states=rows)
                 for name, rows in states.items()
             ]
-            is_last = start + METADATA_STEP >= len(known)
             for broker_id in self._metadata_brokers:
                 if broker_id in self._context.live_brokers:
                     is_announced = is_last or broker_id not in self._newcomers
@@ -211,10 +229,12 @@ class RequestBatch:
             controller_epoch=state.controller_epoch,
             leader=LEADER_DURING_DELETE if is_deleted else state.leader,
             leader_epoch=0 if is_deleted else state.leader_epoch,
-            isr=list(state.isr),
+            isr=self._list(state.isr),
             zk_version=0 if is_deleted else state.partition_epoch,
-            replicas=list(replicas),
-            offline_replicas=[each for each in replicas if not self._context.is_replica_online(each, topic_partition)],
+            replicas=self._list(replicas),
+            offline_replicas=self._list(
+                tuple(each for each in replicas if not self._context.is_replica_online(each, topic_partition))
+            ),
         )
 
     def _metadata_broker(self, broker_id: int) -> UpdateMetadataBroker:
@@ -238,7 +258,7 @@ class RequestBatch:
     def _build_stop_replica(self, broker_id: int, stopped: dict[TopicPartition, bool]) -> StopReplicaRequest:
         topics: dict[str, list[StopReplicaPartitionState]] = {}
         for (name, partition), delete in stopped.items():
-            state = self._context.leadership.get((name, partition))
+            state = self._context.leadership.find((name, partition))
             if self._context.is_being_deleted(name):
                 leader_epoch = EPOCH_DURING_DELETE
             else:

@@ -37,7 +37,7 @@ async def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> 
     followed: list[TopicPartition] = []
     for name, partition, _ in context.replicas_on({broker_id}):
         key = (name, partition)
-        state = context.leadership.get(key)
+        state = context.leadership.find(key)
         if state is None or context.is_being_deleted(name) or len(context.assignment(key).replicas) == 1:
             continue
         (led if state.leader == broker_id else followed).append(key)

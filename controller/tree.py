@@ -12,8 +12,8 @@ the reported cversion counts creations and deletions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from sys import intern
 
+from controller.nodes import Node, Nodes
 from controller.store import (
     ANY_VERSION,
     NOT_EPHEMERAL,
@@ -27,8 +27,8 @@ from controller.store import (
     NotEmptyError,
     Operation,
     OperationResult,
+    RefusedError,
     SetData,
-    Stat,
     StoreError,
     Transaction,
     Watch,
@@ -36,35 +36,6 @@ from controller.store import (
     WatchKind,
     parent_of,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    data: bytes
-    version: int
-    czxid: int
-    mzxid: int
-    ctime_ms: int
-    mtime_ms: int
-    ephemeral_owner: int = NOT_EPHEMERAL
-    children_created: int = 0
-    num_children: int = 0
-
-    @property
-    def stat(self) -> Stat:
-        return Stat(
-            version=self.version,
-            cversion=2 * self.children_created - self.num_children,
-            czxid=self.czxid,
-            mzxid=self.mzxid,
-            ctime_ms=self.ctime_ms,
-            mtime_ms=self.mtime_ms,
-            ephemeral_owner=self.ephemeral_owner,
-            num_children=self.num_children,
-        )
-
-
-ROOT = Node(data=b"", version=0, czxid=0, mzxid=0, ctime_ms=0, mtime_ms=0)
 
 
 @dataclass(slots=True)
@@ -99,36 +70,31 @@ class Watches:
 
 
 class NodeTree:
-    def __init__(self, nodes: dict[str, Node] | None = None, zxid: int = 0) -> None:
-        self.nodes = nodes if nodes is not None else {}
-        self.nodes.setdefault("/", ROOT)
+    """`nodes` belong to the tree from now on."""
+
+    def __init__(self, nodes: Nodes | None = None, zxid: int = 0) -> None:
+        self.nodes = nodes if nodes is not None else Nodes()
         self.zxid = zxid
         self._staged_zxid = zxid
         self._staged_nodes: dict[str, tuple[int, Node | None]] = {}  # path -> (zxid of the newest, what it leaves)
-        # Children by their parent's path. A lone one has no set: each of ten thousand partitions has its "state" alone.
-        self._names: dict[str, str | set[str]] = {}
-        for path in self.nodes:
-            if path != "/":
-                self._add_name(path)
 
     # Reads of what is applied.
 
     def node(self, path: str) -> Node:
-        node = self.nodes.get(path)
+        node = self.nodes.find(path)
         if node is None:
             raise NoNodeError(path)
         return node
 
     def children(self, path: str) -> list[str]:
         self.node(path)
-        names = self._names.get(path, ())
-        return [names] if isinstance(names, str) else sorted(names)
+        return sorted(self.nodes.names(path))
 
     def ephemerals_of(self, session_id: int) -> list[str]:
-        return sorted(path for path, node in self.nodes.items() if node.ephemeral_owner == session_id)
+        return sorted(path for path, owner in self.nodes.ephemerals.items() if owner == session_id)
 
     def ephemerals_not_of(self, session_id: int) -> list[str]:
-        return sorted(p for p, node in self.nodes.items() if node.ephemeral_owner not in (NOT_EPHEMERAL, session_id))
+        return sorted(path for path, owner in self.nodes.ephemerals.items() if owner != session_id)
 
     # Writes.
 
@@ -154,29 +120,9 @@ class NodeTree:
             if self._staged_nodes[path][0] == staged.zxid:
                 del self._staged_nodes[path]
             if node is None:
-                if self.nodes.pop(path, None) is not None:
-                    self._names.pop(path, None)
-                    self._remove_name(path)
-                continue
-            if path not in self.nodes:
-                self._add_name(path)
-            self.nodes[path] = node
-
-    def _add_name(self, path: str) -> None:
-        parent, name = parent_of(path), intern(path.rpartition("/")[2])
-        names = self._names.setdefault(parent, name)
-        if isinstance(names, set):
-            names.add(name)
-        elif names != name:
-            self._names[parent] = {names, name}
-
-    def _remove_name(self, path: str) -> None:
-        parent, name = parent_of(path), path.rpartition("/")[2]
-        names = self._names.get(parent)  # None: the parent went in the same transaction
-        if isinstance(names, set):
-            names.discard(name)
-        elif names == name:
-            del self._names[parent]
+                self.nodes.remove(path)
+            else:
+                self.nodes.put(path, node)
 
     def abandon_staged(self) -> None:
         """Forget every staged transaction: none of them will be applied."""
@@ -188,7 +134,7 @@ class NodeTree:
             return staged.nodes[path]
         if path in self._staged_nodes:
             return self._staged_nodes[path][1]
-        return self.nodes.get(path)
+        return self.nodes.find(path)
 
     def _require(self, staged: Staged, path: str, version: int = ANY_VERSION) -> Node:
         node = self._find(staged, path)
@@ -222,6 +168,8 @@ class NodeTree:
                 return self._stage_create(staged, operation, session_id, now_ms)
 
     def _stage_create(self, staged: Staged, operation: Create, session_id: int, now_ms: int) -> str:
+        if not operation.path.startswith("/"):
+            raise RefusedError(operation.path)
         parent = parent_of(operation.path)
         above = self._require(staged, parent)
         if above.ephemeral_owner != NOT_EPHEMERAL:

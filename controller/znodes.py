@@ -64,6 +64,8 @@ INITIAL_CONTROLLER_EPOCH = 0
 RECOVERED = 0
 RECOVERING = 1
 
+SHARED_MAX = 512  # different values that equal ones are shared among: brokers say the same of thousands of partitions
+
 
 def broker_path(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
@@ -279,13 +281,13 @@ class ReplicaAssignment:
 
 
 def _ids(values: Iterable[Any]) -> tuple[int, ...]:
-    return _shared(tuple(map(int, values)))
+    return tuple(map(int, values))
 
 
-@lru_cache(maxsize=4096)
-def _shared(ids: tuple[int, ...]) -> tuple[int, ...]:
-    """One tuple for all partitions that have their replicas in one place."""
-    return ids
+@lru_cache(maxsize=SHARED_MAX)
+def _assignment(replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> ReplicaAssignment:
+    """One object for all partitions that have their replicas in one place."""
+    return ReplicaAssignment(replicas, adding, removing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +317,7 @@ class TopicRegistration:
         value = decode_json(data, what)
         adding, removing = value.get("adding_replicas") or {}, value.get("removing_replicas") or {}
         assignments = {
-            int(index): ReplicaAssignment(_ids(replicas), _ids(adding.get(index, ())), _ids(removing.get(index, ())))
+            int(index): _assignment(_ids(replicas), _ids(adding.get(index, ())), _ids(removing.get(index, ())))
             for index, replicas in require(value, "partitions", what).items()
         }
         topic_id = value.get("topic_id")
@@ -334,6 +336,7 @@ class PartitionState:
     partition_epoch: int = 0
     leader_recovery_state: int = RECOVERED
 
+    @lru_cache(maxsize=SHARED_MAX)  # noqa: B019 (a value, and a bounded number of them: no instance is kept for long)
     def encode(self) -> bytes:
         recovery = {"leader_recovery_state": self.leader_recovery_state}
         return encode_json(
@@ -348,8 +351,10 @@ class PartitionState:
         )
 
     @classmethod
+    @lru_cache(maxsize=SHARED_MAX)
     @one_error
     def decode(cls, data: bytes, partition_epoch: int) -> PartitionState:
+        """The same object for the same data."""
         what = "partition state"
         value = decode_json(data, what)
         return cls(
@@ -360,6 +365,12 @@ class PartitionState:
             partition_epoch=partition_epoch,
             leader_recovery_state=int(value.get("leader_recovery_state", RECOVERED)),
         )
+
+
+@lru_cache(maxsize=SHARED_MAX)
+def shared(state: PartitionState) -> PartitionState:
+    """The one that is kept for all partitions in this state."""
+    return state
 
 
 # --- wishes and notifications about partitions ---

@@ -108,22 +108,30 @@ def _states(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, list[U
         yield topic.topic_name, topic.topic_id, topic.partition_states
 
 
-@lru_cache(maxsize=4096)
-def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
-    """One tuple for all partitions that are in one place."""
-    return brokers
-
-
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
-    return PartitionImage(
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=_shared(tuple(state.isr)),
-        replicas=_shared(tuple(state.replicas)),
-        offline_replicas=_shared(tuple(state.offline_replicas)),
-        partition_epoch=state.zk_version,
-        controller_epoch=state.controller_epoch,
+    return _shared_partition(
+        state.leader,
+        state.leader_epoch,
+        tuple(state.isr),
+        tuple(state.replicas),
+        tuple(state.offline_replicas),
+        state.zk_version,
+        state.controller_epoch,
     )
+
+
+@lru_cache(maxsize=512)
+def _shared_partition(
+    leader: int,
+    leader_epoch: int,
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...],
+    offline_replicas: tuple[int, ...],
+    partition_epoch: int,
+    controller_epoch: int,
+) -> PartitionImage:
+    """One image for all partitions that are alike: of thousands, most are."""
+    return PartitionImage(leader, leader_epoch, isr, replicas, offline_replicas, partition_epoch, controller_epoch)
 
 
 def _broker(broker: UpdateMetadataBroker) -> BrokerImage:

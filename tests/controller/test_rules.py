@@ -270,3 +270,20 @@ def test_a_newcomer_hears_that_it_is_there_with_the_last_of_the_partitions() -> 
         told[broker_id].append((rows, [each.id for each in request.live_brokers]))
     assert told[1] == [(METADATA_STEP, [1, 2]), (METADATA_STEP, [1, 2]), (1, [1, 2])]
     assert told[2] == [(METADATA_STEP, [1]), (METADATA_STEP, [1]), (1, [1, 2])]
+
+
+def test_rows_that_name_the_same_brokers_share_their_lists() -> None:
+    """A start tells of ten thousand partitions at once."""
+    context = context_of_two()
+    context.add_topic("u", b"\2" * 16, {0: ReplicaAssignment((1, 2, 3))})
+    context.leadership["u", 0] = PartitionState(2, 1, (1, 2), 4)
+    batch = RequestBatch(context, Sender(1, "IN"))
+    for key in (("t", 0), ("u", 0)):
+        batch.add_leader_and_isr([1], key, is_new=False)
+    (_, leaders), (_, metadata), _ = batch.build()
+    assert isinstance(leaders, LeaderAndIsrRequest)
+    assert isinstance(metadata, UpdateMetadataRequest)
+    for request in (leaders, metadata):
+        one, other = (topic.partition_states[0] for topic in request.topic_states)
+        assert one.replicas is other.replicas
+        assert one.isr is other.isr

@@ -199,3 +199,12 @@ def test_a_broker_s_machine_is_told_beside_what_apache_kafka_reads() -> None:
     assert b'"barnabas_host_id":"m"' in known.encode()
     assert znodes.BrokerRegistration.decode(1, known.encode()) == known
     assert b"host_id" not in znodes.BrokerRegistration(1, (endpoint,), 5).encode()
+
+
+def test_equal_partitions_are_one_object() -> None:
+    assert PartitionState.decode(STATE, 3) is PartitionState.decode(bytes(bytearray(STATE)), 3)
+    assert PartitionState.decode(STATE, 3) != PartitionState.decode(STATE, 4)
+    state = PartitionState.decode(STATE, 0)
+    assert PartitionState(2, 0, (2, 3, 1), 1).encode() is state.encode()
+    alike = TopicRegistration.decode("t", b'{"partitions":{"0":[1,2],"1":[1,2]}}').assignments
+    assert alike[0] is alike[1]

@@ -159,3 +159,9 @@ def test_topics_are_forgotten_unless_others_have_taken_their_names() -> None:
     assert (again, changes.deleted) == (image, [])
     other, _ = delta.apply(image, update(("a", b"c" * 16, [state(0)])))
     assert delta.without_topics(other, [before.topics["a"]])[0] is other
+
+
+def test_equal_partitions_are_one_object() -> None:
+    image, _ = delta.apply(ClusterImage("c"), update(("a", ID_A, [state(0), state(1)]), ("b", ID_B, [state(0, 2)])))
+    assert image.partition("a", 0) is image.partition("a", 1)
+    assert image.partition("b", 0) != image.partition("a", 0)

@@ -258,7 +258,7 @@ class SimulatedSession:
         def decide() -> Stat | None:
             if watch is not None:
                 self.watches.data.setdefault(path, []).append(watch)
-            node = self._ensemble.tree.nodes.get(path)
+            node = self._ensemble.tree.nodes.find(path)
             return None if node is None else node.stat
 
         return await self._request(path, decide)
@@ -274,7 +274,7 @@ class SimulatedSession:
 
     async def read_many(self, paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
         def decide(path: str) -> tuple[bytes, Stat] | None:
-            node = self._ensemble.tree.nodes.get(path)
+            node = self._ensemble.tree.nodes.find(path)
             if node is None:
                 return None
             if watch is not None:

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import replace
 
 from controller import znodes
-from controller.tree import Node, Staged
+from controller.nodes import Node
+from controller.tree import Staged
 from controller.znodes import PartitionState, state_path
 from metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tests.simulation.checkers.logs import View

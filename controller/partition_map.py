@@ -1,0 +1,126 @@
+"""Dictionaries by partition and by replica, for the controller, who has several and says the same of thousands. Pure.
+
+A topic's values stand in one list, by the number of their partition: 8 bytes each, where a key of its own, a tuple, takes
+a hundred. Partitions are numbered from 0 without gaps; whoever writes nodes by hand may number as he likes, so a number
+far beyond the others is kept aside, by a key of its own.
+Rules: a value is never None. Walked over by topic, in the order in which they came, and by number within a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Generic, TypeVar
+
+_Partition = tuple[str, int]
+_Replica = tuple[str, int, int]  # topic, partition, broker
+
+V = TypeVar("V")
+
+GAP_MAX = 64  # places of a list that stand empty for one that is taken
+
+
+class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
+    __slots__ = ("_count", "_rows", "_strays")
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[V | None]] = {}
+        self._strays: dict[_Partition, V] = {}
+        self._count = 0
+
+    def find(self, key: _Partition) -> V | None:
+        name, partition = key
+        row = self._rows.get(name)
+        if row is not None and 0 <= partition < len(row):
+            value = row[partition]
+            if value is not None:
+                return value
+        return self._strays.get(key) if self._strays else None
+
+    def __getitem__(self, key: _Partition) -> V:
+        value = self.find(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and self.find(key) is not None
+
+    def __setitem__(self, key: _Partition, value: V) -> None:
+        name, partition = key
+        row = self._rows.get(name, ())
+        if key in self._strays or not 0 <= partition <= len(row) + GAP_MAX:
+            self._count += key not in self._strays
+            self._strays[key] = value
+            return
+        if not isinstance(row, list):
+            row = self._rows[name] = []
+        if partition >= len(row):
+            row += [None] * (partition - len(row))
+            row.append(value)
+            self._count += 1
+            return
+        self._count += row[partition] is None
+        row[partition] = value
+
+    def __delitem__(self, key: _Partition) -> None:
+        self[key]  # raises KeyError
+        self._count -= 1
+        if self._strays.pop(key, None) is not None:
+            return
+        name, partition = key
+        row = self._rows[name]
+        row[partition] = None
+        while row and row[-1] is None:
+            row.pop()
+        if not row:
+            del self._rows[name]
+
+    def __iter__(self) -> Iterator[_Partition]:
+        for name, row in self._rows.items():
+            for partition, value in enumerate(row):
+                if value is not None:
+                    yield name, partition
+        yield from self._strays
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class ReplicaMap(MutableMapping[_Replica, V], Generic[V]):
+    __slots__ = ("_by_broker",)
+
+    def __init__(self) -> None:
+        self._by_broker: dict[int, PartitionMap[V]] = {}
+
+    def find(self, key: _Replica) -> V | None:
+        name, partition, broker_id = key
+        found = self._by_broker.get(broker_id)
+        return None if found is None else found.find((name, partition))
+
+    def __getitem__(self, key: _Replica) -> V:
+        value = self.find(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: _Replica, value: V) -> None:
+        name, partition, broker_id = key
+        found = self._by_broker.get(broker_id)
+        if found is None:
+            found = self._by_broker[broker_id] = PartitionMap()
+        found[name, partition] = value
+
+    def __delitem__(self, key: _Replica) -> None:
+        name, partition, broker_id = key
+        found = self._by_broker[broker_id]
+        del found[name, partition]
+        if not found:
+            del self._by_broker[broker_id]
+
+    def __iter__(self) -> Iterator[_Replica]:
+        for broker_id, found in self._by_broker.items():
+            for name, partition in found:
+                yield name, partition, broker_id
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_broker.values()))

@@ -1,0 +1,73 @@
+"""The controller's dictionaries: they do what dictionaries do, whatever the numbers, and cost little."""
+
+from __future__ import annotations
+
+import gc
+import random
+import tracemalloc
+
+import pytest
+
+from controller.context import ControllerContext, PartitionPhase, ReplicaPhase
+from controller.partition_map import GAP_MAX, PartitionMap, ReplicaMap
+from controller.znodes import PartitionState
+
+NUMBERS = (0, 1, 2, 3, 5, GAP_MAX - 1, GAP_MAX, GAP_MAX + 2, 2 * GAP_MAX, 2**31 - 1, -1)
+TOPICS = tuple(f"t{number}" for number in range(10))
+PER_TOPIC = 100
+MOST_BYTES = 40  # of a partition of one replica: three places in lists; 500 with keys of its own for each
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_a_dictionary(seed: int) -> None:
+    chance = random.Random(seed)
+    made: PartitionMap[int] = PartitionMap()
+    model: dict[tuple[str, int], int] = {}
+    for step in range(500):
+        key = (chance.choice("ab"), chance.choice(NUMBERS))
+        if chance.random() < 0.6:
+            made[key] = model[key] = step % 3
+        elif key in model:
+            del made[key], model[key]
+        else:
+            assert made.pop(key, None) is None
+            with pytest.raises(KeyError):
+                del made[key]
+        assert (key in made, made.find(key), made.get(key, 9)) == (key in model, model.get(key), model.get(key, 9))
+        assert len(made) == len(model)
+        assert dict(made) == dict(made.items()) == model
+
+
+def test_a_wild_number_costs_no_more_than_another() -> None:
+    made: PartitionMap[int] = PartitionMap()
+    made["t", 2**31 - 1] = 1
+    assert made._rows == {}
+
+
+def test_replicas() -> None:
+    made: ReplicaMap[int] = ReplicaMap()
+    model = {("t", partition, broker): partition * 10 + broker for partition in range(3) for broker in (1, 2)}
+    made.update(model)
+    assert (dict(made), len(made)) == (model, 6)
+    for key in list(model):
+        assert made.pop(key) == model.pop(key)
+        assert made.find(key) is None
+        assert (dict(made), len(made)) == (model, len(model))
+    with pytest.raises(KeyError):
+        made["t", 0, 1]
+
+
+def test_an_idle_partition_costs_little() -> None:
+    context, state = ControllerContext(), PartitionState(1, 0, (1,), 1)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for topic in TOPICS:
+            for partition in range(PER_TOPIC):
+                context.leadership[topic, partition] = state
+                context.partition_phases[topic, partition] = PartitionPhase.ONLINE
+                context.replica_phases[topic, partition, 1] = ReplicaPhase.ONLINE
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] / (PER_TOPIC * len(TOPICS)) < MOST_BYTES
+    finally:
+        tracemalloc.stop()
