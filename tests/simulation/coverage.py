@@ -31,7 +31,7 @@ MINIMUMS = {
     "recoveries": 150,
     "log: torn log cut": 100,
     "log: segment behind a torn log removed": 5,
-    "log: log failed": 20,
+    "log: log directory offline": 5,
     "duplicates answered": 20,
     "retries acknowledged": 50,
     "producers that lost their place": 20,
