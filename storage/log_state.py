@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
@@ -29,8 +30,20 @@ from storage.validation import PlainBatchRules, ValidationLevel
 logger = logging.getLogger(__name__)
 
 
-def _nobody() -> None:
+class StartListener(Protocol):
+    """The partition around a log."""
+
+    def on_start_raised(self) -> None:
+        """The log begins later than it did: retention does that without being asked to."""
+
+
+class _Nobody:
     """Whom a log tells that has no partition around it."""
+
+    def on_start_raised(self) -> None: ...
+
+
+_NOBODY = _Nobody()
 
 
 class LogState:
@@ -56,8 +69,8 @@ class LogState:
         "log_start_offset",
         "lowest_cut",
         "next_offset",
-        "on_start_raised",
         "partition",
+        "start_listener",
         "topic",
         "topic_id",
     )
@@ -104,8 +117,7 @@ class LogState:
         # those of what was cut off may be none of the log's any more.
         self.lowest_cut: int | None = None
         self.on_room_changed()
-        # Called after the start has moved up: retention does that without being asked to.
-        self.on_start_raised: Callable[[], None] = _nobody
+        self.start_listener: StartListener = _NOBODY
         self.flushed_ms = environment.clock.monotonic_ms()
         self._segments.active.roll_jitter_ms = random_roll_jitter_ms(config, environment.randomness)
 
