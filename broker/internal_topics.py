@@ -115,7 +115,7 @@ class InternalLog:
         try:
             error = await fate
         except asyncio.CancelledError:
-            target.commit_waiters.cancel(ticket)
+            target.forget_committed(ticket)
             raise
         if error is not ErrorCode.NONE:
             raise KafkaError(error, f"This broker leads {self._topic}-{target.partition} no more.")

@@ -1,11 +1,16 @@
 """What the controller has said of a partition, last: who leads in which epoch, who holds it, who is in sync. Pure.
 
-Rules: no IO. `note` takes a LeaderAndIsr as it is; whether it is news at all is the partition's to know.
+Rules: no IO. An `Assignment` never changes: `note` takes another one from a LeaderAndIsr, whether it is news or not being
+the partition's to know. Thousands of partitions have equal ones, and share them: most of what a partition at rest would
+need memory for.
 Source: Kafka LeaderAndIsrPartitionState, Partition.checkCurrentLeaderEpoch; KIP-320 (fencing), KIP-455 (reassignment).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
@@ -16,69 +21,125 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 NO_EPOCH = -1
 
+# So many different ones are known at a time, those that were asked for last. One that is not costs memory, no more.
+_KNOWN_MAX = 1024
 
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
+    """See the module."""
+
+    leader_id: int = NO_LEADER
+    leader_epoch: int = NO_EPOCH
+    partition_epoch: int = NO_EPOCH
+    controller_epoch: int = NO_EPOCH
+    isr: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
+@lru_cache(_KNOWN_MAX)
+def _shared(assignment: Assignment) -> Assignment:
+    return assignment
+
+
+@lru_cache(_KNOWN_MAX)
+def _shared_ids(broker_ids: tuple[int, ...]) -> tuple[int, ...]:
+    return broker_ids
+
+
+def ids(broker_ids: Iterable[int]) -> tuple[int, ...]:
+    """These, in one tuple for all who have the same."""
+    return _shared_ids(tuple(broker_ids))
+
+
+UNASSIGNED = Assignment()
+
+
+class Assigned:
     """The partition of `replication.partition` is one, with a log."""
 
-    __slots__ = (
-        "adding_replicas",
-        "controller_epoch",
-        "isr",
-        "leader_epoch",
-        "leader_id",
-        "partition",
-        "partition_epoch",
-        "removing_replicas",
-        "replicas",
-        "topic",
-    )
+    __slots__ = ("assignment", "partition", "topic")
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.leader_id = NO_LEADER
-        self.leader_epoch = NO_EPOCH
-        self.partition_epoch = NO_EPOCH
-        self.controller_epoch = NO_EPOCH
-        # Tuples: an empty one takes no memory, and every partition has two of those.
-        self.isr: tuple[int, ...] = ()
-        self.replicas: tuple[int, ...] = ()
-        self.adding_replicas: tuple[int, ...] = ()
-        self.removing_replicas: tuple[int, ...] = ()
+        self.assignment = UNASSIGNED
 
     def note(self, state: LeaderAndIsrPartitionState) -> None:
-        self.leader_id = state.leader
-        self.leader_epoch = state.leader_epoch
-        self.partition_epoch = state.partition_epoch
-        self.controller_epoch = state.controller_epoch
-        self.replicas = tuple(state.replicas)
-        self.isr = self.replicas if state.isr == state.replicas else tuple(state.isr)
-        self.adding_replicas = tuple(state.adding_replicas)
-        self.removing_replicas = tuple(state.removing_replicas)
+        self.assignment = _shared(
+            Assignment(
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                controller_epoch=state.controller_epoch,
+                isr=ids(state.isr),
+                replicas=ids(state.replicas),
+                adding_replicas=ids(state.adding_replicas),
+                removing_replicas=ids(state.removing_replicas),
+            )
+        )
+
+    def note_isr(self, isr: tuple[int, ...], partition_epoch: int) -> None:
+        self.assignment = _shared(replace(self.assignment, isr=isr, partition_epoch=partition_epoch))
+
+    def note_no_leader(self) -> None:
+        self.assignment = _shared(replace(self.assignment, leader_id=NO_LEADER))
+
+    @property
+    def leader_id(self) -> int:
+        return self.assignment.leader_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.assignment.leader_epoch
+
+    @property
+    def partition_epoch(self) -> int:
+        return self.assignment.partition_epoch
+
+    @property
+    def controller_epoch(self) -> int:
+        return self.assignment.controller_epoch
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return self.assignment.isr
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        return self.assignment.replicas
+
+    @property
+    def adding_replicas(self) -> tuple[int, ...]:
+        return self.assignment.adding_replicas
 
     @property
     def is_reassigning(self) -> bool:
-        return bool(self.adding_replicas or self.removing_replicas)
+        return bool(self.assignment.adding_replicas or self.assignment.removing_replicas)
 
     @property
     def replication_factor(self) -> int:
         """Replicas that do not count yet (they are being added) left out."""
-        return len(self.replicas) - sum(replica in self.adding_replicas for replica in self.replicas)
+        replicas, adding = self.assignment.replicas, self.assignment.adding_replicas
+        return len(replicas) - sum(replica in adding for replica in replicas) if adding else len(replicas)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
 
         `current_leader_epoch` is the one that the client believes in; -1 when it does not say.
         """
-        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+        leader_epoch = self.assignment.leader_epoch
+        if current_leader_epoch in (NO_EPOCH, leader_epoch):
             return
-        if current_leader_epoch < self.leader_epoch:
+        if current_leader_epoch < leader_epoch:
             raise KafkaError(
                 ErrorCode.FENCED_LEADER_EPOCH,
-                f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is over: now {self.leader_epoch}.",
+                f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is over: now {leader_epoch}.",
             )
         raise KafkaError(
             ErrorCode.UNKNOWN_LEADER_EPOCH,
             f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is not known here yet: "
-            f"now {self.leader_epoch}.",
+            f"now {leader_epoch}.",
         )

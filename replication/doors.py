@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from replication.isr_requests import IsrChanges, NoIsrChanges
+from replication.leader import LeadingBroker
 from replication.replica_selector import ReplicaSelector
+from replication.waiters import WakeUps
 
 LAG_MAX_MS = 30_000
 
@@ -88,3 +90,15 @@ class PartitionDoors:
 
 ALONE = PartitionDoors()
 """A broker without others: no follower's lag to measure, nobody to ask."""
+
+
+class PartitionHost:
+    """What all partitions of a broker share, in one object: a place for it in each of them would be ten thousand places."""
+
+    __slots__ = ("broker", "doors", "now_ms", "wake_ups")
+
+    def __init__(self, broker_id: int, wake_ups: WakeUps, doors: PartitionDoors = ALONE) -> None:
+        self.broker = LeadingBroker(broker_id, doors.lag_max_ms, doors.is_alive)
+        self.doors = doors
+        self.now_ms = doors.now_ms
+        self.wake_ups = wake_ups

@@ -154,7 +154,8 @@ class PartitionRead:
     @property
     def is_overtaken(self) -> bool:
         """Another epoch has begun since: the log may have been cut, and hold what does not belong behind the client's."""
-        return self.partition is not None and self.leader_epoch not in (UNKNOWN_EPOCH, self.partition.leader_epoch)
+        partition = self.partition
+        return partition is not None and self.leader_epoch not in (UNKNOWN_EPOCH, partition.assignment.leader_epoch)
 
     def fail(self, error: ErrorCode) -> int:
         """Nothing can be read after all: no bytes."""
@@ -199,7 +200,7 @@ def inspect(item: FetchItem, partition: Partition, reader: Reader) -> PartitionR
     if reader.reads_to_log_end:
         is_held_back = reader.is_replica and partition.is_throttled(reader.replica_id)
         read.limit_offset = fetch_offset if is_held_back else log.log_end_offset
-        read.leader_epoch = partition.leader_epoch
+        read.leader_epoch = partition.assignment.leader_epoch
     elif reader.read_committed:
         read.limit_offset, read.aborted = read.last_stable_offset, []
     else:
@@ -234,8 +235,9 @@ def record_follower(read: PartitionRead, reader: Reader, now_ms: int) -> None:
 
 def watch(read: PartitionRead, reader: Reader) -> None:
     """Have the session touched by what happens to the partition from now on."""
-    assert read.partition is not None
-    read.item.watch(read.partition.watchers.of(reader.interest))
+    partition = read.partition
+    assert partition is not None
+    read.item.watch((partition.watchers or partition.make_watchers()).of(reader.interest))
 
 
 def _diverges(read: PartitionRead, partition: Partition) -> bool:

@@ -19,7 +19,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from config.inter_broker_version import InterBrokerVersion
@@ -157,7 +156,7 @@ class Fetcher:
             asks_epochs=self._version.supports_offset_for_leader_epoch,
         )
         followed = self._followed[key] = Followed(partition, state, self._clock)
-        partition.start_listener = partial(self._note_shortened, key)
+        partition.copied_by(self)
         self._session.forget(key)  # what is under way is none of this one's business
         self._file(followed)
         self._has_newcomers = True
@@ -485,8 +484,9 @@ class Fetcher:
         if self._quota.is_throttled(*followed.key):
             self._quota.record(size_bytes)
 
-    def _note_shortened(self, key: Key) -> None:
-        self._shortened[key] = None
+    def on_shortened(self, partition: Partition) -> None:
+        """See `replication.partition.Copier`."""
+        self._shortened[partition.topic, partition.partition] = None
 
     def _tell_log_starts(self) -> None:
         """The leader has to know whose log begins later now, mostly by retention."""

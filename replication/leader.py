@@ -18,10 +18,12 @@ KIP-497, KIP-903, KIP-966 (min ISR and the high watermark).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from protocol.errors import ErrorCode
+from replication.assignment import ids
 from replication.replica_progress import UNKNOWN_OFFSET, FetchLine, ReplicaProgress
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "IsrChangeWished",
     "IsrCommitted",
     "LeaderState",
+    "LeadingBroker",
 ]
 
 # Answers after which the wish stands until the controller says how things are: it may have been carried out, or the
@@ -113,24 +116,32 @@ def _everybody(_broker_id: int) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class LeadingBroker:
+    """What all leaders of a broker have in common. `is_alive` asks the metadata of now."""
+
+    broker_id: int
+    lag_max_ms: int = 30_000
+    is_alive: Callable[[int], bool] = _everybody
+
+
+NO_FOLLOWERS: Mapping[int, ReplicaProgress] = MappingProxyType({})
+
+
 class LeaderState:
     """The leader's view of one partition in one leader epoch. Made at election, dropped at the next one.
 
-    `replicas` is the whole assignment (only the leader when not given), `is_alive` asks the metadata of now. `previous`
-    is the state of this broker's last term, when it leads on. What that knows of the followers stays true, and moves over,
-    unless epochs lie in between: they may have been another's, who had the followers cut their logs.
+    `replicas` is the whole assignment (only the leader when not given). `previous` is the state of this broker's last
+    term, when it leads on. What that knows of the followers stays true, and moves over, unless epochs lie in between: they
+    may have been another's, who had the followers cut their logs.
     """
 
     __slots__ = (
         "_awaits_others",
-        "_is_alive",
-        "_lag_max_ms",
-        "_maximal_isr",
-        "broker_id",
+        "_broker",
         "epoch_start_offset",
         "followers",
         "high_watermark",
-        "is_alone",
         "is_under_min_isr",
         "isr",
         "leader_epoch",
@@ -142,7 +153,7 @@ class LeaderState:
 
     def __init__(
         self,
-        broker_id: int,
+        broker: LeadingBroker,
         *,
         leader_epoch: int,
         isr: Iterable[int],
@@ -152,24 +163,20 @@ class LeaderState:
         replicas: Iterable[int] = (),
         partition_epoch: int = 0,
         epoch_start_offset: int | None = None,
-        lag_max_ms: int = 30_000,
-        is_alive: Callable[[int], bool] = _everybody,
         previous: LeaderState | None = None,
         now_ms: int = 0,
     ) -> None:
-        self.broker_id = broker_id
+        self._broker = broker
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
-        self.isr = tuple(isr)
+        self.isr = ids(isr)
         self.pending: IsrChange | None = None
         self.leo = leo
         self.epoch_start_offset = leo if epoch_start_offset is None else epoch_start_offset
         self.high_watermark = min(high_watermark, leo)
         self.min_insync_replicas = min_insync_replicas
-        self._lag_max_ms = lag_max_ms
-        self._is_alive = is_alive
         # The other replicas of the assignment, by id.
-        self.followers: dict[int, ReplicaProgress] = {}
+        self.followers = NO_FOLLOWERS
         if previous is not None and leader_epoch == previous.leader_epoch + 1:
             self.followers = previous.followers
         self._assign({*replicas, *self.isr})
@@ -179,23 +186,28 @@ class LeaderState:
 
     def _assign(self, replicas: Iterable[int]) -> None:
         others = sorted(set(replicas) - {self.broker_id})
-        self.followers = {
-            broker_id: self.followers.get(broker_id) or ReplicaProgress(broker_id) for broker_id in others
-        }
-        self.is_alone = not others
+        known = self.followers
+        self.followers = NO_FOLLOWERS
+        if others:
+            self.followers = {broker_id: known.get(broker_id) or ReplicaProgress(broker_id) for broker_id in others}
         for replica in self.followers.values():
             if replica.broker_id not in self.isr:
                 replica.stir()  # it may want to join, which its fetches have to say
 
     def _settle(self) -> None:
         """Work out what the ISR, the wish and the settings mean, so that an append need not."""
-        pending = self.pending
-        added = None if pending is None else pending.added
-        self._maximal_isr = self.isr if added is None else (*self.isr, added)
-        self._awaits_others = self._maximal_isr != (self.broker_id,)
+        self._awaits_others = self.maximal_isr != (self.broker_id,)
         self.is_under_min_isr = len(self.isr) < self.effective_min_isr
 
     # --- state ---
+
+    @property
+    def broker_id(self) -> int:
+        return self._broker.broker_id
+
+    @property
+    def is_alone(self) -> bool:
+        return not self.followers
 
     @property
     def effective_min_isr(self) -> int:
@@ -204,13 +216,14 @@ class LeaderState:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        return self._maximal_isr
+        pending = self.pending
+        return self.isr if pending is None or pending.added is None else (*self.isr, pending.added)
 
     def low_watermark(self, log_start_offset: int) -> int:
         """Below it no live replica holds records; `log_start_offset` is the leader's own."""
         low = log_start_offset
         for replica in self.followers.values():
-            if replica.log_start_offset < low and self._is_alive(replica.broker_id):
+            if replica.log_start_offset < low and self._broker.is_alive(replica.broker_id):
                 low = replica.log_start_offset
         return low
 
@@ -275,7 +288,7 @@ class LeaderState:
                 broker_id
                 for broker_id in self.isr
                 if broker_id == self.broker_id
-                or self.followers[broker_id].is_caught_up(self.leo, now_ms, self._lag_max_ms)
+                or self.followers[broker_id].is_caught_up(self.leo, now_ms, self._broker.lag_max_ms)
             )
             if staying != self.isr:
                 effects.append(self._wish(staying, added=None))
@@ -295,7 +308,7 @@ class LeaderState:
     ) -> list[Effect]:
         """A LeaderAndIsr of this same leader epoch: the controller's word, whatever was wished."""
         assert partition_epoch >= self.partition_epoch
-        self.isr = tuple(isr)
+        self.isr = ids(isr)
         self.partition_epoch = partition_epoch
         self.pending = None
         self._assign({*replicas, *self.isr})
@@ -308,7 +321,7 @@ class LeaderState:
             return []
         if answer.error in REFUSED_ERRORS:
             self.pending = None
-            if change.added in self.followers:
+            if change.added is not None and change.added in self.followers:
                 self.followers[change.added].refused_until_ms = now_ms + REFUSAL_PAUSE_MS
             self._settle()
             return [IsrChangeFailed(change, answer.error), *self._advance_effects(now_ms)]
@@ -318,7 +331,7 @@ class LeaderState:
             return [IsrChangeFailed(change, answer.error), IsrChangeWished(change)]
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
             return [IsrChangeFailed(change, ErrorCode.INVALID_UPDATE_VERSION)]
-        self.isr = answer.isr
+        self.isr = ids(answer.isr)
         self.partition_epoch = answer.partition_epoch
         self.pending = None
         self._assign({*self.followers, *self.isr})
@@ -335,7 +348,7 @@ class LeaderState:
             replica.leo >= self.high_watermark
             and replica.leo >= self.epoch_start_offset
             and not replica.is_refused(now_ms)
-            and self._is_alive(replica.broker_id)
+            and self._broker.is_alive(replica.broker_id)
         )
 
     def _wish(self, isr: tuple[int, ...], *, added: int | None) -> IsrChangeWished:
@@ -352,10 +365,9 @@ class LeaderState:
             return None
         committed = self.leo
         if self.followers:
+            maximal_isr = self.maximal_isr
             for replica in self.followers.values():
-                if replica.leo < committed and (
-                    replica.broker_id in self._maximal_isr or self._waits_for(replica, now_ms)
-                ):
+                if replica.leo < committed and (replica.broker_id in maximal_isr or self._waits_for(replica, now_ms)):
                     committed = replica.leo
         if committed <= self.high_watermark:
             return None
@@ -365,7 +377,7 @@ class LeaderState:
     def _waits_for(self, replica: ReplicaProgress, now_ms: int) -> bool:
         """Whether one outside the ISR is about to join: a high watermark that runs ahead of it would keep it out."""
         return (
-            replica.is_caught_up(self.leo, now_ms, self._lag_max_ms)
+            replica.is_caught_up(self.leo, now_ms, self._broker.lag_max_ms)
             and not replica.is_refused(now_ms)
-            and self._is_alive(replica.broker_id)
+            and self._broker.is_alive(replica.broker_id)
         )

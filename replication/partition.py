@@ -1,10 +1,8 @@
-"""One partition on this broker: its log, its role, and who waits for it. The host of the pure `LeaderState`.
-
-Who waits for what: followers for the log end, consumers for the high watermark or the last stable offset, produces for
-the written end or the high watermark, DeleteRecords for the low watermark.
+"""One partition on this broker: its log, its role, and what that means to who waits for it (`replication.awaited`). The host
+of the pure `LeaderState`.
 
 Rules: synchronous; every effect of an event is carried out before the next event of the same partition. Errors leave as
-`KafkaError`. Waiting fetches are woken once a loop turn, however many appends the turn held.
+`KafkaError`. There may be ten thousand, most of them at rest: what one needs only while something happens is made then.
 Invariants: only a leader appends what clients send, only a follower what a leader has; consumers see nothing at or past
 the high watermark, here or on a follower. A leader moves its high watermark only while the ISR is large enough, in the
 same step in which it releases who waits, so no produce is told NOT_ENOUGH_REPLICAS_AFTER_APPEND here.
@@ -15,11 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.assignment import NO_EPOCH, NO_LEADER, Assignment
-from replication.doors import ALONE, PartitionDoors
+from replication.assignment import NO_EPOCH, NO_LEADER
+from replication.awaited import Awaited
+from replication.doors import PartitionHost
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
@@ -32,7 +31,7 @@ from replication.leader import (
 )
 from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchLine, ReplicaProgress
 from replication.replica_selector import preferred_read_replica
-from replication.waiters import CommitWaiters, FetchWatchers, WakeUps, mark
+from replication.waiters import WakeUps, mark
 from storage.log import AppendOrigin, AppendResult, PartitionLog
 from storage.validation import ValidatedRecords
 
@@ -45,45 +44,37 @@ __all__ = ["NO_EPOCH", "NO_LEADER", "Partition", "WakeUps"]
 logger = logging.getLogger(__name__)
 
 
-class Partition(Assignment):
+class Copier(Protocol):
+    """Who copies a partition from its leader."""
+
+    def on_shortened(self, partition: Partition) -> None:
+        """The log begins later than it did, which the leader is to know."""
+
+
+class _Following:
+    """What a follower has besides its log."""
+
+    __slots__ = ("copier", "high_watermark", "log_start_offset")
+
+    def __init__(self) -> None:
+        self.copier: Copier | None = None
+        # What the leader said last: see `append_as_follower`.
+        self.high_watermark = 0
+        self.log_start_offset = 0
+
+
+class Partition(Awaited):
     """Life cycle: made by the first LeaderAndIsr that names it, dropped by StopReplica or with its log directory."""
 
-    __slots__ = (
-        "_broker_id",
-        "_doors",
-        "_leader_high_watermark",
-        "_leader_log_start_offset",
-        "_low_watermark_waiters",
-        "_wake_ups",
-        "_written_waiters",
-        "commit_waiters",
-        "last_stable_offset",
-        "leader",
-        "log",
-        "start_listener",
-        "watchers",
-    )
+    __slots__ = ("_following", "last_stable_offset", "leader", "log")
 
-    def __init__(self, log: PartitionLog, broker_id: int, wake_ups: WakeUps, doors: PartitionDoors = ALONE) -> None:
-        super().__init__(log.topic, log.partition)
+    def __init__(self, log: PartitionLog, host: PartitionHost) -> None:
+        super().__init__(log.topic, log.partition, host)
         self.log = log
         self.leader: LeaderState | None = None
+        self._following: _Following | None = None
         self.last_stable_offset = log.commit(log.high_watermark)
-        self.commit_waiters = CommitWaiters()
-        self._written_waiters = CommitWaiters()
-        self._low_watermark_waiters = CommitWaiters()
-        # Who has seen everything: touched when there is more, and when there is something else to tell (a high watermark
-        # for followers, a new log start).
-        self.watchers = FetchWatchers()
-        # What the leader said last, as far as this log reaches: see `append_as_follower`.
-        self._leader_high_watermark = 0
-        self._leader_log_start_offset = 0
-        # Told when the log begins later than it did: whoever copies the partition, and tells the leader.
-        self.start_listener: Callable[[], None] | None = None
-        log.on_start_raised = self._on_start_raised
-        self._wake_ups = wake_ups
-        self._broker_id = broker_id
-        self._doors = doors
+        log.start_listener = self
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.partition} leader={self.leader_id} epoch={self.leader_epoch}>"
@@ -106,7 +97,7 @@ class Partition(Assignment):
         """Lead in `state.leader_epoch`. Returns whether this is a new term; news of the present one are taken as well."""
         if state.partition_epoch < self.partition_epoch:
             return False  # the answer to a wish of ours was faster
-        leader, now_ms = self.leader, self._doors.now_ms()
+        leader, now_ms = self.leader, self._host.now_ms()
         is_new_term = leader is None or state.leader_epoch > self.leader_epoch
         self.note(state)
         if leader is not None and not is_new_term:
@@ -117,23 +108,22 @@ class Partition(Assignment):
             )
             self._tell_watchers()
             return False
-        log, doors = self.log, self._doors
+        log, assignment = self.log, self.assignment
         # Records that are assigned and not written yet are of earlier epochs: this one begins behind them.
         self.leader = LeaderState(
-            self._broker_id,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-            isr=self.isr,
-            replicas=self.replicas,
+            self._host.broker,
+            leader_epoch=assignment.leader_epoch,
+            partition_epoch=assignment.partition_epoch,
+            isr=assignment.isr,
+            replicas=assignment.replicas,
             leo=log.log_end_offset,
             epoch_start_offset=log.next_offset,
             high_watermark=log.high_watermark,
             min_insync_replicas=log.config.min_insync_replicas,
-            lag_max_ms=doors.lag_max_ms,
-            is_alive=doors.is_alive,
             previous=leader,
             now_ms=now_ms,
         )
+        self._following = None
         log.assign_leader_epoch(state.leader_epoch, log.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
         self._release_deletions()  # a replica that is none any more is not waited for
@@ -149,7 +139,8 @@ class Partition(Assignment):
         changed = was_leader or state.leader_epoch > self.leader_epoch
         self.note(state)
         self.leader = None
-        self._leader_high_watermark = self._leader_log_start_offset = 0
+        if self._following is not None:
+            self._following.high_watermark = self._following.log_start_offset = 0
         if was_leader:
             self._answer_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif changed:
@@ -159,26 +150,15 @@ class Partition(Assignment):
     def replace_log(self, log: PartitionLog) -> None:
         """Another log, in another directory, holds all that this one had written, and is the partition's from now on."""
         old, self.log = self.log, log
-        old.on_start_raised, log.on_start_raised = log.on_start_raised, self._on_start_raised
+        old.start_listener, log.start_listener = log.start_listener, self
         self.last_stable_offset = log.commit(old.high_watermark)
         self._wake_fetches()
 
     def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """This broker holds the partition no more: everybody who waits gets `error`."""
         self.leader = None
-        self.leader_id = NO_LEADER
+        self.note_no_leader()
         self._answer_waiters(error)
-
-    def _answer_waiters(self, error: ErrorCode) -> None:
-        self._written_waiters.fail_all(error)
-        self.commit_waiters.fail_all(error)
-        self._low_watermark_waiters.fail_all(error)
-        self._wake_fetches()
-
-    def _wake_fetches(self) -> None:
-        """All of them look again: the epoch, the role or the ends of the log are not what they were."""
-        for watchers in self.watchers.lists():
-            self._wake_ups.touch(watchers)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
@@ -267,22 +247,25 @@ class Partition(Assignment):
             )
             if self.log.failure is not None:  # the write failed at once
                 raise self.log.failure
-        self._leader_high_watermark = leader_high_watermark
-        self._leader_log_start_offset = leader_log_start_offset
-        self._take_over_offsets()
+        following = self._following
+        if following is None:
+            following = self._following = _Following()
+        following.high_watermark = leader_high_watermark
+        following.log_start_offset = leader_log_start_offset
+        self._take_over_offsets(following)
 
     def _on_copied(self, error: KafkaError | None) -> None:
         self._on_written(error)
-        if error is None and self.leader is None:
-            self._take_over_offsets()
+        if error is None and self.leader is None and self._following is not None:
+            self._take_over_offsets(self._following)
 
-    def _take_over_offsets(self) -> None:
+    def _take_over_offsets(self, following: _Following) -> None:
         """The leader's high watermark and start, each no further than this log reaches by now."""
         log = self.log
-        high_watermark = max(min(self._leader_high_watermark, log.log_end_offset), log.log_start_offset)
+        high_watermark = max(min(following.high_watermark, log.log_end_offset), log.log_start_offset)
         if high_watermark != log.high_watermark:
             self._commit(high_watermark)
-        log_start_offset = min(self._leader_log_start_offset, high_watermark)
+        log_start_offset = min(following.log_start_offset, high_watermark)
         if log_start_offset > log.log_start_offset:
             log.raise_log_start_offset(log_start_offset)
             self.truncated()
@@ -293,82 +276,66 @@ class Partition(Assignment):
     def is_committed(self, end_offset: int) -> bool:
         return self.log.high_watermark >= end_offset
 
-    def when_written(self, end_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
-        """Call `on_result` once everything below `end_offset` is in the log; returns a ticket for `forget_written`."""
-        return self._written_waiters.park(end_offset, on_result)
-
-    def when_committed(self, end_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
-        """Call `on_result` once everything below `end_offset` is committed; a ticket for `commit_waiters.cancel`."""
-        return self.commit_waiters.park(end_offset, on_result)
-
-    @property
-    def waiting_produces_count(self) -> int:
-        return len(self._written_waiters) + len(self.commit_waiters)
-
-    @property
-    def waiting_fetches_count(self) -> int:
-        return sum(watcher.is_parked for watchers in self.watchers.lists() for watcher in watchers)
-
-    @property
-    def waiting_deletions_count(self) -> int:
-        return len(self._low_watermark_waiters)
-
-    def forget_written(self, ticket: int) -> None:
-        self._written_waiters.cancel(ticket)
-
     def _on_written(self, error: KafkaError | None) -> None:
         if error is not None:
-            self._written_waiters.fail_all(error.code)
-            self.commit_waiters.fail_all(error.code)
+            self._fail_produces(error.code)
             return
         leo = self.log.log_end_offset
-        if self._written_waiters.heap:
-            self._written_waiters.release(leo)
-        if self.watchers.leo:
-            self._wake_ups.touch(self.watchers.leo)
+        waiters = self._written_waiters
+        if waiters is not None and waiters.heap:
+            waiters.release(leo)
+        watchers = self.watchers
+        if watchers is not None and watchers.leo:
+            self._host.wake_ups.touch(watchers.leo)
         leader = self.leader
         if leader is not None:
-            high_watermark = leader.on_append(leo) if leader.is_alone else leader.on_append(leo, self._doors.now_ms())
+            high_watermark = leader.on_append(leo, self._host.now_ms()) if leader.followers else leader.on_append(leo)
             if high_watermark is not None:
                 self._commit(high_watermark)
 
     def _commit(self, high_watermark: int) -> None:
         stable_offset = self.log.commit(high_watermark)
-        if self.commit_waiters.heap:
-            self.commit_waiters.release(high_watermark)
+        waiters = self._commit_waiters
+        if waiters is not None and waiters.heap:
+            waiters.release(high_watermark)
         watchers = self.watchers
+        if watchers is None:
+            self.last_stable_offset = stable_offset
+            return
         if watchers.hw:
-            self._wake_ups.touch(watchers.hw)
+            self._host.wake_ups.touch(watchers.hw)
         if stable_offset != self.last_stable_offset:
             self.last_stable_offset = stable_offset
             if watchers.lso:
-                self._wake_ups.touch(watchers.lso)
+                self._host.wake_ups.touch(watchers.lso)
         elif watchers.lso:
             mark(watchers.lso)
         if watchers.leo:
             mark(watchers.leo)
 
-    def _on_start_raised(self) -> None:
+    def on_start_raised(self) -> None:
+        """See `storage.log_state.StartListener`."""
         stable_offset = self.log.commit(self.log.high_watermark)
         if stable_offset != self.last_stable_offset:  # an open transaction began in what is gone
             self.last_stable_offset = stable_offset
-            if self.watchers.lso:
-                self._wake_ups.touch(self.watchers.lso)
+            if self.watchers is not None and self.watchers.lso:
+                self._host.wake_ups.touch(self.watchers.lso)
         self._tell_watchers()
-        if self.start_listener is not None:
-            self.start_listener()
+        if self._following is not None and self._following.copier is not None:
+            self._following.copier.on_shortened(self)
 
-    def _tell_watchers(self) -> None:
-        """Something that nobody waits for is not what it was."""
-        for watchers in self.watchers.lists():
-            mark(watchers)
+    def copied_by(self, copier: Copier) -> None:
+        """Until this broker leads, `copier` hears when the log begins later than it did."""
+        if self._following is None:
+            self._following = _Following()
+        self._following.copier = copier
 
     def on_config_changed(self) -> None:
         """The log's settings changed: a lower min.insync.replicas may commit records, a codec be too new for a client."""
         self._tell_watchers()
         if self.leader is not None:
             self._carry_out(
-                self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas, self._doors.now_ms())
+                self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas, self._host.now_ms())
             )
 
     # --- followers, and who is in sync ---
@@ -379,15 +346,15 @@ class Partition(Assignment):
                 case HighWatermarkAdvanced(high_watermark):
                     self._commit(high_watermark)
                 case IsrChangeWished(change):
-                    self._doors.isr_changes.submit(self, change)
+                    self._host.doors.isr_changes.submit(self, change)
                 case IsrCommitted(isr, partition_epoch, is_expansion):
-                    self.isr, self.partition_epoch = isr, partition_epoch
+                    self.note_isr(isr, partition_epoch)
                     self._tell_watchers()
-                    metrics = self._doors.metrics
+                    metrics = self._host.doors.metrics
                     (metrics.isr_expanded if is_expansion else metrics.isr_shrunk)()
-                    logger.debug("isr changed: partition=%s-%d isr=%s", self.topic, self.partition, self.isr)
+                    logger.debug("isr changed: partition=%s-%d isr=%s", self.topic, self.partition, isr)
                 case IsrChangeFailed(change, error):
-                    self._doors.metrics.isr_change_failed()
+                    self._host.doors.metrics.isr_change_failed()
                     logger.debug(
                         "isr not changed: partition=%s-%d wished=%s error=%s",
                         self.topic, self.partition, list(change.isr), error.name,
@@ -438,7 +405,7 @@ class Partition(Assignment):
         """They are not alive any more."""
         leader = self.leader
         if leader is not None and not broker_ids.isdisjoint(leader.followers):
-            self._carry_out(leader.on_brokers_gone(self._doors.now_ms()))
+            self._carry_out(leader.on_brokers_gone(self._host.now_ms()))
             self._release_deletions()
 
     def on_tick(self, now_ms: int) -> None:
@@ -454,18 +421,23 @@ class Partition(Assignment):
     def on_isr_answer(self, change: IsrChange, answer: IsrAnswer) -> None:
         """See `IsrOwner`."""
         if self.leader is not None:
-            self._carry_out(self.leader.on_isr_answer(change, answer, self._doors.now_ms()))
+            self._carry_out(self.leader.on_isr_answer(change, answer, self._host.now_ms()))
 
     def is_throttled(self, replica_id: int) -> bool:
         """Whether this follower gets nothing now: it is out of sync, and such followers have used up their share."""
-        quota = self._doors.quota
-        return replica_id not in self.isr and quota.is_throttled(self.topic, self.partition) and quota.is_exceeded
+        quota = self._host.doors.quota
+        return (
+            replica_id not in self.assignment.isr
+            and quota.is_throttled(self.topic, self.partition)
+            and quota.is_exceeded
+        )
 
     def on_sent_to_replica(self, replica_id: int, size_bytes: int) -> None:
         """Records are on their way to a follower."""
-        self._doors.metrics.sent_to_replica(size_bytes, is_reassignment=replica_id in self.adding_replicas)
-        if self._doors.quota.is_throttled(self.topic, self.partition):
-            self._doors.quota.record(size_bytes)
+        doors = self._host.doors
+        doors.metrics.sent_to_replica(size_bytes, is_reassignment=replica_id in self.assignment.adding_replicas)
+        if doors.quota.is_throttled(self.topic, self.partition):
+            doors.quota.record(size_bytes)
 
     # --- deleting ---
 
@@ -485,16 +457,10 @@ class Partition(Assignment):
         self._release_deletions()
         return self.low_watermark
 
-    def when_deleted(self, offset: int, on_result: Callable[[ErrorCode], None]) -> int:
-        """Call `on_result` once the low watermark is at `offset`; returns a ticket for `forget_deletion`."""
-        return self._low_watermark_waiters.park(offset, on_result)
-
-    def forget_deletion(self, ticket: int) -> None:
-        self._low_watermark_waiters.cancel(ticket)
-
     def _release_deletions(self) -> None:
-        if self._low_watermark_waiters.heap:
-            self._low_watermark_waiters.release(self.low_watermark)
+        waiters = self._low_watermark_waiters
+        if waiters is not None and waiters.heap:
+            waiters.release(self.low_watermark)
 
     # --- reading ---
 
@@ -505,14 +471,14 @@ class Partition(Assignment):
     @property
     def may_send_elsewhere(self) -> bool:
         """Whether consumers are told of a replica near them at all."""
-        return self.leader is not None and self._doors.select_replica is not None
+        return self.leader is not None and self._host.doors.select_replica is not None
 
     def preferred_read_replica(
         self, rack: str, fetch_offset: int, rack_of: Callable[[int], str | None], now_ms: int
     ) -> int | None:
         """Where a consumer in `rack` had better read `fetch_offset`; None: here. `rack_of` answers None for a broker that
         it cannot reach."""
-        leader, select = self.leader, self._doors.select_replica
+        leader, select = self.leader, self._host.doors.select_replica
         if leader is None or select is None:
             return None
         return preferred_read_replica(select, leader, rack, fetch_offset, rack_of, now_ms)

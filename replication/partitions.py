@@ -16,6 +16,7 @@ Source: Kafka ReplicaManager.becomeLeaderOrFollower, stopReplicas; KIP-516 (topi
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -30,7 +31,7 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.primitives import ZERO_UUID
-from replication.doors import ALONE, PartitionDoors
+from replication.doors import ALONE, PartitionDoors, PartitionHost
 from replication.partition import NO_EPOCH, Partition, WakeUps
 from runtime.slices import Slices
 from storage.log import PartitionLog
@@ -148,12 +149,14 @@ class Partitions:
         self._logs = logs
         self._listener = listener
         self._doors = doors
+        self._host = PartitionHost(broker_id, WakeUps(call_soon), doors)
         self._following = FollowsNobody() if following is None else following
         self._moving = MovesNothing() if moving is None else moving
-        self._wake_ups = WakeUps(call_soon)
         self._by_name: dict[tuple[str, int], Partition] = {}
-        # Topics of before KIP-516 have no id, and are not in here.
-        self._by_id: dict[tuple[bytes, int], Partition] = {}
+        # Topics by id, and how many partitions each of these has here. Those of before KIP-516 have no id, and are not in
+        # here.
+        self._topics: dict[bytes, str] = {}
+        self._sizes: Counter[bytes] = Counter()
         self.controller_id = -1
         self.controller_epoch = 0
 
@@ -167,7 +170,14 @@ class Partitions:
         return self._by_name.get((topic, partition))
 
     def find_by_id(self, topic_id: bytes, partition: int) -> Partition | None:
-        return self._by_id.get((topic_id, partition))
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            return None
+        found = self._by_name.get((topic, partition))
+        if found is None:
+            return None
+        # What is left of a topic that was deleted has the name of the one that was made after it, and another id.
+        return found if found.log.topic_id in (topic_id, ZERO_UUID) else None
 
     @property
     def leader_count(self) -> int:
@@ -254,8 +264,18 @@ class Partitions:
 
     async def _adopt_topic_id(self, known: Partition, topic_id: bytes) -> None:
         await known.log.adopt_topic_id(topic_id)
-        self._by_id[topic_id, known.partition] = known
+        self._name(known)
         self._following.refresh(known)
+
+    def _name(self, known: Partition) -> None:
+        """`known` is found by its topic's id from now on."""
+        self._topics[known.topic_id] = known.topic
+        self._sizes[known.topic_id] += 1
+
+    def _unname(self, known: Partition) -> None:
+        self._sizes[known.topic_id] -= 1
+        if not self._sizes[known.topic_id]:
+            del self._sizes[known.topic_id], self._topics[known.topic_id]
 
     async def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
         """The partition with its log. Raises KafkaError."""
@@ -269,10 +289,10 @@ class Partitions:
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_TOPIC_ID, f"The log of {topic}-{index} is of topic {log.topic_id.hex()}."
                 )
-            known = Partition(log, self._broker_id, self._wake_ups, self._doors)
-            self._by_name[topic, index] = known
+            known = Partition(log, self._host)
+            self._by_name[log.key] = known
             if log.topic_id != ZERO_UUID:
-                self._by_id[log.topic_id, index] = known
+                self._name(known)
             self._moving.begin(known)
         elif known.topic_id == ZERO_UUID != topic_id:
             await self._adopt_topic_id(known, topic_id)
@@ -337,7 +357,8 @@ class Partitions:
             await self._following.leave(topic, index)
             if delete:
                 del self._by_name[topic, index]
-                self._by_id.pop((known.topic_id, index), None)
+                if known.topic_id != ZERO_UUID:
+                    self._unname(known)
                 known.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 known.stop()

@@ -31,9 +31,8 @@ class CommitWaiters:
     __slots__ = ("_cancelled", "_sequence", "heap")
 
     def __init__(self) -> None:
-        # Owned by this class; whoever appends looks at it to see that nobody waits. No list until somebody has: every
-        # partition has three of these.
-        self.heap: list[tuple[int, int, Callable[[ErrorCode], None]]] | tuple[()] = ()
+        # Owned by this class; whoever appends looks at it to see that nobody waits.
+        self.heap: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
         # None while nobody has left.
         self._cancelled: set[int] | None = None
         self._sequence = 0
@@ -44,10 +43,7 @@ class CommitWaiters:
     def park(self, required_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
         """Wait until the high watermark is at least `required_offset`. Returns a ticket for `cancel`."""
         self._sequence += 1
-        heap = self.heap
-        if isinstance(heap, tuple):
-            heap = self.heap = []
-        heapq.heappush(heap, (required_offset, self._sequence, on_result))
+        heapq.heappush(self.heap, (required_offset, self._sequence, on_result))
         return self._sequence
 
     def cancel(self, ticket: int) -> None:

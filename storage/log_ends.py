@@ -53,7 +53,7 @@ class LogEnds(LogState):
         assert offset <= self.log_end_offset
         self.log_start_offset = offset
         self._epoch_file.truncate_from_start(offset)
-        self.on_start_raised()
+        self.start_listener.on_start_raised()
 
     async def delete_old_segments(self) -> int:
         """Set aside the segments that retention lets go; answers how many. Raises KAFKA_STORAGE_ERROR."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
@@ -35,8 +35,20 @@ from storage.validation import PlainBatchRules, ValidationLevel
 logger = logging.getLogger(__name__)
 
 
-def _nobody() -> None:
+class StartListener(Protocol):
+    """The partition around a log."""
+
+    def on_start_raised(self) -> None:
+        """The log begins later than it did: retention does that without being asked to."""
+
+
+class _Nobody:
     """Whom a log tells that has no partition around it."""
+
+    def on_start_raised(self) -> None: ...
+
+
+_NOBODY = _Nobody()
 
 
 @lru_cache(maxsize=4096)
@@ -69,8 +81,8 @@ class LogState:
         "key",
         "log_start_offset",
         "next_offset",
-        "on_start_raised",
         "partition",
+        "start_listener",
         "topic",
         "topic_id",
     )
@@ -114,8 +126,7 @@ class LogState:
         self._is_closed = False
         # None unless a cut is under way, done when it is through: `LogEnds.truncate_to`, or of what a full disk left behind.
         self._truncation: asyncio.Future[None] | None = None
-        # Called after the start has moved up: retention does that without being asked to.
-        self.on_start_raised: Callable[[], None] = _nobody
+        self.start_listener: StartListener = _NOBODY
         self._created_ms = loaded.segments[-1].created_ms
         # It has one segment, without bytes, which nobody has asked for.
         self._is_blank = loaded.is_blank

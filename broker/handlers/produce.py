@@ -313,7 +313,7 @@ class ProduceAppend:
         parked, self._parked = list(self._parked.values()), {}
         for partition, ticket, _ in parked:
             if self._acks == ALL_REPLICAS:
-                partition.commit_waiters.cancel(ticket)
+                partition.forget_committed(ticket)
             else:
                 partition.forget_written(ticket)
         return [row for _, _, row in parked]

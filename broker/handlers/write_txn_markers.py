@@ -124,7 +124,7 @@ class _Writing:
         finally:
             timer.cancel()
             for partition, ticket in self._waiting.values():
-                partition.commit_waiters.cancel(ticket)
+                partition.forget_committed(ticket)
 
     def response(self) -> WriteTxnMarkersResponse:
         return WriteTxnMarkersResponse(

@@ -38,6 +38,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from protocol.schema import Request, Response
+from replication.doors import PartitionHost
 from replication.fetch_sessions import FetchItem, FetchSessions, ResolvedFetch
 from replication.fetcher import FetcherDoors
 from replication.fetchers import Fetchers
@@ -328,7 +329,7 @@ class FollowerWorld:
     ) -> Partition:
         folder = f"/logs/{topic}-{index}"
         log = await PartitionLog.open(topic, index, folder, log_config or config(), self.environment, topic_id=topic_id)
-        return Partition(log, ME, WakeUps(self.loop.call_soon))
+        return Partition(log, PartitionHost(ME, WakeUps(self.loop.call_soon)))
 
     def follow(self, partition: Partition, *, epoch: int = 0, leader: int = SOURCE) -> None:
         partition.become_follower(leader_and_isr(leader, epoch))

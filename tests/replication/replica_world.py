@@ -11,7 +11,7 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
-from replication.doors import PartitionDoors
+from replication.doors import PartitionDoors, PartitionHost
 from replication.isr_requests import IsrOwner
 from replication.leader import IsrAnswer, IsrChange
 from replication.partition import Partition, WakeUps
@@ -146,5 +146,5 @@ async def replica(folder: Path, **settings: Any) -> AsyncIterator[Replica]:
     async with world(str(folder)) as around_log:
         log = await open_log(around_log, str(folder), config(**settings))
         around = Surroundings()
-        yield Replica(Partition(log, ME, WakeUps(around.soon.append), around.doors()), around)
+        yield Replica(Partition(log, PartitionHost(ME, WakeUps(around.soon.append), around.doors())), around)
         await log.close()

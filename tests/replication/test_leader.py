@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from replication.leader import (
     IsrChangeWished,
     IsrCommitted,
     LeaderState,
+    LeadingBroker,
 )
 
 LAG_MS = 1_000
@@ -34,10 +36,11 @@ def leader(
     high_watermark: int = 0,
     min_insync_replicas: int = 1,
     leader_epoch: int = 3,
+    is_alive: Callable[[int], bool] = lambda _broker_id: True,
     **more: Any,
 ) -> LeaderState:
     return LeaderState(
-        ME,
+        LeadingBroker(ME, LAG_MS, is_alive),
         leader_epoch=leader_epoch,
         partition_epoch=7,
         isr=isr,
@@ -45,7 +48,6 @@ def leader(
         leo=leo,
         high_watermark=high_watermark,
         min_insync_replicas=min_insync_replicas,
-        lag_max_ms=LAG_MS,
         **more,
     )
 

@@ -46,7 +46,8 @@ class Waiter:
 
 
 def watch(one: Replica, waiter: Waiter, *, read_committed: bool = False, to_log_end: bool = False) -> None:
-    one.partition.watchers.of(LOG_END if to_log_end else STABLE_END if read_committed else COMMITTED_END)[waiter] = None
+    watchers = one.partition.watchers or one.partition.make_watchers()
+    watchers.of(LOG_END if to_log_end else STABLE_END if read_committed else COMMITTED_END)[waiter] = None
 
 
 def test_an_append_is_committed_when_the_isr_has_it(tmp_path: Path) -> None:

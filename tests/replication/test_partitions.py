@@ -326,6 +326,21 @@ def test_topic_ids_are_compared_and_learned() -> None:
     with_broker(program)
 
 
+def test_what_is_left_of_a_topic_is_not_found_by_the_id_of_the_one_made_after_it() -> None:
+    async def program(broker: Broker) -> None:
+        assert await broker.become(ME, 0, topic_id=OTHER_ID) is ErrorCode.NONE
+        await broker.leader_and_isr(state(ME, 0, index=1), state(ME, 0, index=2), topic_id=ID)
+        old, new = broker.partitions.find("t", 0), broker.partitions.find("t", 1)
+        assert old is not None and new is not None
+        assert (broker.partitions.find_by_id(OTHER_ID, 0), broker.partitions.find_by_id(ID, 1)) == (old, new)
+        assert broker.partitions.find_by_id(ID, 0) is broker.partitions.find_by_id(OTHER_ID, 1) is None
+        assert await broker.stop(EPOCH_DURING_DELETE, delete=True) is ErrorCode.NONE
+        assert broker.partitions.find_by_id(OTHER_ID, 0) is None
+        assert broker.partitions.find_by_id(ID, 1) is new
+
+    with_broker(program)
+
+
 def test_a_topic_id_comes_with_a_new_epoch_as_well() -> None:
     async def program(broker: Broker) -> None:
         await broker.become(SOURCE, 0, topic_id=ZERO_UUID)

@@ -45,7 +45,7 @@ async def lead_with(one: Replica, content: bytearray) -> int:
 
 def watching(one: Replica, interest: int) -> Waiter:
     waiter = Waiter()
-    one.partition.watchers.of(interest)[waiter] = None
+    (one.partition.watchers or one.partition.make_watchers()).of(interest)[waiter] = None
     return waiter
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -167,7 +168,7 @@ def test_segments_whose_newest_record_is_too_old_go(tmp_path: Path) -> None:
     async def body(doors: World, log: PartitionLog) -> None:
         base_offsets = await fill(log)
         raised: list[int] = []
-        log.on_start_raised = lambda: raised.append(log.log_start_offset)
+        log.start_listener = SimpleNamespace(on_start_raised=lambda: raised.append(log.log_start_offset))
         deleted = await log.delete_old_segments()
         # Record 30 - 10 is ten hours less one old: the last one that is kept by age.
         expected = max(offset for offset in base_offsets if offset <= 19)

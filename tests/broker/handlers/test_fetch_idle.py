@@ -15,6 +15,7 @@ import pytest
 
 from broker.handlers.fetch import ParkedFetch, fetch
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from replication.doors import PartitionHost
 from replication.fetch_read import inspect
 from replication.fetch_sessions import FetchItem, FetchSession
 from replication.partition import Partition, WakeUps
@@ -78,11 +79,11 @@ def _made(folder: Path) -> str:
 async def several(folder: Path, count: int = PARTITIONS) -> AsyncIterator[Several]:
     async with world(_made(folder)) as around_logs, TaskScope("requests") as tasks:
         around = Surroundings()
-        wake_ups = WakeUps(around.soon.append)
+        host = PartitionHost(ME, WakeUps(around.soon.append), around.doors())
         replicas = []
         for index in range(count):
             log = await PartitionLog.open("t", index, f"{folder}/t-{index}", config(), around_logs.environment)
-            replicas.append(Replica(Partition(log, ME, wake_ups, around.doors()), around))
+            replicas.append(Replica(Partition(log, host), around))
         made = Several(replicas, around, tasks)
         around.now_ms = made.broker.clock.now_ms
         yield made
@@ -321,7 +322,7 @@ def test_a_follower_that_cannot_go_on_is_not_taken_for_one_that_rests(tmp_path: 
 
 
 def watchers_count(made: Several) -> int:
-    return sum(len(watchers) for one in made.replicas for watchers in one.partition.watchers.lists())
+    return sum(len(watchers) for one in made.replicas for watchers in one.partition.watcher_lists())
 
 
 def test_a_session_that_ends_stands_in_no_list(tmp_path: Path) -> None:

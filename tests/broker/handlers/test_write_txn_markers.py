@@ -96,7 +96,7 @@ def test_a_marker_that_the_replicas_do_not_get_times_out(tmp_path: Path) -> None
         assert await answer.now() is None
         broker.wait(30_000)
         assert await ended(answer) is ErrorCode.REQUEST_TIMED_OUT
-        assert len(broker.one.partition.commit_waiters) == 0
+        assert broker.one.partition.waiting_produces_count == 0
 
     play(tmp_path, scenario)
 

@@ -49,30 +49,16 @@ def _commits_before_followers(patches: Patches) -> None:
 def _shrinks_unasked(patches: Patches) -> None:
     """What was wished counts already, before the controller has said so."""
 
-    def settle(original: Any) -> Any:
-        def _settle(self: LeaderState) -> None:
-            original(self)
-            if self.pending is not None:
-                self._maximal_isr = self.pending.isr
-                self._awaits_others = self._maximal_isr != (self.broker_id,)
+    def maximal_isr(self: LeaderState) -> tuple[int, ...]:
+        return self.isr if self.pending is None else self.pending.isr
 
-        return _settle
-
-    patches.replace(LeaderState, "_settle", settle)
+    patches.replace(LeaderState, "maximal_isr", lambda original: property(maximal_isr))
 
 
 def _joins_uncounted(patches: Patches) -> None:
     """Who is about to join the ISR is not waited for, nor is anybody who might."""
 
-    def settle(original: Any) -> Any:
-        def _settle(self: LeaderState) -> None:
-            original(self)
-            self._maximal_isr = self.isr
-            self._awaits_others = self._maximal_isr != (self.broker_id,)
-
-        return _settle
-
-    patches.replace(LeaderState, "_settle", settle)
+    patches.replace(LeaderState, "maximal_isr", lambda original: property(lambda self: self.isr))
     patches.replace(LeaderState, "_waits_for", lambda original: lambda self, replica, now_ms: False)
 
 

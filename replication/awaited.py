@@ -1,0 +1,122 @@
+"""Who waits for a partition, and for what: followers for the log end, consumers for the high watermark or the last stable
+offset, produces for the written end or the high watermark, DeleteRecords for the low watermark.
+
+The middle layer of a partition: `Assigned` (what the controller has said), `Awaited` here, `Partition` (what happens).
+
+Rules: who parks here is called once, or forgotten. Waiting fetches are woken once a loop turn, however many appends the
+turn held. What is needed for those who wait is made when the first of them comes: of ten thousand partitions most are at
+rest, and nobody has ever waited for them. An append looks at the places itself, to see that they are empty.
+Source: Kafka ReplicaManager's purgatories, Partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from protocol.errors import ErrorCode
+from replication.assignment import Assigned
+from replication.doors import PartitionHost
+from replication.waiters import CommitWaiters, FetchWatchers, Watcher, mark
+
+
+class Awaited(Assigned):
+    """See the module."""
+
+    __slots__ = ("_commit_waiters", "_host", "_low_watermark_waiters", "_written_waiters", "watchers")
+
+    def __init__(self, topic: str, partition: int, host: PartitionHost) -> None:
+        super().__init__(topic, partition)
+        self._host = host
+        self._commit_waiters: CommitWaiters | None = None
+        self._written_waiters: CommitWaiters | None = None
+        self._low_watermark_waiters: CommitWaiters | None = None
+        # Who has seen everything: touched when there is more, and when there is something else to tell (a high watermark
+        # for followers, a new log start).
+        self.watchers: FetchWatchers | None = None
+
+    # --- produces and deletions ---
+
+    def when_written(self, end_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
+        """Call `on_result` once everything below `end_offset` is in the log; returns a ticket for `forget_written`."""
+        waiters = self._written_waiters
+        if waiters is None:
+            waiters = self._written_waiters = CommitWaiters()
+        return waiters.park(end_offset, on_result)
+
+    def when_committed(self, end_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
+        """Call `on_result` once everything below `end_offset` is committed; returns a ticket for `forget_committed`."""
+        waiters = self._commit_waiters
+        if waiters is None:
+            waiters = self._commit_waiters = CommitWaiters()
+        return waiters.park(end_offset, on_result)
+
+    def when_deleted(self, offset: int, on_result: Callable[[ErrorCode], None]) -> int:
+        """Call `on_result` once the low watermark is at `offset`; returns a ticket for `forget_deletion`."""
+        waiters = self._low_watermark_waiters
+        if waiters is None:
+            waiters = self._low_watermark_waiters = CommitWaiters()
+        return waiters.park(offset, on_result)
+
+    def forget_written(self, ticket: int) -> None:
+        if self._written_waiters is not None:
+            self._written_waiters.cancel(ticket)
+
+    def forget_committed(self, ticket: int) -> None:
+        if self._commit_waiters is not None:
+            self._commit_waiters.cancel(ticket)
+
+    def forget_deletion(self, ticket: int) -> None:
+        if self._low_watermark_waiters is not None:
+            self._low_watermark_waiters.cancel(ticket)
+
+    def _answer_waiters(self, error: ErrorCode) -> None:
+        """Everybody who waits gets `error`."""
+        self._fail_produces(error)
+        if self._low_watermark_waiters is not None:
+            self._low_watermark_waiters.fail_all(error)
+        self._wake_fetches()
+
+    def _fail_produces(self, error: ErrorCode) -> None:
+        if self._written_waiters is not None:
+            self._written_waiters.fail_all(error)
+        if self._commit_waiters is not None:
+            self._commit_waiters.fail_all(error)
+
+    # --- fetches ---
+
+    def make_watchers(self) -> FetchWatchers:
+        """`watchers`, which are None until somebody has seen everything."""
+        self.watchers = FetchWatchers()
+        return self.watchers
+
+    def watcher_lists(self) -> list[dict[Watcher, None]]:
+        """Those that hold any."""
+        return [] if self.watchers is None else self.watchers.lists()
+
+    def _wake_fetches(self) -> None:
+        """All of them look again: the epoch, the role or the ends of the log are not what they were."""
+        for watchers in self.watcher_lists():
+            self._host.wake_ups.touch(watchers)
+
+    def _tell_watchers(self) -> None:
+        """Something that nobody waits for is not what it was."""
+        for watchers in self.watcher_lists():
+            mark(watchers)
+
+    # --- as metrics show it ---
+
+    @property
+    def waiting_produces_count(self) -> int:
+        return _count(self._written_waiters) + _count(self._commit_waiters)
+
+    @property
+    def waiting_fetches_count(self) -> int:
+        return sum(watcher.is_parked for watchers in self.watcher_lists() for watcher in watchers)
+
+    @property
+    def waiting_deletions_count(self) -> int:
+        return _count(self._low_watermark_waiters)
+
+
+def _count(waiters: CommitWaiters | None) -> int:
+    return 0 if waiters is None else len(waiters)

@@ -1,0 +1,143 @@
+"""What a partition costs that nobody uses: a broker may hold ten thousand of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from replication.assignment import Assignment
+from replication.doors import PartitionHost
+from replication.leader import IsrAnswer
+from replication.partition import Partition, WakeUps
+from replication.waiters import STABLE_END
+from storage.log import PartitionLog
+from tests.replication.replica_world import ME, Replica, Surroundings
+from tests.storage.logs import config, open_log, world
+
+# A `Partition` and its `LeaderState`, without the log.
+LED_ALONE_BYTES = 256
+# What a follower copies is looked after by its fetcher, too: see `replication.followed`.
+FOLLOWED_BYTES = 192
+
+Scenario = Callable[[Replica, Replica], Awaitable[None]]
+
+
+def play(folder: Path, scenario: Scenario) -> None:
+    """With t-0 and another partition of the same broker."""
+
+    async def run() -> None:
+        async with world(str(folder)) as around_logs:
+            around = Surroundings()
+            host = PartitionHost(ME, WakeUps(around.soon.append), around.doors())
+            logs = [await open_log(around_logs, f"{folder}/t-{index}", config()) for index in range(2)]
+            one, other = (Replica(Partition(log, host), around) for log in logs)
+            await scenario(one, other)
+            for log in logs:
+                await log.close()
+
+    asyncio.run(run())
+
+
+def look_at(one: Replica) -> None:
+    """As metrics and periodic work look at all partitions, again and again."""
+    partition = one.partition
+    assert partition.waiting_produces_count == partition.waiting_fetches_count == 0
+    assert partition.waiting_deletions_count == 0
+    assert partition.replication_factor and partition.spare_isr >= 0 and not partition.is_under_replicated
+    assert not partition.is_reassigning and partition.low_watermark == 0
+    partition.on_tick(one.around.now_ms)
+    partition.on_brokers_gone({7})
+    partition.on_config_changed()
+    partition.on_start_raised()
+    partition.truncated()
+    partition.forget_written(1)
+    partition.forget_committed(1)
+    partition.forget_deletion(1)
+
+
+def own_bytes(one: Replica, other: Replica) -> int:
+    """What hangs on the first alone, its log left out: of these two partitions, and of what they refer to."""
+
+    def reached(root: Any, known: dict[int, Any]) -> dict[int, Any]:
+        if id(root) not in known and not isinstance(root, type | PartitionLog):
+            known[id(root)] = root
+            for each in gc.get_referents(root):
+                reached(each, known)
+        return known
+
+    shared = reached(other.partition, {})
+    kept = {**reached(one.partition.log.topic, {}), **shared}
+    own = reached(one.partition, {})
+    return sum(sys.getsizeof(each) for place, each in own.items() if place not in kept)
+
+
+def test_one_that_is_led_alone(tmp_path: Path) -> None:
+    async def scenario(one: Replica, other: Replica) -> None:
+        for each in (one, other):
+            each.lead(isr=[ME], replicas=[ME], partition_epoch=1)
+            look_at(each)
+        assert own_bytes(one, other) <= LED_ALONE_BYTES
+        await one.append("a")
+        look_at(one)
+        assert own_bytes(one, other) <= LED_ALONE_BYTES
+
+    play(tmp_path, scenario)
+
+
+def test_one_that_follows(tmp_path: Path) -> None:
+    async def scenario(one: Replica, other: Replica) -> None:
+        for each in (one, other):
+            each.follow(partition_epoch=1)
+            each.partition.append_as_follower(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
+        assert own_bytes(one, other) <= FOLLOWED_BYTES
+        one.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
+        other.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
+        assert own_bytes(one, other) <= LED_ALONE_BYTES
+
+    play(tmp_path, scenario)
+
+
+def test_equal_assignments_are_one(tmp_path: Path) -> None:
+    async def scenario(one: Replica, other: Replica) -> None:
+        for each in (one, other):
+            each.lead(isr=[ME], replicas=[ME, 2])
+            each.fetched(0)
+            each.answer(each.around.wishes.pop(), answer=IsrAnswer(ErrorCode.NONE, 0, (ME, 2), 1))
+        assert one.partition.assignment == Assignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
+        assert one.partition.assignment is other.partition.assignment
+        assert one.partition.leader is not None and other.partition.leader is not None
+        assert one.partition.leader.isr is other.partition.leader.isr is one.partition.replicas
+        one.partition.stop()
+        assert one.partition.assignment == Assignment(-1, 0, 1, 1, (ME, 2), (ME, 2))
+        assert other.partition.leader_id == ME
+
+    play(tmp_path, scenario)
+
+
+def test_who_has_waited_is_forgotten(tmp_path: Path) -> None:
+    async def scenario(one: Replica, _other: Replica) -> None:
+        one.lead(isr=[ME], replicas=[ME])
+        partition = one.partition
+        with pytest.raises(AttributeError):
+            partition.assignment.isr = ()  # type: ignore[misc]
+        for park, forget in (
+            (partition.when_written, partition.forget_written),
+            (partition.when_committed, partition.forget_committed),
+            (partition.when_deleted, partition.forget_deletion),
+        ):
+            ticket = park(5, lambda error: None)
+            assert partition.waiting_produces_count + partition.waiting_deletions_count == 1
+            forget(ticket)
+            assert partition.waiting_produces_count + partition.waiting_deletions_count == 0
+        assert partition.watcher_lists() == []
+        assert partition.make_watchers().of(STABLE_END) == {}
+        assert partition.watcher_lists() == []
+
+    play(tmp_path, scenario)
