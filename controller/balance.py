@@ -17,8 +17,8 @@ from controller.election import elect_preferred
 def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicPartition], int]]:
     """By broker: the partitions that it should lead and does not, and how many it should lead in all."""
     found: dict[int, tuple[list[TopicPartition], int]] = {}
-    for key in context.all_partitions():
-        replicas = context.assignment(key).replicas
+    for key, assignment in context.assignments.pairs():
+        replicas = assignment.replicas
         if not replicas or context.is_being_deleted(key[0]):
             continue
         misplaced, total = found.get(replicas[0], ([], 0))

@@ -100,7 +100,7 @@ async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) 
         if registration.topic_id == ZERO_UUID and term.context.version.supports_topic_ids:
             registration = replace(registration, topic_id=uuid_bytes(randomness))
             without_id.append([SetData(znodes.topic_path(name), registration.encode(), node[1].version)])
-        term.context.add_topic(name, registration.topic_id, dict(registration.assignments))
+        term.context.add_topic(name, registration.topic_id, registration.assignments)
         added.append(name)
         await term.breathe()
     for transaction, outcome in zip(without_id, await term.write_many(without_id), strict=True):
@@ -148,7 +148,7 @@ async def take_replicas_down(term: Term, going: list[Replica]) -> None:
     context = term.context
     leaderless = [
         each
-        for each, state in context.leadership.items()
+        for each, state in context.leadership.pairs()
         if not context.is_replica_online(state.leader, each)
         and not context.awaits_deletion(each)
         and partitions.can_move(context, each, PartitionPhase.OFFLINE)
@@ -219,8 +219,8 @@ async def on_topics_changed(term: Term, randomness: Randomness) -> None:
 
 async def on_topic_modified(term: Term, name: str) -> None:
     """More partitions; any other change of the node is of no interest here."""
-    topic = term.context.topics.get(name)
-    if topic is None:
+    context = term.context
+    if name not in context.topics:
         return
     try:
         data, stat = await term.session.get(znodes.topic_path(name), term.watch)
@@ -229,14 +229,16 @@ async def on_topic_modified(term: Term, name: str) -> None:
     registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, data))
     if registration is None:
         return
-    added = {index: each for index, each in registration.assignments.items() if index not in topic.assignments}
+    known = dict(context.assignments.of(name))
+    added = [(name, index) for index in registration.assignments if index not in known]
     if not added:
         return
-    if term.context.is_being_deleted(name):
-        await _undo_growth(term, name, registration, topic.assignments, stat.version)
+    if context.is_being_deleted(name):
+        await _undo_growth(term, name, registration, known, stat.version)
         return
-    topic.assignments.update(added)
-    await term.create_partitions([(name, index) for index in added])
+    for key in added:
+        context.set_assignment(key, registration.assignments[key[1]])
+    await term.create_partitions(added)
 
 
 async def _undo_growth(

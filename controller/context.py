@@ -1,14 +1,15 @@
 """What an active controller knows: brokers, topics, leaders, and where every partition and replica stands. Pure.
 
 Life: built by the controller when it is elected, thrown away when it resigns; only the controller's events change it.
-Invariants: every partition of `topics` has a phase; every entry of `replica_phases` belongs to an assigned replica;
-`leadership` mirrors the state nodes as last read or written, with their versions.
+Invariants: every partition of `assignments` is of one of `topics` (ids by name) and has a phase; every entry of
+`replica_phases` belongs to an assigned replica; `leadership` mirrors the state nodes as last read or written, with their
+versions.
 Source: Kafka ControllerContext.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -19,6 +20,9 @@ from protocol.primitives import ZERO_UUID
 
 TopicPartition = tuple[str, int]
 Replica = tuple[str, int, int]  # topic, partition, broker
+
+
+NO_REPLICAS = ReplicaAssignment(())
 
 
 class PartitionPhase(Enum):
@@ -47,12 +51,6 @@ class LiveBroker:
 
 
 @dataclass(slots=True)
-class TopicContext:
-    topic_id: bytes
-    assignments: dict[int, ReplicaAssignment]
-
-
-@dataclass(slots=True)
 class ControllerContext:
     """`epoch_version` is the version of /controller_epoch: every write of this controller is checked against it.
     `version` says what the other brokers understand; `reassigning` are the partitions with a reassignment under way."""
@@ -62,8 +60,9 @@ class ControllerContext:
     version: InterBrokerVersion = LATEST
     live_brokers: dict[int, LiveBroker] = field(default_factory=dict)
     shutting_down: set[int] = field(default_factory=set)
-    topics: dict[str, TopicContext] = field(default_factory=dict)
+    topics: dict[str, bytes] = field(default_factory=dict)
     names_by_id: dict[bytes, str] = field(default_factory=dict)
+    assignments: PartitionMap[ReplicaAssignment] = field(default_factory=PartitionMap)
     leadership: PartitionMap[PartitionState] = field(default_factory=PartitionMap)
     partition_phases: PartitionMap[PartitionPhase] = field(default_factory=PartitionMap)
     replica_phases: ReplicaMap[ReplicaPhase] = field(default_factory=ReplicaMap)
@@ -83,17 +82,20 @@ class ControllerContext:
 
     # Topics.
 
-    def add_topic(self, name: str, topic_id: bytes, assignments: dict[int, ReplicaAssignment]) -> None:
-        self.topics[name] = TopicContext(topic_id, assignments)
+    def add_topic(self, name: str, topic_id: bytes, assignments: Mapping[int, ReplicaAssignment]) -> None:
+        self.topics[name] = topic_id
+        for partition, assignment in assignments.items():
+            self.assignments[name, partition] = assignment
         if topic_id != ZERO_UUID:
             self.names_by_id[topic_id] = name
 
     def remove_topic(self, name: str) -> None:
-        topic = self.topics.pop(name, None)
-        if topic is None:
+        topic_id = self.topics.pop(name, None)
+        if topic_id is None:
             return
-        self.names_by_id.pop(topic.topic_id, None)
-        for partition, assignment in topic.assignments.items():
+        self.names_by_id.pop(topic_id, None)
+        for partition, assignment in list(self.assignments.of(name)):
+            del self.assignments[name, partition]
             self.reassigning.pop((name, partition), None)
             self.leadership.pop((name, partition), None)
             self.partition_phases.pop((name, partition), None)
@@ -102,27 +104,23 @@ class ControllerContext:
 
     def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
         """No replicas for an unknown partition."""
-        name, partition = topic_partition
-        topic = self.topics.get(name)
-        found = None if topic is None else topic.assignments.get(partition)
-        return ReplicaAssignment(()) if found is None else found
+        return self.assignments.find(topic_partition) or NO_REPLICAS
 
     def set_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Replicas that are no more keep their phase until it is moved to NON_EXISTENT."""
-        name, partition = topic_partition
-        self.topics[name].assignments[partition] = assignment
+        assert topic_partition[0] in self.topics, f"{topic_partition} is of no topic"
+        self.assignments[topic_partition] = assignment
 
     def topic_id(self, name: str) -> bytes:
-        topic = self.topics.get(name)
-        return ZERO_UUID if topic is None else topic.topic_id
+        return self.topics.get(name, ZERO_UUID)
 
     def partitions_of(self, name: str) -> list[TopicPartition]:
-        topic = self.topics.get(name)
-        return [] if topic is None else [(name, partition) for partition in topic.assignments]
+        return [(name, partition) for partition, _ in self.assignments.of(name)]
 
     def all_partitions(self) -> Iterator[TopicPartition]:
-        for name, topic in self.topics.items():
-            for partition in topic.assignments:
+        """By topic."""
+        for name in self.topics:
+            for partition, _ in self.assignments.of(name):
                 yield name, partition
 
     def replicas_of(self, topic_partitions: Iterable[TopicPartition]) -> list[Replica]:
@@ -153,8 +151,8 @@ class ControllerContext:
     def replicas_on(self, broker_ids: set[int]) -> list[Replica]:
         return [
             (name, partition, broker_id)
-            for name, topic in self.topics.items()
-            for partition, assignment in topic.assignments.items()
+            for name in self.topics
+            for partition, assignment in self.assignments.of(name)
             for broker_id in assignment.replicas
             if broker_id in broker_ids
         ]

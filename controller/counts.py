@@ -41,7 +41,7 @@ def count(context: ControllerContext) -> ControllerCounts:
         partitions=len(context.leadership),
         offline_partitions=sum(
             not context.is_replica_online(state.leader, key)
-            for key, state in context.leadership.items()
+            for key, state in context.leadership.pairs()
             if key[0] not in deleting
         ),
         preferred_replica_imbalance=sum(len(keys) for keys, _ in balance.misplaced_leaders(context).values()),

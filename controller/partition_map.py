@@ -45,6 +45,15 @@ class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, tuple) and self.find(key) is not None
 
+    def of(self, name: str) -> Iterator[tuple[int, V]]:
+        """What there is of one topic, by number."""
+        for partition, value in enumerate(self._rows.get(name, ())):
+            if value is not None:
+                yield partition, value
+        for (topic, partition), value in self._strays.items():
+            if topic == name:
+                yield partition, value
+
     def __setitem__(self, key: _Partition, value: V) -> None:
         name, partition = key
         row = self._rows.get(name, ())
@@ -76,11 +85,15 @@ class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
             del self._rows[name]
 
     def __iter__(self) -> Iterator[_Partition]:
+        return (key for key, _ in self.pairs())
+
+    def pairs(self) -> Iterator[tuple[_Partition, V]]:
+        """What `items` says, without looking for each value."""
         for name, row in self._rows.items():
             for partition, value in enumerate(row):
                 if value is not None:
-                    yield name, partition
-        yield from self._strays
+                    yield (name, partition), value
+        yield from self._strays.items()
 
     def __len__(self) -> int:
         return self._count

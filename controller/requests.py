@@ -121,7 +121,7 @@ class RequestBatch:
     def _build_leader_and_isr(self, broker_id: int, partitions: PartitionMap[bool]) -> Iterator[Parcel | None]:
         states: dict[str, list[LeaderAndIsrPartitionState]] = {}
         leaders: dict[int, None] = {}
-        for number, (topic_partition, is_new) in enumerate(partitions.items(), 1):
+        for number, (topic_partition, is_new) in enumerate(partitions.pairs(), 1):
             state = self._context.leadership[topic_partition]
             leaders[state.leader] = None
             replica_is_new = self._context.replica_phase((*topic_partition, broker_id)) is ReplicaPhase.NEW

@@ -10,12 +10,12 @@ import pytest
 
 from controller.context import ControllerContext, PartitionPhase, ReplicaPhase
 from controller.partition_map import GAP_MAX, PartitionMap, ReplicaMap
-from controller.znodes import PartitionState
+from controller.znodes import PartitionState, ReplicaAssignment
 
 NUMBERS = (0, 1, 2, 3, 5, GAP_MAX - 1, GAP_MAX, GAP_MAX + 2, 2 * GAP_MAX, 2**31 - 1, -1)
 TOPICS = tuple(f"t{number}" for number in range(10))
 PER_TOPIC = 100
-MOST_BYTES = 40  # of a partition of one replica: three places in lists; 500 with keys of its own for each
+MOST_BYTES = 50  # of a partition of one replica: four places in lists; 500 with keys of its own for each
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -35,7 +35,7 @@ def test_it_is_a_dictionary(seed: int) -> None:
                 del made[key]
         assert (key in made, made.find(key), made.get(key, 9)) == (key in model, model.get(key), model.get(key, 9))
         assert len(made) == len(model)
-        assert dict(made) == dict(made.items()) == model
+        assert dict(made) == dict(made.items()) == dict(made.pairs()) == model
 
 
 def test_a_wild_number_costs_no_more_than_another() -> None:
@@ -58,12 +58,13 @@ def test_replicas() -> None:
 
 
 def test_an_idle_partition_costs_little() -> None:
-    context, state = ControllerContext(), PartitionState(1, 0, (1,), 1)
+    context, state, assignment = ControllerContext(), PartitionState(1, 0, (1,), 1), ReplicaAssignment((1,))
     gc.collect()
     tracemalloc.start()
     try:
         for topic in TOPICS:
             for partition in range(PER_TOPIC):
+                context.assignments[topic, partition] = assignment
                 context.leadership[topic, partition] = state
                 context.partition_phases[topic, partition] = PartitionPhase.ONLINE
                 context.replica_phases[topic, partition, 1] = ReplicaPhase.ONLINE
@@ -71,3 +72,10 @@ def test_an_idle_partition_costs_little() -> None:
         assert tracemalloc.get_traced_memory()[0] / (PER_TOPIC * len(TOPICS)) < MOST_BYTES
     finally:
         tracemalloc.stop()
+
+
+def test_what_there_is_of_one_topic() -> None:
+    made: PartitionMap[int] = PartitionMap()
+    made.update({("a", 2): 3, ("a", 10**9): 4, ("b", 0): 5, ("a", 0): 1})
+    assert list(made.of("a")) == [(0, 1), (2, 3), (10**9, 4)]
+    assert list(made.of("c")) == []

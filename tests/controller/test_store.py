@@ -145,6 +145,15 @@ def test_embedded_forgets_the_ephemerals_of_an_earlier_life_and_raises_the_czxid
     assert new > old
 
 
+def test_embedded_keeps_no_second_copy_of_its_tree_in_memory(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with embedded(tmp_path) as store:
+            [(kib,)] = store._file._connection.execute("PRAGMA cache_size")
+            assert 0 < -kib <= 256
+
+    asyncio.run(run())
+
+
 def test_embedded_removes_its_ephemerals_when_it_closes(tmp_path: Path) -> None:
     async def run() -> None:
         async with embedded(tmp_path) as store:
