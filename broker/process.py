@@ -13,28 +13,20 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
-from broker.composition import listener_plans
 from broker.http import HttpServer
-from broker.listeners import needs_advertised
 from broker.server import Broker, Doors
 from broker.start_options import VERSION, StartOptions
 from controller.embedded import FILE_NAME, EmbeddedStore, StoreFileError
 from controller.registration import BrokerIdTakenError
 from controller.store import StoreError
-from controller.zookeeper import open_zookeeper_store
-from controller.zookeeper_client import ClientDoors
-from controller.zookeeper_options import ZooKeeperOptions
-from controller.zookeeper_session_file import LogDirectorySessionFile
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
-from runtime.os_boot import boot_id
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_limits import raise_open_files_limit
@@ -109,16 +101,9 @@ class BrokerProcess:
         randomness, filesystem = system_randomness(), OsFileSystem()
         if self._settings.zookeeper_connect is None:
             return Doors(self._clock, randomness, filesystem, disk, network, open_embedded_store)
-        options = ZooKeeperOptions.of(self._settings)
+        from broker.ensemble import ensemble_doors  # noqa: PLC0415  see there
 
-        async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
-            session_file = LogDirectorySessionFile(directory, filesystem, queue)
-            return await open_zookeeper_store(options, ClientDoors(network, clock, randomness, tasks), session_file)
-
-        is_named = not needs_advertised(listener_plans(self._settings))
-        # Else as Java's canonical host name, which Apache Kafka registers; the look-up may take its time.
-        host_name = "localhost" if is_named else socket.getfqdn()
-        return Doors(self._clock, randomness, filesystem, disk, network, open_store, host_name, boot_id)
+        return ensemble_doors(self._settings, self._clock, randomness, filesystem, disk, network)
 
     @property
     def _hang_ms(self) -> int:

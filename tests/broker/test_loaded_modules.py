@@ -23,7 +23,10 @@ def loaded() -> set[str]:
     return set(subprocess.run(run, check=True, capture_output=True, text=True, timeout=60).stdout.split())
 
 
-@pytest.mark.parametrize("module", ["importlib.metadata", "email", "zipfile", "lz4", "snappy", "cramjam", "zstandard"])
+@pytest.mark.parametrize(
+    "module",
+    ["importlib.metadata", "email", "zipfile", "lz4", "snappy", "cramjam", "zstandard", "controller.zookeeper"],
+)
 def test_is_not_loaded(loaded: set[str], module: str) -> None:
     assert "broker.server" in loaded
     assert module not in loaded
