@@ -112,10 +112,9 @@ _PER_PARTITION: tuple[tuple[Metric, Callable[[Partition], int]], ...] = (
 
 def _partitions(services: Services) -> Iterator[Sample]:
     partitions = list(services.partitions)
-    labels = [(partition.topic, str(partition.partition)) for partition in partitions]
     for metric, value in _PER_PARTITION:
-        for partition, names in zip(partitions, labels, strict=True):
-            yield Sample(metric, names, int(value(partition)))
+        for partition in partitions:
+            yield Sample(metric, (partition.topic, str(partition.partition)), int(value(partition)))
 
 
 def _controller(services: Services) -> Iterator[Sample]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from broker.gauges import gauges, memory
 from broker.metric_table import Metric
 from broker.metrics import Sample
+from runtime.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection, Listener, Network
 
@@ -31,6 +32,7 @@ MAX_HEAD_BYTES = 8 * 1024
 MAX_CONNECTIONS = 32
 HEAD_TIMEOUT_S = 10
 SAMPLES_PER_SLICE = 200
+SMALL_PAGE_BYTES = 64 * 1024
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_BYTES = resource.getpagesize()
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -73,7 +75,7 @@ class HttpServer:
         connection.write(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
         connection.close()
 
-    async def _page(self, method: bytes, path: bytes) -> tuple[str, bytes]:
+    async def _page(self, method: bytes, path: bytes) -> tuple[str, bytes | bytearray]:
         if method not in (b"GET", b"HEAD"):
             return "405 Method Not Allowed", b"only GET and HEAD\n"
         match path:
@@ -88,13 +90,14 @@ class HttpServer:
             case _:
                 return "404 Not Found", b"there are /metrics, /ready and /live\n"
 
-    async def _metrics(self) -> bytes:
+    async def _metrics(self) -> bytearray:
         samples: Iterator[Sample] = iter(())
         if self._broker.is_ready:
             services = self._broker.services
             services.metrics.keep_topics(services.metadata.image.topics)
             samples = chain(services.metrics.samples(), gauges(services), memory(self._broker.request_budget))
-        parts = [process_metrics(self._filesystem.read_bytes("/proc/self/statm"))]
+        page = _Page()
+        page.add(process_metrics(self._filesystem.read_bytes("/proc/self/statm")))
         last: Metric | None = None
         lines: list[str] = []
         for sample in samples:
@@ -103,11 +106,35 @@ class HttpServer:
                 lines += header(last)
             lines.append(sample_line(sample))
             if len(lines) >= SAMPLES_PER_SLICE:
-                parts.append("".join(lines))
+                page.add("".join(lines))
                 lines.clear()
                 await asyncio.sleep(0)
-        parts.append("".join(lines))
-        return "".join(parts).encode()
+        page.add("".join(lines))
+        return page.content()
+
+
+class _Page:
+    """Text that comes in pieces. That of 10,000 partitions has megabytes, which would stay with the process if the pieces
+    were kept until the end: a page that is not small is written into memory that goes back to the kernel with it."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(SMALL_PAGE_BYTES)
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        piece = text.encode()
+        end = self._size + len(piece)
+        if end > len(self._buffer):
+            larger = bytearray(2 * max(end, RETURNED_AT_ONCE_BYTES))
+            larger[: self._size] = memoryview(self._buffer)[: self._size]
+            self._buffer = larger
+        self._buffer[self._size : end] = piece
+        self._size = end
+
+    def content(self) -> bytearray:
+        """The page, which takes no more."""
+        del self._buffer[self._size :]
+        return self._buffer
 
 
 class _Exchange:

@@ -121,6 +121,16 @@ def test_a_long_page_lets_the_loop_go_on() -> None:
     serve(scenario, gauges)
 
 
+@pytest.mark.parametrize("pieces_count", [0, 1, 1_000, 100_000, 300_000])
+def test_a_page_is_its_pieces(pieces_count: int) -> None:
+    """Up to the one that is larger than the first large buffer."""
+    page = http._Page()
+    pieces = [f"a line, number {number:06d}: ö, ...\n" for number in range(pieces_count)]
+    for piece in pieces:
+        page.add(piece)
+    assert page.content() == "".join(pieces).encode()
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
