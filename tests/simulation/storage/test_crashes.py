@@ -53,7 +53,7 @@ def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
         "flush-without-names", "swap-forgotten", "recovery-point-stays", "txnindex-not-made-again", "move-not-marked",
         "stale-checkpoints",
     ]  # fmt: skip
-    ran = simulation("--mutants", *names, "--within", "30")
+    ran = simulation("--mutants", *names, "--within", "60")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(names)
 
