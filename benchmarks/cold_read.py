@@ -1,11 +1,13 @@
-"""`python -m benchmarks.cold_read [--pairs 5] [--megabytes 1000] [--reader-nice 0]`: what reading old records costs others.
+"""`python -m benchmarks.cold_read [--pairs 5] [--megabytes 1000] [--reader-idle] ...`: what reading old records costs others.
 
 End-to-end latency at 1,000 records/s (produce call to consumer, acks=all) is measured while
 nothing else happens and while one consumer reads an old topic whose pages are not in memory: they are written back and
 dropped from the page cache before each pass. Both brokers in turn; the figure is the ratio of the two measurements.
 
-The reader is a client that takes most of a core, and other people's consumers run elsewhere. With `--reader-nice 19` it has
-only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's.
+The reader is a client that takes most of a core, and other people's consumers run elsewhere. With `--reader-idle` it has
+only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's: the kernel takes the
+core from it as soon as one of them is ready, where a process that is merely nice (`--reader-nice 19`) ends its slice first.
+`--reader-rate` is a consumer that has other things to do than to read; without it, one that reads as fast as it can.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,30 +44,52 @@ def drop_pages(folder: Path) -> None:
             os.close(descriptor)
 
 
-def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, nice: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How the old topic is read; 0 MB a second: as fast as can be."""
+
+    nice: int
+    is_idle: bool
+    megabytes_a_second: float
+
+    def take_place(self) -> None:
+        """Of the calling process, among the machine's others."""
+        os.nice(self.nice)
+        if self.is_idle:
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+    def wait(self, megabytes: float, seconds: float) -> None:
+        if self.megabytes_a_second:
+            time.sleep(max(megabytes / self.megabytes_a_second - seconds, 0))
+
+
+def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> None:
     """Read the topic from its start, again and again, until the process is ended; `megabytes` counts."""
-    os.nice(nice)
-    consumer = Consumer(
-        {"bootstrap.servers": target.bootstrap_servers, "group.id": "cold", "enable.auto.commit": False}
-    )
+    reader.take_place()
+    options = {"bootstrap.servers": target.bootstrap_servers, "group.id": "cold", "enable.auto.commit": False}
+    if reader.megabytes_a_second:
+        options["queued.max.messages.kbytes"] = 4096  # what is fetched ahead would be read at full speed
+    consumer = Consumer(options)
+    started = time.monotonic()
     end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
     while True:
         drop_pages(folder)
         consumer.assign([TopicPartition(topic, 0, 0)])
         seen = 0
         while seen < end:
-            messages = consumer.consume(10_000, 1.0)
+            messages = consumer.consume(1_000 if reader.megabytes_a_second else 10_000, 1.0)
             seen += len(messages)
             megabytes.value += len(messages) / 1000
+            reader.wait(megabytes.value, time.monotonic() - started)
 
 
 @contextmanager
-def cold_reader(broker: Running, topic: str, nice: int) -> Iterator[Any]:
+def cold_reader(broker: Running, topic: str, how: Reader) -> Iterator[Any]:
     """Counts the megabytes that were read meanwhile."""
     assert broker.data is not None
     megabytes = _fork.Value("d", 0.0)
     folder = broker.data / f"{topic}-0"
-    reader = _fork.Process(target=read_cold, args=(broker.target, topic, folder, megabytes, nice))
+    reader = _fork.Process(target=read_cold, args=(broker.target, topic, folder, megabytes, how))
     reader.start()
     try:
         deadline = time.monotonic() + 30
@@ -99,10 +124,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the old topic")
     parser.add_argument("--reader-nice", type=int, default=0, help="niceness of the client that reads it")
+    parser.add_argument("--reader-idle", action="store_true", help="it runs when nobody else wants the core")
+    parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
+    parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
     options = parser.parse_args()
+    reader = Reader(options.reader_nice, options.reader_idle, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
-    with ours() as mine, kafka() as theirs:
-        brokers = (mine, theirs)
+    with ExitStack() as running:
+        brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
         topics = {
             each.name: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes) for each in brokers
         }
@@ -112,7 +141,7 @@ def main() -> None:
             for broker in brokers if pair % 2 == 0 else brokers[::-1]:
                 quiet = latency(broker.target.bootstrap_servers)
                 started = time.monotonic()
-                with cold_reader(broker, topics[broker.name], options.reader_nice) as megabytes:
+                with cold_reader(broker, topics[broker.name], reader) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
                 found.setdefault(broker.name, []).append([*quiet, *shared, shared[1] / quiet[1], rate])

@@ -14,8 +14,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.disk import DiskQueue, Readers
@@ -245,17 +245,59 @@ class OsDiskQueue:
 
 
 class OsReaders:
-    """A pool whose threads start when they are needed."""
+    """Threads that start when they are needed, and take what comes first.
+
+    A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
+    one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = READER_THREADS) -> None:
         self._loop = loop
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cold read")
+        self._limit = threads
+        self._threads = 0
+        self._under_way = 0  # jobs that were given and are not reported yet
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._is_closed = False
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
-        return self._loop.run_in_executor(self._pool, job)
+        assert not self._is_closed, "job for closed readers"
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._under_way += 1
+        if self._threads < min(self._under_way, self._limit):
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"cold read {self._threads}", daemon=True).start()
+        self._jobs.put((job, future))
+        return future
+
+    def _work(self) -> None:
+        """A thread."""
+        jobs, post = self._jobs, self._loop.call_soon_threadsafe
+        while (given := jobs.get()) is not None:
+            job, future = given
+            result, error = None, None
+            if not future.cancelled():
+                try:
+                    result = job()
+                except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
+                    error = raised
+            try:
+                post(self._finished, future, result, error)
+            except RuntimeError:
+                return  # the loop is closed: the process ends and nobody waits
+            del given, job, future, result, error  # what they hold is not to live until the next one
+
+    def _finished(self, future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+        self._under_way -= 1
+        _resolve(future, result, error)
 
     async def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Jobs that have not begun never do; those that have are not waited for."""
+        self._is_closed = True
+        with suppress(Empty):
+            while given := self._jobs.get_nowait():
+                given[1].cancel()
+        for _ in range(self._threads):
+            self._jobs.put(None)
 
 
 class OsDisk:

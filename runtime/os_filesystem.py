@@ -5,7 +5,7 @@ Rules: no policy, no cache, no retry except for what POSIX may do partially (sho
 A file system that does not know the flag (EOPNOTSUPP) is remembered per file: every read of it is cold from then on.
 Such a read would still read ahead for its file, in the caller's time: the kernel finds pages and fills requests for as
 much as the device's window, 2 ms where that is 8 MiB. So a file that is read hot is not read ahead by the kernel any more,
-but by the threads that read what was cold.
+but by the threads that read what was cold; and a long read asks for its last byte first, which costs no more than one page.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 # A read of cold bytes has so many behind them brought in too, and those that follow find them hot: four of a consumer's.
 READ_AHEAD_BYTES = 4 * 1024 * 1024
+# At a time: for 4 MiB the kernel keeps the core for 1.3 ms, whoever else wants it (a kernel that is not preempted).
+READ_AHEAD_PIECE_BYTES = 256 * 1024
 # Shorter reads look for something: what follows them may never be asked for.
 MIN_READ_BYTES_FOR_AHEAD = 64 * 1024
 FILE_MODE = 0o644
@@ -75,9 +77,11 @@ class OsFile:
             position += written
 
     def read_at(self, length: int, position: int) -> bytes:
-        content = os.pread(self._descriptor, length, position)
         if self._is_read_hot and length >= MIN_READ_BYTES_FOR_AHEAD:
-            self._advise(position + length, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+            end = position + length + READ_AHEAD_BYTES
+            for start in range(position, end, READ_AHEAD_PIECE_BYTES):
+                self._advise(start, min(READ_AHEAD_PIECE_BYTES, end - start), os.POSIX_FADV_WILLNEED)
+        content = os.pread(self._descriptor, length, position)
         if len(content) == length or not content:
             return content
         parts = [content]
@@ -95,8 +99,10 @@ class OsFile:
         if not self._knows_hot and not self._begin_hot_reads():
             return None
         assert RWF_NOWAIT is not None
-        buffer = bytearray(length)
         try:
+            if length >= MIN_READ_BYTES_FOR_AHEAD:
+                os.preadv(self._descriptor, [bytearray(1)], position + length - 1, RWF_NOWAIT)
+            buffer = bytearray(length)
             count = os.preadv(self._descriptor, [buffer], position, RWF_NOWAIT)
         except OSError as error:
             if error.errno in NOWAIT_UNSUPPORTED:

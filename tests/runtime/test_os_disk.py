@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runtime import os_disk
-from runtime.os_disk import OsDisk, OsDiskQueue
+from runtime.os_disk import READER_THREADS, OsDisk, OsDiskQueue, OsReaders
 from runtime.os_filesystem import OsFileSystem
 
 
@@ -322,5 +323,48 @@ def test_readers_run_elsewhere_and_side_by_side() -> None:
         readers = disk.readers()
         names = await asyncio.gather(readers.run(read), readers.run(read))
         assert all(name.startswith("cold read") for name in names)
+
+    run(program)
+
+
+def test_readers_report_errors_and_start_no_more_threads_than_they_may() -> None:
+    async def program(disk: OsDisk) -> None:
+        def fail() -> None:
+            raise OSError("bad disk")
+
+        def read() -> str:
+            time.sleep(0.001)
+            return threading.current_thread().name
+
+        readers = disk.readers()
+        with pytest.raises(OSError, match="bad disk"):
+            await readers.run(fail)
+        for _ in range(3):
+            assert len({await readers.run(read) for _ in range(5)}) == 1  # there is one that has nothing to do
+        assert len(set(await asyncio.gather(*(readers.run(read) for _ in range(50))))) <= READER_THREADS
+
+    run(program)
+
+
+def test_readers_that_are_closed_begin_nothing_more() -> None:
+    async def program(disk: OsDisk) -> None:
+        readers = OsReaders(asyncio.get_running_loop(), threads=1)
+        begun, go_on = threading.Event(), threading.Event()
+
+        def read() -> str:
+            begun.set()
+            go_on.wait(10)
+            return "read"
+
+        first = asyncio.ensure_future(readers.run(read))
+        given_up, last = readers.run(read), readers.run(read)
+        assert isinstance(given_up, asyncio.Future)
+        given_up.cancel()
+        await asyncio.to_thread(begun.wait, 10)
+        await readers.close()
+        with pytest.raises(asyncio.CancelledError):
+            await last
+        go_on.set()
+        assert await first == "read"
 
     run(program)

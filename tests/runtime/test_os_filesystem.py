@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.os_filesystem import MIN_READ_BYTES_FOR_AHEAD, READ_AHEAD_BYTES, RWF_NOWAIT, OsFileSystem
+from runtime.os_filesystem import (
+    MIN_READ_BYTES_FOR_AHEAD,
+    READ_AHEAD_BYTES,
+    READ_AHEAD_PIECE_BYTES,
+    RWF_NOWAIT,
+    OsFileSystem,
+)
 
 
 @pytest.fixture
@@ -102,7 +108,12 @@ def test_a_file_that_is_read_hot_is_read_ahead_by_the_readers_of_cold_bytes_alon
     assert file.read_at(MIN_READ_BYTES_FOR_AHEAD - 1, 7) == content[7 : MIN_READ_BYTES_FOR_AHEAD + 6]
     assert len(given) == 1
     assert file.read_at(MIN_READ_BYTES_FOR_AHEAD, 7) == content[7 : MIN_READ_BYTES_FOR_AHEAD + 7]
-    assert given[1:] == [(7 + MIN_READ_BYTES_FOR_AHEAD, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)]
+    at = 7
+    for position, length, advice in given[1:]:
+        assert (position, advice) == (at, os.POSIX_FADV_WILLNEED)
+        assert length <= READ_AHEAD_PIECE_BYTES
+        at += length
+    assert at == 7 + MIN_READ_BYTES_FOR_AHEAD + READ_AHEAD_BYTES
     file.close()
 
 
@@ -123,11 +134,36 @@ def test_a_hot_read_brings_in_no_more_than_it_was_asked_for(fs: OsFileSystem, tm
         pytest.skip("this file system keeps its pages in memory")
     for at in range(0, piece_bytes * pieces // 2, piece_bytes):
         deadline = time.monotonic() + 10
-        while not file.read_hot(piece_bytes, at) and time.monotonic() < deadline:
+        while not file.read_hot(MIN_READ_BYTES_FOR_AHEAD - 1, at) and time.monotonic() < deadline:
             time.sleep(0.001)
+    assert file.read_hot(piece_bytes, piece_bytes * (pieces // 2 + 2)) is None
+    assert not seen.read_hot(1, piece_bytes * (pieces // 2 + 2))
     assert not seen.read_hot(piece_bytes, piece_bytes * (pieces // 2 + 1))
     file.close()
     seen.close()
+
+
+@pytest.mark.skipif(RWF_NOWAIT is None, reason="hot reads are Linux's")
+def test_a_long_read_learns_from_one_byte_that_it_is_cold(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+    content = os.urandom(2 * MIN_READ_BYTES_FOR_AHEAD)
+    file.write_at([content], 0)
+    assert file.read_hot(MIN_READ_BYTES_FOR_AHEAD, 3) == content[3 : MIN_READ_BYTES_FOR_AHEAD + 3]
+    at_the_end = file.read_hot(len(content), MIN_READ_BYTES_FOR_AHEAD)
+    assert at_the_end is not None
+    assert bytes(at_the_end) == content[MIN_READ_BYTES_FOR_AHEAD:]
+    asked: list[tuple[int, int]] = []
+
+    def preadv(_: int, buffers: list[bytearray], position: int, __: int) -> int:
+        asked.append((position, len(buffers[0])))
+        raise BlockingIOError(errno.EAGAIN, "not in memory")
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert file.read_hot(MIN_READ_BYTES_FOR_AHEAD, 3) is None
+    assert asked == [(MIN_READ_BYTES_FOR_AHEAD + 2, 1)]
+    file.close()
 
 
 def test_other_read_errors_are_raised(fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
