@@ -8,6 +8,10 @@ The reader is a client that takes most of a core, and other people's consumers r
 only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's: the kernel takes the
 core from it as soon as one of them is ready, where a process that is merely nice (`--reader-nice 19`) ends its slice first.
 `--reader-rate` is a consumer that has other things to do than to read; without it, one that reads as fast as it can.
+
+On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
+sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
+than that is the broker's.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks import workloads
 from benchmarks.brokers import Running, kafka, ours
+from benchmarks.file_server import file_server
 from benchmarks.workloads import Target
 
 SHARES = (0.5, 0.99)
@@ -101,6 +106,11 @@ def cold_reader(broker: Running, topic: str, how: Reader) -> Iterator[Any]:
         reader.join()
 
 
+def old_files(broker: Running, topic: str) -> list[Path]:
+    assert broker.data is not None
+    return sorted((broker.data / f"{topic}-0").glob("*.log"))
+
+
 def latency(bootstrap_servers: str) -> list[float]:
     """Milliseconds at `SHARES`, in a process of its own."""
     target = Target(bootstrap_servers)
@@ -144,15 +154,18 @@ def main() -> None:
                 with cold_reader(broker, topics[broker.name], reader) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
-                found.setdefault(broker.name, []).append([*quiet, *shared, shared[1] / quiet[1], rate])
+                with file_server(old_files(broker, topics[broker.name]), rate, reader.take_place):
+                    beside_files = latency(broker.target.bootstrap_servers)
+                figures = [*quiet, *shared, *beside_files, shared[1] / quiet[1], shared[1] / beside_files[1], rate]
+                found.setdefault(broker.name, []).append(figures)
     print(
-        "| broker | p50, p99 ms quiet | p50, p99 ms beside a cold read | p99 ratio | MB/s read |\n|---|---|---|---|---|"
+        "| broker | p50, p99 ms quiet | beside a cold read | beside a file server | p99 to quiet | to a file server's | MB/s |"
     )
+    print("|---|---|---|---|---|---|---|")
     for name, rows in found.items():
-        p50, p99, p50_shared, p99_shared, ratio, rate = (
-            statistics.median(column) for column in zip(*rows, strict=True)
-        )
-        print(f"| {name} | {p50:.2f}, {p99:.2f} | {p50_shared:.2f}, {p99_shared:.2f} | {ratio:.2f} | {rate:.0f} |")
+        medians = [statistics.median(column) for column in zip(*rows, strict=True)]
+        times = " | ".join(f"{medians[at]:.2f}, {medians[at + 1]:.2f}" for at in (0, 2, 4))
+        print(f"| {name} | {times} | {medians[6]:.2f} | {medians[7]:.2f} | {medians[8]:.0f} |")
 
 
 if __name__ == "__main__":

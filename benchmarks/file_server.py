@@ -1,0 +1,62 @@
+"""A process that sends old files to a client over loopback and does nothing else: what moving so many cold bytes costs a broker
+that has no part in it.
+
+Rules: Linux. The files' pages are dropped before each pass, and the bytes leave by `sendfile`, at a given rate.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_PIECE_BYTES = 1 << 20
+_fork = multiprocessing.get_context("fork")
+
+
+def _serve(listener: socket.socket, files: Sequence[Path], megabytes_a_second: float) -> None:
+    connection, _ = listener.accept()
+    started, sent_bytes = time.monotonic(), 0
+    while True:
+        for path in files:
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            size_bytes, position = os.fstat(descriptor).st_size, 0
+            while position < size_bytes:
+                position += os.sendfile(connection.fileno(), descriptor, position, _PIECE_BYTES)
+                due = started + (sent_bytes + position) / 1e6 / megabytes_a_second
+                time.sleep(max(due - time.monotonic(), 0))
+            sent_bytes += size_bytes
+            os.close(descriptor)
+
+
+def _receive(address: tuple[str, int], take_place: Callable[[], None], received: Any) -> None:
+    take_place()
+    buffer = bytearray(_PIECE_BYTES)
+    with socket.create_connection(address) as connection:
+        while True:
+            received.value += connection.recv_into(buffer)
+
+
+@contextmanager
+def file_server(files: Sequence[Path], megabytes_a_second: float, take_place: Callable[[], None]) -> Iterator[Any]:
+    """Yields the bytes received so far (`value`). `take_place`: of the client's process among the machine's others."""
+    received = _fork.Value("q", 0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        parts = (
+            _fork.Process(target=_serve, args=(listener, files, megabytes_a_second)),
+            _fork.Process(target=_receive, args=(listener.getsockname(), take_place, received)),
+        )
+        for part in parts:
+            part.start()
+        try:
+            yield received
+        finally:
+            for part in reversed(parts):
+                part.kill()
+                part.join()
