@@ -239,7 +239,8 @@ class LogCleaner:
         self.report.begin_look(self._is_there)
         slices = Slices(self._clock)
         for directory in list(self._directories.values()):
-            async for log in slices.over(list(directory.logs.values())):
+            compacted = [log for log in directory.logs.values() if log.config.is_compacted]
+            async for log in slices.over(compacted):
                 if not self._may_clean(directory, log):
                     continue
                 cleanable = await self._range_of(log, now_ms)

@@ -306,7 +306,7 @@ class LogState:
     @property
     def has_unsaved_epochs(self) -> bool:
         """The epoch of the last record is not in the file."""
-        return self._epoch_file.lacks_epoch_of(self.log_end_offset - 1)
+        return not self._is_at_rest and self._epoch_file.lacks_epoch_of(self.log_end_offset - 1)
 
     async def save_epochs(self) -> None:
         """Bring the epochs' file up to date."""

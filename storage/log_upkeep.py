@@ -164,7 +164,8 @@ class LogUpkeep:
         """Close the files of active segments to which nothing was appended since the last look: of ten thousand
         partitions few are written to, and none needs a file for what it has been."""
         before, self._ends = self._ends, {}
-        async for key, log in Slices(self._clock).over(list(self._logs.items())):
+        is_open = [(key, log) for key, log in self._logs.items() if log.has_open_file]
+        async for key, log in Slices(self._clock).over(is_open):
             if not log.has_open_file or not self._is_held(log):
                 continue
             if before.get(key) == log.next_offset:
