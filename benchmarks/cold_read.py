@@ -11,7 +11,7 @@ core from it as soon as one of them is ready, where a process that is merely nic
 
 On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
 sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
-than that is the broker's.
+than that is the broker's. `--apart` gives the broker one core and all clients the other, as if they were machines.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks import workloads
 from benchmarks.brokers import Running, kafka, ours
 from benchmarks.file_server import file_server
+from benchmarks.process import pin
 from benchmarks.workloads import Target
 
 SHARES = (0.5, 0.99)
@@ -137,11 +138,18 @@ def main() -> None:
     parser.add_argument("--reader-idle", action="store_true", help="it runs when nobody else wants the core")
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
+    parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
     options = parser.parse_args()
     reader = Reader(options.reader_nice, options.reader_idle, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
         brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
+        cores = os.sched_getaffinity(0)
+        if options.apart:
+            clients_core = cores.pop()
+            for pid in (pid for each in brokers for pid in each.pids):
+                pin(pid, cores)
+            pin(os.getpid(), {clients_core})
         topics = {
             each.name: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes) for each in brokers
         }
@@ -154,7 +162,7 @@ def main() -> None:
                 with cold_reader(broker, topics[broker.name], reader) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
-                with file_server(old_files(broker, topics[broker.name]), rate, reader.take_place):
+                with file_server(old_files(broker, topics[broker.name]), rate, cores, reader.take_place):
                     beside_files = latency(broker.target.bootstrap_servers)
                 figures = [*quiet, *shared, *beside_files, shared[1] / quiet[1], shared[1] / beside_files[1], rate]
                 found.setdefault(broker.name, []).append(figures)

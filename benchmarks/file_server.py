@@ -19,7 +19,8 @@ _PIECE_BYTES = 1 << 20
 _fork = multiprocessing.get_context("fork")
 
 
-def _serve(listener: socket.socket, files: Sequence[Path], megabytes_a_second: float) -> None:
+def _serve(listener: socket.socket, files: Sequence[Path], megabytes_a_second: float, cores: set[int]) -> None:
+    os.sched_setaffinity(0, cores)
     connection, _ = listener.accept()
     started, sent_bytes = time.monotonic(), 0
     while True:
@@ -44,12 +45,15 @@ def _receive(address: tuple[str, int], take_place: Callable[[], None], received:
 
 
 @contextmanager
-def file_server(files: Sequence[Path], megabytes_a_second: float, take_place: Callable[[], None]) -> Iterator[Any]:
-    """Yields the bytes received so far (`value`). `take_place`: of the client's process among the machine's others."""
+def file_server(
+    files: Sequence[Path], megabytes_a_second: float, cores: set[int], take_place: Callable[[], None]
+) -> Iterator[Any]:
+    """Yields the bytes received so far (`value`). `cores` are the server's; `take_place`: of the client's process among the
+    machine's others."""
     received = _fork.Value("q", 0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         parts = (
-            _fork.Process(target=_serve, args=(listener, files, megabytes_a_second)),
+            _fork.Process(target=_serve, args=(listener, files, megabytes_a_second, cores)),
             _fork.Process(target=_receive, args=(listener.getsockname(), take_place, received)),
         )
         for part in parts:

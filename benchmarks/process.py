@@ -30,3 +30,9 @@ def usage(pid: int) -> Usage:
         line.split(":")[0]: int(line.split()[1]) for line in status.splitlines() if line.startswith(("VmRSS", "VmHWM"))
     }
     return Usage((int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND, kib["VmRSS"] * 1024, kib["VmHWM"] * 1024)
+
+
+def pin(pid: int, cores: set[int]) -> None:
+    """Keep a process, and what it begins from now on, to these cores."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), cores)

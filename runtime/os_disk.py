@@ -263,10 +263,10 @@ class OsReaders:
         assert not self._is_closed, "job for closed readers"
         future: asyncio.Future[T] = self._loop.create_future()
         self._under_way += 1
+        self._jobs.put((job, future))
         if self._threads < min(self._under_way, self._limit):
             self._threads += 1
             threading.Thread(target=self._work, name=f"cold read {self._threads}", daemon=True).start()
-        self._jobs.put((job, future))
         return future
 
     def _work(self) -> None:

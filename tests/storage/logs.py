@@ -75,7 +75,14 @@ async def world(
     finally:
         await tasks.close()
         if isinstance(disk, OsDisk):
+            await until_closed(disk)
             await disk.close()
+
+
+async def until_closed(disk: OsDisk) -> None:
+    """The files that were let go of, too: a process that ends needs not wait for that, and one that runs thousands of
+    tests does."""
+    await disk.readers().run(lambda: None)
 
 
 def config(**overrides: Any) -> LogConfig:

@@ -22,7 +22,7 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
 from storage.log_manager import LogManager
-from tests.storage.logs import SETTINGS, ManualClock, all_values, append, batch, read, values_of
+from tests.storage.logs import SETTINGS, ManualClock, all_values, append, batch, read, until_closed, values_of
 
 TOPIC_ID = bytes(range(16))
 
@@ -69,6 +69,7 @@ async def broker(
             logs.abandon()
         else:
             await logs.close(broker_epoch=7)
+        await until_closed(disk)
         await disk.close()
 
 
