@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import uuid_to_text
-from runtime.filesystem import Buffer, FileSystem
+from runtime.filesystem import Buffer, File, FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
@@ -65,12 +66,17 @@ async def broker(
         logs.start()
         yield Broker(logs, failed, clock)
     finally:
+        left: list[File] = []
         if kill:
+            segments = chain.from_iterable(log.segments for log in logs.logs.values())
+            left += [segment.file for segment in segments if segment.file is not None]
             logs.abandon()
         else:
             await logs.close(broker_epoch=7)
         await until_closed(disk)
         await disk.close()
+        for file in left:  # as the end of a process does
+            file.close()
 
 
 def tear(folder: Path) -> None:
