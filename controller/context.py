@@ -146,7 +146,7 @@ class ControllerContext:
         return self.replica_phases.find(replica) or ReplicaPhase.NON_EXISTENT
 
     def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
-        return [each for each, phase in self.partition_phases.items() if phase in phases]
+        return [each for each, phase in self.partition_phases.pairs() if phase in phases]
 
     def replicas_on(self, broker_ids: set[int]) -> list[Replica]:
         return [

@@ -71,6 +71,9 @@ class Segments:
     __slots__ = ("_base_offsets", "_segments", "active")
 
     def __init__(self, segments: list[Segment]) -> None:
+        self._take(segments)
+
+    def _take(self, segments: list[Segment]) -> None:
         # Tuples: most logs have one segment, for good.
         self._segments = tuple(segments)
         self._base_offsets = tuple(segment.base_offset for segment in segments)
@@ -121,9 +124,7 @@ class Segments:
         """Take `segments` instead; answers those that are gone."""
         kept = set(segments)
         gone = [segment for segment in self._segments if segment not in kept]
-        self._segments = tuple(segments)
-        self._base_offsets = tuple(segment.base_offset for segment in segments)
-        self.active = segments[-1]
+        self._take(segments)
         return gone
 
 
