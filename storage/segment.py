@@ -41,6 +41,10 @@ LENGTH_OVERHEAD_BYTES = 12
 # Headers are looked for in pieces of this size: an index entry is at most one interval (4 KiB) and one batch away.
 _WALK_BYTES = 8192
 
+# A read that waits anyway leaves longer pieces to a thread at once: trying them on the loop would copy what is hot of them in
+# its time, and have the kernel read ahead there what is not.
+_LONG_READ_BYTES = 128 * 1024
+
 # Base offset, length, magic, last offset delta. A message of before v2 has its last offset in the place of the first,
 # and no delta; the smallest is a byte shorter than this.
 _unpack_batch_prefix = Struct(">qi4xB6xi").unpack_from
@@ -112,7 +116,7 @@ class SegmentReader:
         file = segment.file
         if file is None:
             raise Cold(segment, key, None)
-        buffer = file.read_hot(length, position)
+        buffer = None if fetched is not None and length >= _LONG_READ_BYTES else file.read_hot(length, position)
         if buffer is None or len(buffer) < at_least:
             raise Cold(segment, key, partial(file.read_at, length, position))
         return buffer
@@ -332,7 +336,8 @@ class Segment:
         return None if entry is None else self.base_offset + entry[0]
 
     def end_of_whole_batches(self, chunk: Buffer, position: int, reader: SegmentReader) -> tuple[int, int] | None:
-        """Of a piece read at `position`: (offset behind its last whole batch, position behind it).
+        """Of a piece read at `position`: (offset behind its last whole batch, position behind it). Where the index leads to a
+        batch that the piece has only the beginning of: (its base offset, its position), which the next read begins with.
 
         None when that would take long or wait for the disk: it only serves to spare the next read a lookup.
         """
@@ -349,9 +354,12 @@ class Segment:
             at = entry[1] - position
         found: tuple[int, int] | None = None
         while at + BATCH_PREFIX_BYTES <= end:
-            base_offset, length, magic, last_offset_delta = _unpack_batch_prefix(chunk, at)
-            at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + at)
+            start = at
+            base_offset, length, magic, last_offset_delta = _unpack_batch_prefix(chunk, start)
+            at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + start)
             if at > end:
+                if found is None and magic >= MAGIC_V2:
+                    found = (base_offset, position + start)
                 break
             found = (base_offset + (last_offset_delta if magic >= MAGIC_V2 else 0) + 1, position + at)
         return found

@@ -278,13 +278,14 @@ class ParkedFetch:
     async def _answer_cold(
         self, reads: list[PartitionRead], start: int, left: int, at_least_one: bool, later: Deferred[FetchResponse]
     ) -> None:
-        """What may be read is reserved meanwhile: reads that wait for the disk together must not take it twice."""
+        """From the read that was found cold on. What may be read is reserved meanwhile: reads that wait for the disk together
+        must not take it twice."""
         budget = self._services.answers.budget
         reserved = min(left, sum(max(read.item.max_bytes, 0) for read in reads))
         budget.reserve_anyway(reserved)
         try:
-            for read in reads[start:]:
-                count = fill(read, left, at_least_one=at_least_one)
+            for index, read in enumerate(reads[start:]):
+                count = fill(read, left, at_least_one=at_least_one) if index else -1
                 if count < 0:
                     count = await fill_cold(read, left, at_least_one=at_least_one)
                 if count:

@@ -166,6 +166,26 @@ def test_a_long_read_learns_from_one_byte_that_it_is_cold(
     file.close()
 
 
+@pytest.mark.skipif(RWF_NOWAIT is None, reason="hot reads are Linux's")
+def test_a_long_read_that_is_in_memory_in_part_is_cold(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+    content = os.urandom(MIN_READ_BYTES_FOR_AHEAD)
+    file.write_at([content], 0)
+    real = os.preadv
+
+    def in_part(descriptor: int, buffers: list[bytearray], position: int, flags: int) -> int:
+        return min(real(descriptor, buffers, position, flags), 4096)
+
+    monkeypatch.setattr(os, "preadv", in_part)
+    assert file.read_hot(MIN_READ_BYTES_FOR_AHEAD, 0) is None
+    beginning = file.read_hot(MIN_READ_BYTES_FOR_AHEAD - 1, 0)
+    assert beginning is not None
+    assert bytes(beginning) == content[:4096]
+    file.close()
+
+
 def test_other_read_errors_are_raised(fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = fs.open(str(tmp_path / "log"), create=True)
 

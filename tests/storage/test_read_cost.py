@@ -1,0 +1,107 @@
+"""What reading costs the event loop: a consumer that goes on where it ended is not looked for, and bytes that have to be
+waited for are asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from runtime.filesystem import Buffer, File
+from runtime.os_filesystem import OsFile, OsFileSystem
+from storage.log import PartitionLog
+from tests.storage.logs import World, append, config, open_log, read, values_of, world
+
+VALUE = "x" * 200_000
+BATCHES = 6
+CONSUMER_BYTES = 256 * 1024  # more than a batch, less than two
+
+
+class Asked(OsFileSystem):
+    """Notes what is asked of the `.log`; `is_cold` as of pages that have to come from the disk."""
+
+    def __init__(self) -> None:
+        self.is_cold = False
+        self.hot: list[tuple[int, int]] = []
+        self.waited: list[tuple[int, int]] = []
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        file = super().open(path, create=create, writable=writable)
+        assert isinstance(file, OsFile)
+        return AskedFile(self, file) if path.endswith(".log") else file
+
+    def forget(self) -> None:
+        self.hot.clear()
+        self.waited.clear()
+
+
+class AskedFile:
+    def __init__(self, asked: Asked, file: OsFile) -> None:
+        self.path = file.path
+        self._asked = asked
+        self._file = file
+        self.write_at, self.size, self.truncate = file.write_at, file.size, file.truncate
+        self.sync, self.close = file.sync, file.close
+
+    def read_at(self, length: int, position: int) -> bytes:
+        self._asked.waited.append((position, length))
+        return self._file.read_at(length, position)
+
+    def read_hot(self, length: int, position: int) -> Buffer | None:
+        self._asked.hot.append((position, length))
+        return None if self._asked.is_cold else self._file.read_hot(length, position)
+
+
+async def log_of_batches(one: World, directory: Path) -> PartitionLog:
+    log = await open_log(one, str(directory), config(index_interval_bytes=4096))
+    for _ in range(BATCHES):
+        await append(log, VALUE)
+    return log
+
+
+def test_a_consumer_that_goes_on_is_not_looked_for_in_the_log(tmp_path: Path) -> None:
+    async def run() -> None:
+        asked = Asked()
+        async with world(str(tmp_path), filesystem=asked) as one:
+            log = await log_of_batches(one, tmp_path)
+            for offset in range(BATCHES):
+                content = await read(log, offset, max_bytes=CONSUMER_BYTES)
+                assert values_of(content) == [(offset, VALUE)]  # the next one is cut
+                if not offset:
+                    asked.forget()  # it had to be looked for
+            batch_bytes = log.size_bytes // BATCHES
+            assert [position for position, _ in asked.hot] == [batch_bytes * at for at in range(1, BATCHES)]
+            assert not asked.waited
+            await log.close()
+
+    asyncio.run(run())
+
+
+def test_what_has_to_be_waited_for_is_tried_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        asked = Asked()
+        async with world(str(tmp_path), filesystem=asked) as one:
+            log = await log_of_batches(one, tmp_path)
+            assert len(values_of(await read(log, 0, max_bytes=CONSUMER_BYTES))) == 1
+            asked.forget()
+            asked.is_cold = True
+            assert values_of(await read(log, 1, max_bytes=CONSUMER_BYTES)) == [(1, VALUE)]
+            assert asked.hot == asked.waited
+            assert [length for _, length in asked.hot] == [CONSUMER_BYTES]
+            await log.close()
+
+    asyncio.run(run())
+
+
+def test_a_loader_leaves_long_pieces_to_a_thread(tmp_path: Path) -> None:
+    async def run() -> None:
+        asked = Asked()
+        async with world(str(tmp_path), filesystem=asked) as one:
+            log = await log_of_batches(one, tmp_path)
+            asked.forget()
+            content = await log.read_cold(0, limit_offset=BATCHES, max_bytes=2 * CONSUMER_BYTES, at_least_one=True)
+            assert [offset for offset, _ in values_of(bytes(content))] == [0, 1]
+            assert max(length for _, length in asked.hot) < CONSUMER_BYTES / 2
+            assert asked.waited == [(0, 2 * CONSUMER_BYTES)]
+            await log.close()
+
+    asyncio.run(run())
