@@ -22,6 +22,7 @@ from config.errors import ConfigError
 from config.layers import Layers, broker_definition, check_dynamic_update
 from config.topic import LogConfig, check_topic_settings
 from controller import configs, znodes
+from controller.any_session import in_any_session
 from controller.store import SessionEvent, StoreError, WatchEvent, ensure_path
 
 if TYPE_CHECKING:
@@ -110,10 +111,10 @@ class DynamicSettings:
     # --- reading and following ---
 
     async def start(self) -> None:
-        """Read everything and follow the changes from then on. Raises StoreError."""
+        """Read everything and follow the changes from then on. Raises StoreError, but not for a session's end."""
         self._store.subscribe(self._on_session)
-        await ensure_path(self._store, znodes.CONFIG_CHANGES)
-        await self._read_all()
+        await in_any_session(lambda: ensure_path(self._store, znodes.CONFIG_CHANGES))
+        await in_any_session(self._read_all)
 
     def close(self) -> None:
         """Follow no more changes."""

@@ -60,6 +60,7 @@ from broker.stray_logs import tell_of_strays
 from broker.topics_at_start import TopicAtStart, create_topics_at_start
 from config.broker import BrokerSettings
 from controller.admin import FallBackToOneReplica, StrictReplication
+from controller.any_session import in_any_session
 from controller.channels import BrokerChannel, InProcessChannel
 from controller.host import Controller, ControllerSeat
 from controller.network_channel import network_channels
@@ -264,9 +265,9 @@ class Broker:
         if self.has_others:
             self._metrics.on_store_session(SessionEvent.CONNECTED)
             store.subscribe(self._metrics.on_store_session)
-        await ensure_persistent_paths(store)
-        own_cluster = await cluster_id(store, doors.randomness, identity.cluster_id)
-        self.broker_id = await choose_broker_id(store, self.settings, identity.broker_id)
+        await in_any_session(lambda: ensure_persistent_paths(store))
+        own_cluster = await in_any_session(lambda: cluster_id(store, doors.randomness, identity.cluster_id))
+        self.broker_id = await in_any_session(lambda: choose_broker_id(store, self.settings, identity.broker_id))
         self.logs.claim(self.broker_id, own_cluster)
         self.metadata.publish(ClusterImage(cluster_id=own_cluster))
         self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks, doors.clock)

@@ -18,6 +18,7 @@ from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 
 PATIENCE_S = 5.0
+LATENCY_S = 0.01
 
 
 def test_what_is_stored_at_the_start_holds() -> None:
@@ -81,6 +82,30 @@ def test_a_change_missed_while_the_session_was_lost_is_read_at_the_next() -> Non
             assert await asyncio.wait_for(heard.get(), PATIENCE_S) == 3000
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("answers", range(8))
+def test_a_session_that_ends_during_the_start_does_not_end_it(answers: int) -> None:
+    """After so many answers of the store, with the next request on its way."""
+
+    async def program(_loop: SimLoop) -> None:
+        async with SettingsWorld() as world:
+            await configs.write_entity_config(world.store, "topics", "t", {"segment.bytes": "3000"})
+            store = world.ensemble.connect()
+            world.ensemble.latency_s = lambda: LATENCY_S
+            starting = asyncio.ensure_future(world.broker(1, store))
+            first = store.session()
+            await asyncio.sleep((2 * answers + 0.5) * LATENCY_S)
+            assert not starting.done()
+            world.ensemble.expire(first.session_id)
+            other = await asyncio.wait_for(starting, PATIENCE_S)
+            assert store.session() is not first
+            assert other.log_config("t").segment_bytes == 3000
+            await configs.alter_entity_config(world.store, "topics", "t", {"segment.bytes": "4000"})
+            await asyncio.sleep(1)
+            assert other.log_config("t").segment_bytes == 4000
+
+    simulate(1, program)
 
 
 def test_validate_only_changes_nothing() -> None:
