@@ -29,8 +29,8 @@ class File(Protocol):
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
         """Write all of `buffers` at `position`, or raise OSError; a torn tail may then be on disk."""
 
-    def read_at(self, length: int, position: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file. May block."""
+    def read_at(self, length: int, position: int) -> Buffer:
+        """Up to `length` bytes, the caller's own; fewer only at the end of the file. May block."""
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
         """What is in memory of those bytes, without waiting for a disk: at least one byte unless at the end of the

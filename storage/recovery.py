@@ -113,7 +113,8 @@ def _note_timestamp(scan: SegmentScan, header: BatchHeader, position: int) -> No
 
 def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc: bool, visit: OnBatch) -> None:
     """Visit each whole, valid batch from `scan.end_position` to `end`; `scan` moves along behind the visit."""
-    chunk, chunk_position = b"", scan.end_position
+    chunk: Buffer = b""
+    chunk_position = scan.end_position
     while scan.end_position < end:
         position = scan.end_position
         at = position - chunk_position
@@ -140,7 +141,9 @@ def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc
             return
 
 
-def _step(chunk: bytes, at: int, base_offset: int, scan: SegmentScan, *, check_crc: bool, visit: OnBatch) -> str | None:
+def _step(
+    chunk: Buffer, at: int, base_offset: int, scan: SegmentScan, *, check_crc: bool, visit: OnBatch
+) -> str | None:
     try:
         header = read_any_header(chunk, at)
     except InvalidBatch as error:

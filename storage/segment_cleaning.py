@@ -214,7 +214,7 @@ class LogCleaning:
     def _modified_ms(self, base_offset: int) -> int:
         return self._filesystem.stat(self._path(base_offset, LOG_SUFFIX)).mtime_ms
 
-    def _batches(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
+    def _batches(self, base_offset: int) -> Iterator[tuple[Buffer, int, BatchHeader]]:
         """(buffer, position in it, header) of every batch of a segment, each whole."""
         path = self._path(base_offset, LOG_SUFFIX)
         file = self._filesystem.open(path, writable=False)

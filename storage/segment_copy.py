@@ -60,7 +60,7 @@ class CleanedSegment:
     """Of the files it has."""
 
 
-def batches_of(file: File, path: str, read_bytes: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
+def batches_of(file: File, path: str, read_bytes: int) -> Iterator[tuple[Buffer, int, BatchHeader]]:
     """Every batch of a file, read in pieces of `read_bytes`, a larger one in a piece of its own. Raises InvalidBatch."""
     position, end = 0, file.size()
     needed = read_bytes

@@ -102,7 +102,7 @@ class StoredBatches:
         self._at = position
         self._is_limited = end is not None and end < size
         self._end = size if end is None else min(end, size)
-        self._window = b""
+        self._window: Buffer = b""
         self._window_position = 0
 
     @property

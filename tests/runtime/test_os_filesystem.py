@@ -11,8 +11,8 @@ import pytest
 
 from runtime.os_filesystem import (
     MIN_READ_BYTES_FOR_AHEAD,
+    PIECE_BYTES,
     READ_AHEAD_BYTES,
-    READ_AHEAD_PIECE_BYTES,
     RWF_NOWAIT,
     OsFileSystem,
 )
@@ -111,9 +111,40 @@ def test_a_file_that_is_read_hot_is_read_ahead_by_the_readers_of_cold_bytes_alon
     at = 7
     for position, length, advice in given[1:]:
         assert (position, advice) == (at, os.POSIX_FADV_WILLNEED)
-        assert length <= READ_AHEAD_PIECE_BYTES
+        assert length <= PIECE_BYTES
         at += length
     assert at == 7 + MIN_READ_BYTES_FOR_AHEAD + READ_AHEAD_BYTES
+    file.close()
+
+
+@pytest.mark.skipif(RWF_NOWAIT is None, reason="hot reads are Linux's")
+def test_a_long_read_of_a_thread_gives_way_behind_each_piece(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = fs.open(str(tmp_path / "log"), create=True)
+    content = os.urandom(3 * PIECE_BYTES + 5)
+    file.write_at([content], 0)
+    assert file.read_hot(5, 0) == content[:5]
+    pieces: list[int] = []
+    gave_way = 0
+    real = os.preadv
+
+    def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        pieces.append(real(descriptor, buffers, position))
+        return pieces[-1]
+
+    def give_way() -> None:
+        nonlocal gave_way
+        gave_way += 1
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    monkeypatch.setattr(os, "sched_yield", give_way)
+    assert file.read_at(len(content), 0) == content
+    assert pieces == [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5]
+    assert gave_way >= 2 * len(pieces)
+    at_the_end = file.read_at(2 * PIECE_BYTES, 2 * PIECE_BYTES)
+    assert bytes(at_the_end) == content[2 * PIECE_BYTES :]
+    assert pieces[4:] == [PIECE_BYTES, 5, 0]
     file.close()
 
 
