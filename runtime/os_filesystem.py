@@ -30,7 +30,7 @@ RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 # felt by everybody else (4 MiB: a tenth faster, p99 of others half as much again).
 READ_AHEAD_BYTES = 1024 * 1024
 # A thread's long read goes in pieces, and gives way behind each: for 4 MiB the kernel keeps the core for 1.3 ms, whoever else
-# wants it, and a thread that comes back from the kernel for its whole slice (3 ms).
+# wants it, and a thread that comes back from the kernel for its whole slice.
 PIECE_BYTES = 128 * 1024
 # Shorter reads look for something: what follows them may never be asked for.
 MIN_READ_BYTES_FOR_AHEAD = 64 * 1024

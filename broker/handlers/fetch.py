@@ -278,8 +278,8 @@ class ParkedFetch:
     async def _answer_cold(
         self, reads: list[PartitionRead], start: int, left: int, at_least_one: bool, later: Deferred[FetchResponse]
     ) -> None:
-        """From the read that was found cold on. What may be read is reserved meanwhile: reads that wait for the disk together
-        must not take it twice."""
+        """From `reads[start]` on, which was found cold. What may be read is reserved meanwhile: reads that wait for the disk
+        together must not take it twice."""
         budget = self._services.answers.budget
         reserved = min(left, sum(max(read.item.max_bytes, 0) for read in reads))
         budget.reserve_anyway(reserved)

@@ -42,7 +42,7 @@ class AskedFile:
         self.write_at, self.size, self.truncate = file.write_at, file.size, file.truncate
         self.sync, self.close = file.sync, file.close
 
-    def read_at(self, length: int, position: int) -> bytes:
+    def read_at(self, length: int, position: int) -> Buffer:
         self._asked.waited.append((position, length))
         return self._file.read_at(length, position)
 
