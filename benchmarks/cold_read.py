@@ -8,6 +8,8 @@ The reader is a client that takes most of a core, and other people's consumers r
 only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's: the kernel takes the
 core from it as soon as one of them is ready, where a process that is merely nice (`--reader-nice 19`) ends its slice first.
 `--reader-rate` is a consumer that has other things to do than to read; without it, one that reads as fast as it can.
+`--reader-bare` only receives and looks for where to go on, as little as a client can do: with it a broker is asked for about
+twice as much as a real consumer takes here.
 
 On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
 sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
@@ -25,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -33,6 +35,7 @@ from benchmarks import workloads
 from benchmarks.brokers import Running, kafka, ours
 from benchmarks.file_server import file_server
 from benchmarks.process import pin
+from benchmarks.wire import connect, next_offset
 from benchmarks.workloads import Target
 
 SHARES = (0.5, 0.99)
@@ -56,6 +59,7 @@ class Reader:
 
     nice: int
     is_idle: bool
+    is_bare: bool
     megabytes_a_second: float
 
     def take_place(self) -> None:
@@ -72,6 +76,8 @@ class Reader:
 def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> None:
     """Read the topic from its start, again and again, until the process is ended; `megabytes` counts."""
     reader.take_place()
+    if reader.is_bare:
+        receive_cold(target, topic, folder, megabytes, reader)
     options = {"bootstrap.servers": target.bootstrap_servers, "group.id": "cold", "enable.auto.commit": False}
     if reader.megabytes_a_second:
         options["queued.max.messages.kbytes"] = 4096  # what is fetched ahead would be read at full speed
@@ -87,6 +93,20 @@ def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: 
             seen += len(messages)
             megabytes.value += len(messages) / 1000
             reader.wait(megabytes.value, time.monotonic() - started)
+
+
+def receive_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> NoReturn:
+    """The same without a client library."""
+    started = time.monotonic()
+    with connect(target.address) as stream:
+        while True:
+            drop_pages(folder)
+            offset, is_more = 0, True
+            while is_more:
+                following = next_offset(stream, topic, 0, offset=offset)
+                megabytes.value += (following - offset) / 1000
+                offset, is_more = following, following > offset
+                reader.wait(megabytes.value, time.monotonic() - started)
 
 
 @contextmanager
@@ -136,11 +156,12 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the old topic")
     parser.add_argument("--reader-nice", type=int, default=0, help="niceness of the client that reads it")
     parser.add_argument("--reader-idle", action="store_true", help="it runs when nobody else wants the core")
+    parser.add_argument("--reader-bare", action="store_true", help="it only receives, without a client library")
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
     parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
     options = parser.parse_args()
-    reader = Reader(options.reader_nice, options.reader_idle, options.reader_rate)
+    reader = Reader(options.reader_nice, options.reader_idle, options.reader_bare, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
         brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]

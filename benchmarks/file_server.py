@@ -61,6 +61,6 @@ def file_server(
         try:
             yield received
         finally:
-            for part in reversed(parts):
+            for part in parts:  # the server first: it must not miss its client
                 part.kill()
                 part.join()

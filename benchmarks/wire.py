@@ -9,8 +9,9 @@ import time
 
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from protocol.records.batch import iter_headers
 from protocol.records.record import Record, encode_batch
 
 PRODUCE_VERSION = 9
@@ -112,6 +113,21 @@ def _wait_until_served(stream: socket.socket) -> None:
     stream.sendall(b"".join(encode_request(ApiVersionsRequest(), 0, 1, "bench")))
     size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
     stream.recv(size, socket.MSG_WAITALL)
+
+
+def next_offset(stream: socket.socket, topic: str, partition: int, *, offset: int) -> int:
+    """Where a consumer goes on behind what one request brings; `offset` when there is nothing."""
+    stream.sendall(fetch_frame(topic, partition, offset=offset, max_wait_ms=0))
+    size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
+    answer = stream.recv(size, socket.MSG_WAITALL)
+    if len(answer) != size:
+        raise ConnectionError("the broker closed the connection")
+    found = decode_response(answer, FetchResponse, FETCH_VERSION)[1].responses[0].partitions[0]
+    if found.error_code:
+        raise ValueError(f"error {found.error_code}")
+    for _, header in iter_headers(found.records or b""):
+        offset = header.next_offset
+    return offset
 
 
 def produce_answer(address: tuple[str, int], topic: str, partition: int = 0) -> int:
