@@ -413,3 +413,23 @@ def play(program: Callable[[FollowerWorld], Coroutine[Any, Any, None]], version:
             await program(world)
 
     simulate(1, run)
+
+
+async def diverged(world: FollowerWorld) -> tuple[object, object]:
+    """This broker led in epoch 1 and wrote what nobody has; the source leads in epoch 2."""
+    partition = await world.partition(log_config=config(segment_bytes=300))
+    old = Source(world.loop, world.network).lead()
+    for value in "abc":
+        old.append(value, epoch=0)
+    for value in "defghi":
+        old.append(value, epoch=1)
+    partition.become_follower(leader_and_isr(SOURCE, 1))
+    for _, _, content in old.batches:
+        partition.append_as_follower(content, leader_high_watermark=3, leader_log_start_offset=0, now_ms=0)
+    await partition.log.settle()
+    led = world.source.lead(leader_epoch=2)
+    for value in "abc":
+        led.append(value, epoch=0)
+    for value in "xy":
+        led.append(value, epoch=2)
+    return partition, led

@@ -1,0 +1,275 @@
+"""Partitions that move between the brokers of a cluster, asked for by request or wished in the tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller import znodes
+from controller.context import ReplicaPhase, TopicPartition
+from controller.store import NoNodeError
+from controller.znodes import ReplicaAssignment
+from protocol.errors import ErrorCode
+from tests.controller.cluster_steps import (
+    KEY,
+    alter_isr,
+    assignment,
+    code_of,
+    create,
+    state,
+    stopped,
+    together,
+    told,
+    until,
+)
+from tests.controller.harness import Cluster
+
+
+def test_a_partition_moves_to_other_replicas() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1, 2))
+        outcome = await made.active.controller.alter_reassignments({KEY: [3, 4]})
+        assert outcome[KEY].code is ErrorCode.NONE
+        moving = ReplicaAssignment((3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
+        assert await assignment(made) == moving
+        assert await made.active.controller.list_reassignments() == {KEY: moving}
+        assert await made.active.controller.list_reassignments([("x", 1)]) == {}
+        await made.active.quiet()
+        first = told(made.members[3])[0]
+        assert first.is_new
+        assert (first.leader, first.replicas, first.adding_replicas) == (1, [3, 4, 1, 2], [3, 4])
+        assert not told(made.members[1])[-1].is_new
+        assert (await state(made)).leader_epoch == 1
+
+        assert code_of(await alter_isr(made, [1, 2, 3])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert (await state(made)).leader == 1, "not everybody is in sync"
+        assert code_of(await alter_isr(made, [1, 2, 3, 4])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert await assignment(made) == ReplicaAssignment((3, 4))
+        done = await state(made)
+        assert (done.leader, done.isr) == (3, (3, 4))
+        assert await made.active.controller.list_reassignments() == {}
+        for broker_id in (1, 2):
+            assert stopped(made.members[broker_id]) == [False, True]
+        assert told(made.members[4])[-1].replicas == [3, 4]
+        for member in made.members.values():
+            await member.shows(lambda image: image.topics["t"].partitions[0].replicas == (3, 4))
+        context = made.active.controller.context
+        assert context is not None
+        assert context.replica_phase(("t", 0, 1)) is ReplicaPhase.NON_EXISTENT
+
+    together(scenario, 1, 2, 3, 4)
+
+
+def test_a_reassignment_is_called_off() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1, 2))
+        await made.active.controller.alter_reassignments({KEY: [1, 3]})
+        assert code_of(await alter_isr(made, [1, 2, 3])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert await assignment(made) == ReplicaAssignment((1, 3)), "3 was all that was missing"
+        await made.active.controller.alter_reassignments({KEY: [4, 1]})
+        outcome = await made.active.controller.alter_reassignments({KEY: None})
+        assert outcome[KEY].code is ErrorCode.NONE
+        assert await assignment(made) == ReplicaAssignment((1, 3))
+        assert stopped(made.members[4]) == [False, True]
+        again = await made.active.controller.alter_reassignments({KEY: None, ("t", 9): None})
+        assert {each.code for each in again.values()} == {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+
+    together(scenario, 1, 2, 3, 4)
+
+
+def test_reassignments_that_cannot_be() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,), (1,), (1,), (1,))
+        outcomes = await made.active.controller.alter_reassignments(
+            {("t", 0): [], ("t", 1): [2, 2], ("t", 2): [9], ("t", 3): [-1], ("x", 0): [2]}
+        )
+        codes = [each.code for each in outcomes.values()]
+        assert codes == [*[ErrorCode.INVALID_REPLICA_ASSIGNMENT] * 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await assignment(made, ("t", 2)) == ReplicaAssignment((1,))
+
+    together(scenario, 1, 2)
+
+
+def test_a_new_controller_finishes_a_reassignment() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1, 2))
+        await made.active.controller.alter_reassignments({KEY: [2, 3]})
+        old = made.active
+        made.ensemble.expire(old.store.session().session_id)
+        other = next(each for each in made.members.values() if each is not old)
+        await other.shows(lambda image: image.controller_id not in (old.broker_id, -1))
+        await old.register()
+        await made.settled()
+        assert list(await made.active.controller.list_reassignments()) == [KEY]
+        now = await state(made)
+        assert now.leader in (1, 2)
+        assert code_of(await alter_isr(made, [now.leader, *({2, 3} - {now.leader})])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert await assignment(made) == ReplicaAssignment((2, 3))
+        done = await state(made)
+        assert done.leader in (2, 3)
+        assert set(done.isr) == {2, 3}
+
+    together(scenario, 1, 2, 3)
+
+
+def test_a_reassignment_waits_for_a_broker_that_is_away() -> None:
+    async def scenario(made: Cluster) -> None:
+        away = next(each for each in (2, 3) if each != made.active.broker_id)
+        stays = made.active.broker_id
+        await create(made, (stays,))
+        await made.active.controller.alter_reassignments({KEY: [away]})
+        await made.remove(away)
+        await made.active.shows(lambda image: away not in image.brokers)
+        await made.add(away)
+        await made.active.quiet()
+        assert told(made.members[away])[-1].adding_replicas == [away]
+        assert code_of(await alter_isr(made, [stays, away])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert await assignment(made) == ReplicaAssignment((away,))
+
+    together(scenario, 1, 2, 3)
+
+
+def test_reassignments_wished_in_the_tree() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1, 2), (1, 2))
+        wishes = {("t", 0): (3, 1), ("t", 1): (2, 1), ("x", 0): (1,), ("t", 9): (1,)}
+        await made.ensemble_store.create(znodes.REASSIGNMENTS, znodes.encode_reassignments(wishes))
+
+        async def left() -> dict[TopicPartition, tuple[int, ...]] | None:
+            try:
+                data, _ = await made.ensemble_store.get(znodes.REASSIGNMENTS)
+            except NoNodeError:
+                return None
+            return znodes.decode_reassignments(data)
+
+        async def only_the_first_is_left() -> bool:
+            return await left() == {("t", 0): (3, 1)}
+
+        await until(only_the_first_is_left)
+        assert await assignment(made, ("t", 1)) == ReplicaAssignment((2, 1))
+        assert code_of(await alter_isr(made, [1, 2, 3])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert await left() is None
+        assert await assignment(made) == ReplicaAssignment((3, 1))
+        # The node is watched for again.
+        await made.ensemble_store.create(znodes.REASSIGNMENTS, znodes.encode_reassignments({KEY: (1, 3)}))
+
+        async def is_reordered() -> bool:
+            return await assignment(made) == ReplicaAssignment((1, 3))
+
+        await until(is_reordered)
+
+    together(scenario, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "rows", ['[{"topic":1}]', "[5]", "[null]", '[{"topic":"t","partition":{}}]', '[{"topic":"t","partition":1e999}]']
+)
+def test_an_unreadable_wish_goes(rows: str) -> None:
+    """Whatever an operator wrote there: it must not take one controller after the other with it."""
+
+    async def scenario(made: Cluster) -> None:
+        for path in (znodes.REASSIGNMENTS, znodes.PREFERRED_ELECTION):
+            await made.ensemble_store.create(path, b'{"version":1,"partitions":%s}' % rows.encode())
+
+            async def is_gone(path: str = path) -> bool:
+                return await made.ensemble_store.exists(path) is None
+
+            await until(is_gone)
+        await create(made, (1,))
+
+    together(scenario, 1)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"broker":null}', b'{"broker":1e999}', b'{"partitions":[5]}'])
+def test_unreadable_notifications_go(data: bytes) -> None:
+    async def scenario(made: Cluster) -> None:
+        for parent in (znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS):
+            path = await made.ensemble_store.create(f"{parent}/some_", data, sequential=True)
+
+            async def is_gone(path: str = path) -> bool:
+                return await made.ensemble_store.exists(path) is None
+
+            await until(is_gone)
+        await create(made, (1,))
+
+    together(scenario, 1)
+
+
+def test_deletion_waits_for_a_reassignment() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        await made.active.controller.alter_reassignments({KEY: [2]})
+        deleted = await made.active.controller.topics.delete(["t"], 50)
+        assert deleted["t"].code is ErrorCode.REQUEST_TIMED_OUT
+        await made.active.quiet()
+        assert made.active.controller.counts().topics_ineligible_to_delete == 1
+        refused = await made.active.controller.alter_reassignments({KEY: [1]})
+        assert refused[KEY].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert code_of(await alter_isr(made, [1, 2])) is ErrorCode.NONE
+
+        async def is_gone() -> bool:
+            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+
+        await until(is_gone)
+
+    together(scenario, 1, 2)
+
+
+@pytest.mark.parametrize("is_gone_before", [True, False])
+def test_a_reassignment_that_a_deletion_waits_for_gets_its_leader_back(is_gone_before: bool) -> None:
+    """It would otherwise never end, and the deletion with it."""
+
+    async def scenario(made: Cluster) -> None:
+        ours = made.active.broker_id
+        leader, target = (each for each in (1, 2, 3) if each != ours)
+        await create(made, (leader,))
+        await made.active.controller.alter_reassignments({KEY: [target]})
+        if not is_gone_before:
+            await made.active.controller.topics.delete(["t"], 50)
+        await made.remove(leader)
+        await made.active.shows(lambda image: leader not in image.brokers)
+        await made.active.quiet()
+        assert (await state(made)).leader == -1
+        if is_gone_before:
+            await made.active.controller.topics.delete(["t"], 50)
+        await made.add(leader)
+        await made.active.quiet()
+        assert (await state(made)).leader == leader
+        assert code_of(await alter_isr(made, [leader, target])) is ErrorCode.NONE
+
+        async def is_gone() -> bool:
+            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+
+        await until(is_gone)
+
+    together(scenario, 1, 2, 3)
+
+
+def test_a_broker_comes_back_while_another_deletes() -> None:
+    """Its replica was passed over when the deletion began, and nobody else would ask for it."""
+
+    async def scenario(made: Cluster) -> None:
+        ours = made.active.broker_id
+        slow, away = (each for each in (1, 2, 3) if each != ours)
+        await create(made, (ours, slow, away))
+        await made.remove(away)
+        await made.active.shows(lambda image: away not in image.brokers)
+        await made.active.quiet()
+        made.brokers[slow].is_reachable = False
+        await made.active.controller.topics.delete(["t"], 50)
+        await made.active.quiet()
+        await made.add(away)
+        await made.active.quiet()
+        made.brokers[slow].is_reachable = True
+
+        async def is_gone() -> bool:
+            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+
+        await until(is_gone)
+
+    together(scenario, 1, 2, 3)
