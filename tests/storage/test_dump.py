@@ -17,7 +17,7 @@ from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey,
 from runtime.os_filesystem import OsFileSystem
 from storage.dump import Dump, DumpOptions, expand
 from storage.dump_findings import KEPT, Findings
-from storage.dump_text import offsets_texts, transaction_texts
+from storage.dump_text import offsets_texts, plain_texts, transaction_texts
 from storage.stored_batches import CorruptLog, StoredBatches
 from tests.storage.bad_files import write_log
 from tests.storage.logs import append, config, open_log, world
@@ -332,3 +332,20 @@ def test_transactions() -> None:
 def test_records_that_do_not_belong_there(texts, key) -> None:  # type: ignore[no-untyped-def]
     text, payload = texts(Record(3, 0, key, b"?"))
     assert text is not None and payload is None
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\x04\xd8\xed\xb6\0", "\x04\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}\0"),
+        (b"\xed\xa0\x80a", "\N{REPLACEMENT CHARACTER}a"),
+        (b"\xed\xbf", "\N{REPLACEMENT CHARACTER}"),
+        (b"\xed\x9f\xbf", "\ud7ff"),
+        (b"\xed\xed\xa0\xf0", "\N{REPLACEMENT CHARACTER}" * 3),
+        (b"\xe0\x9f\xf4\x90", "\N{REPLACEMENT CHARACTER}" * 4),
+        (b"\xf1\x80\x80a\xc3\xb6", "\N{REPLACEMENT CHARACTER}a\xf6"),
+    ],
+)
+def test_bytes_that_are_no_text_are_replaced_as_java_does(content: bytes, expected: str) -> None:
+    """As Java 17 prints these bytes."""
+    assert plain_texts(Record(0, 0, None, content, [])) == (None, expected)
