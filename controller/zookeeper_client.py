@@ -4,7 +4,8 @@ Rules:
 - What is to be told goes through one FIFO in the order in which it arrived. A watch is told at once when its turn has
   come; an answer wakes its caller, who runs before any later watch is told.
 - One connection at a time, one server after another; after a round without success a pause that grows and is jittered.
-- A server that does not greet within its share of the session's timeout is given up.
+- A server that does not greet within its share of the session's timeout, a third at most, is given up: one that is just
+  starting may accept a connection and never answer on it, also where it is the only one.
 - Bytes of a connection that was given up are not looked at any more.
 Source: ZooKeeper ClientCnxn, ClientCnxn.SendThread.
 """
@@ -41,6 +42,7 @@ from runtime.transport import Address, Connection, Network
 # The list of a cluster's topics is one frame; ensembles that large raise jute.maxbuffer.
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 GREETING_TIMEOUT_MIN_MS: Final = 500
+GREETINGS_PER_TIMEOUT: Final = 3
 RECONNECT_PAUSE_MIN_MS: Final = 50
 RECONNECT_PAUSE_MAX_MS: Final = 1_000
 TICKS_PER_TIMEOUT: Final = 12
@@ -171,7 +173,8 @@ class ZooKeeperClient:
 
     async def _connect(self, link: _Link, server: Address) -> None:
         """Return when the server has answered the handshake. Raises OSError, TimeoutError."""
-        timeout_ms = max(self.session.timeout_ms // len(self._rotation), GREETING_TIMEOUT_MIN_MS)
+        share_ms = self.session.timeout_ms // max(len(self._rotation), GREETINGS_PER_TIMEOUT)
+        timeout_ms = max(share_ms, GREETING_TIMEOUT_MIN_MS)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 link.stream = await self._doors.network.connect(server.host, server.port, link)

@@ -413,6 +413,25 @@ def test_an_ensemble_that_is_not_there_ends_the_start_in_time(is_deaf: bool) -> 
     simulate(1, program)
 
 
+def test_a_server_that_forgot_a_greeting_is_asked_again_in_time() -> None:
+    """A ZooKeeper that is just starting may accept a connection and never answer on it."""
+
+    async def program(loop: SimLoop) -> None:
+        sim = Sim(loop)
+        await sim.listen()
+        sim.server.greets = False
+
+        def greet_the_next() -> None:
+            sim.server.greets = True
+
+        loop.call_later(TIMEOUT_MS / 4 / 1000, greet_the_next)
+        client = await sim.open(connection_timeout_ms=TIMEOUT_MS)
+        assert len(sim.server.greetings) == 1
+        await client.store.close()
+
+    simulate(1, program)
+
+
 def test_the_timeout_that_the_ensemble_grants_is_the_one_that_counts() -> None:
     async def program(loop: SimLoop) -> None:
         sim = Sim(loop)
