@@ -348,7 +348,9 @@ class LogWriter(WriterOrder):
         try:
             await self._environment.open_segments.run_pinned(old, sync)
         except OSError as error:
-            if not old.is_gone:  # else its files may be set aside by now
+            # A cut takes the snapshot at the segment's former end, others set its files aside.
+            is_cut_off = isinstance(error, FileNotFoundError) and cuts != self._cuts
+            if not (old.is_gone or is_cut_off):
                 self.fail(error)
             return
         self._flushed.append((cuts, old.base_offset, end_offset))

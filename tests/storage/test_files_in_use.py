@@ -74,11 +74,19 @@ class GatedFile:
 
 
 class GatedFileSystem(OsFileSystem):
-    """`flushes` of a `.log` wait at a gate, and so do `misses`: reads of a file that is not there."""
+    """`flushes` of a `.log` wait at a gate, and so do `misses`, reads of a file that is not there, and `finds`: who looked
+    whether a snapshot is there and was told that it is."""
 
     def __init__(self) -> None:
         self.flushes = Gate()
         self.misses = Gate()
+        self.finds = Gate()
+
+    def exists(self, path: str) -> bool:
+        is_there = super().exists(path)
+        if is_there and path.endswith(".snapshot"):
+            self.finds.pass_through()
+        return is_there
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         return GatedFile(super().open(path, create=create, writable=writable), self.flushes)
@@ -142,6 +150,29 @@ def test_segments_go_while_they_are_flushed(tmp_path: Path) -> None:
             assert not place.failed and log.failure is None
             assert log.recovery_point == log.log_end_offset
             assert not any(each.file for each in gone), "closed when the flush is through"
+            await log.close()
+
+    asyncio.run(run())
+
+
+def test_a_cut_takes_a_snapshot_that_is_about_to_be_flushed(tmp_path: Path) -> None:
+    """The segment that was rolled is the active one again, and its end lies elsewhere: the directory stays online."""
+
+    async def run() -> None:
+        filesystem = GatedFileSystem()
+        async with world(str(tmp_path), filesystem=filesystem) as place:
+            log = await open_log(place, str(tmp_path), config(segment_bytes=300))
+            filesystem.finds.shut()
+            while len(log.segments) == 1:
+                await append(log, "v")
+            await filesystem.finds.reached()
+            await log.truncate_to(2)
+            assert len(log.segments) == 1
+            filesystem.finds.open()
+            await until(lambda: not log.segments.first.pins)
+            assert not place.failed and log.failure is None
+            await append(log, "w")
+            assert await all_values(log) == [(0, "v"), (1, "v"), (2, "w")]
             await log.close()
 
     asyncio.run(run())
