@@ -345,19 +345,23 @@ class Broker:
             api_versions=table.api_versions(),
         )
         SettingsEffects(services, self._acceptor, self._quotas, self._fetchers).follow()
+        self._serve_through(table, services)
+        return services
+
+    def _serve_through(self, table: DispatchTable, services: Services) -> None:
+        """Connections dispatch to the owners from now on; `Acceptor.open` says when."""
         self._acceptor.serve(
             ConnectionShared(
-                dispatch=Dispatch(table, tasks, metrics),
+                dispatch=Dispatch(table, self._tasks, self._metrics),
                 services=services,
                 budget=self.request_budget,
-                answers=answers,
+                answers=services.answers,
                 owner=self._acceptor,
-                timer=timer,
+                timer=self._timer,
                 call_soon=asyncio.get_running_loop().call_soon,
-                limits=connection_limits(settings),
+                limits=connection_limits(self.settings),
             )
         )
-        return services
 
     def _make_controller(self, store: Store) -> Controller:
         seat = ControllerSeat(

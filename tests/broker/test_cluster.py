@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from broker.gauges import gauges
-from broker.topics_at_start import TopicAtStart
 from controller import znodes
-from coordinator.host import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -17,10 +15,8 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -33,14 +29,6 @@ from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -50,11 +38,9 @@ from protocol.messages.stop_replica import (
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from protocol.primitives import ZERO_UUID
-from tests.broker.cluster_world import PATIENCE_S, ClusterWorld
+from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
-from tests.simulation.machine import End
 
-GROUP = "readers"
 TOPIC, BROKER = 2, 4  # kinds of resources with settings
 
 
@@ -64,41 +50,6 @@ async def alter(world: ClusterWorld, asked: int, kind: int, name: str, setting: 
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     answer = await world.ask(asked, request, 1, IncrementalAlterConfigsResponse)
     assert answer.responses[0].error_code == ErrorCode.NONE, answer
-
-
-async def coordinator_of(world: ClusterWorld, asked: int) -> int:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
-            found = (await world.ask(asked, request, 6, FindCoordinatorResponse)).coordinators[0]
-            if found.error_code == ErrorCode.NONE:
-                return found.node_id
-            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            await asyncio.sleep(0.1)
-
-
-async def commit(world: ClusterWorld, coordinator: int, topic: str, offset: int) -> ErrorCode:
-    partition = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-    )
-    request = OffsetCommitRequest(
-        group_id=GROUP,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
-    )
-    answer = await world.ask(coordinator, request, 8, OffsetCommitResponse)
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-
-async def committed(world: ClusterWorld, coordinator: int, topic: str) -> tuple[ErrorCode, int]:
-    request = OffsetFetchRequest(
-        group_id=GROUP, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])], require_stable=False
-    )
-    answer = await world.ask(coordinator, request, 7, OffsetFetchResponse)
-    if answer.error_code != ErrorCode.NONE:
-        return ErrorCode(answer.error_code), -1
-    return ErrorCode.NONE, answer.topics[0].partitions[0].committed_offset
 
 
 def test_three_brokers_replicate_and_survive_one() -> None:
@@ -122,33 +73,6 @@ def test_three_brokers_replicate_and_survive_one() -> None:
             assert (read["UnderReplicatedPartitions"], read["MaxLag"], read["FailedPartitionsCount"]) == (0, 0, 0)
 
     simulate(1, program)
-
-
-def test_a_stopping_broker_hands_its_leaderships_over_first() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders", partitions=6)
-        for leaving in (1, 2, 3):
-            others = [broker for broker_id, broker in world.live.items() if broker_id != leaving]
-            led = [index for index in range(6) if world.leader_of("orders", index) == leaving]
-            began_s = loop.time()
-            stopping = asyncio.ensure_future(world.machines[leaving].stop())
-            await world.until(
-                lambda others=others, leaving=leaving: all(  # type: ignore[misc]
-                    other.metadata.image.partition("orders", index).leader not in (leaving, -1)  # type: ignore[union-attr]
-                    for other in others
-                    for index in range(6)
-                )
-            )
-            assert loop.time() - began_s < 0.3, f"{led} were without a leader for long"
-            assert (await stopping).how is End.STOPPED
-            assert loop.time() - began_s < 3
-            assert (await world.produce("orders", b"x", led[0] if led else 0))[0] is ErrorCode.NONE
-            await world.start(leaving)
-            await world.until(lambda: all(world.isr_of("orders", index) == {1, 2, 3} for index in range(6)))
-
-    simulate(2, program)
 
 
 def delete_request(topic: str) -> DeleteTopicsRequest:
@@ -197,26 +121,6 @@ def test_a_topic_whose_deletion_died_with_the_controllers_line_is_forgotten_ever
     simulate(7, program)
 
 
-def test_brokers_stop_though_the_ensemble_is_gone() -> None:
-    """In less than the 30 s that those who stop containers usually give; what it has on the disk is as clean as ever."""
-
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, zookeeper_session_timeout_ms="18000", controlled_shutdown_retry_backoff_ms="5000")
-        world.ensemble.session_timeout_s = 18
-        await world.start()
-        await world.create_topic("orders", partitions=6)
-        for machine in world.machines.values():
-            assert machine.broker is not None
-            machine._store.session().cut()  # type: ignore[union-attr]
-        first = world.controller_id
-        for leaving in (first, *(broker_id for broker_id in world.live if broker_id != first)):
-            began_s = loop.time()
-            assert (await world.machines[leaving].stop()).how is End.STOPPED
-            assert loop.time() - began_s < 25
-
-    simulate(5, program)
-
-
 def test_the_controller_is_replaced_when_it_dies_and_the_next_one_works() -> None:
     async def program(loop: SimLoop) -> None:
         world = ClusterWorld(loop)
@@ -236,41 +140,6 @@ def test_the_controller_is_replaced_when_it_dies_and_the_next_one_works() -> Non
         await world.until(lambda: world.isr_of("before") == {1, 2, 3})
 
     simulate(3, program)
-
-
-def test_a_broker_whose_session_expired_registers_again_and_goes_on() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders", partitions=3)
-        for broker_id in (world.controller_id, *world.live):
-            broker = world.live[broker_id]
-            epoch = broker.broker_epoch
-            world.machines[broker_id].expire_session()
-            await world.until(lambda broker=broker, epoch=epoch: broker.broker_epoch > epoch)  # type: ignore[misc]
-            await world.until(lambda: all(set(b.metadata.image.brokers) == {1, 2, 3} for b in world.live.values()))
-            await world.until(lambda: all(world.leader_of("orders", index) != -1 for index in range(3)))
-            await world.until(lambda: all(world.isr_of("orders", index) == {1, 2, 3} for index in range(3)))
-            for index in range(3):
-                assert (await world.produce("orders", b"x", index))[0] is ErrorCode.NONE
-        assert {machine.is_serving for machine in world.machines.values()} == {True}
-        assert [b for b, broker in world.live.items() if broker.services.controller.is_active] == [world.controller_id]
-
-    simulate(4, program)
-
-
-def test_an_id_that_another_broker_holds_is_waited_for_and_then_refused() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, (1,))
-        await world.start()
-        other = world.machine(1, "elsewhere")
-        began_s = loop.time()
-        assert not await other.start()
-        assert 30 < loop.time() - began_s < 60
-        assert "broker id 1 is registered by session" in other._reason
-        assert world.machines[1].is_serving
-
-    simulate(5, program)
 
 
 def test_nobody_but_the_controller_is_believed() -> None:
@@ -311,57 +180,6 @@ def test_nobody_but_the_controller_is_believed() -> None:
     simulate(6, program)
 
 
-async def start_third_unannounced(world: ClusterWorld) -> asyncio.Future[bool]:
-    """Broker 3 runs, and neither of the others reaches it. Done when it serves."""
-    await world.start(1, 2)
-    for broker_id in (1, 2):
-        world.network.cut(f"host{broker_id}", "host3")
-    served = world.machines[3].start()
-    await asyncio.sleep(1)
-    assert not served.done()
-    return served
-
-
-def test_requests_wait_until_the_broker_is_announced() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        served = await start_third_unannounced(world)
-        client = await world.client(3)
-        versions = await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
-        assert versions.error_code == ErrorCode.NONE
-        asked = asyncio.ensure_future(client.send(MetadataRequest(topics=None), 9, MetadataResponse))
-        await asyncio.sleep(2)
-        assert not asked.done()
-        broker = world.machines[3].broker
-        assert broker is not None
-        assert (broker.is_ready, broker.phase) == (False, "waiting to be announced by the controller")
-        world.network.heal()
-        assert await served
-        answer = await asked
-        assert {row.node_id for row in answer.brokers} == {1, 2, 3}
-        assert broker.is_ready
-
-    simulate(7, program)
-
-
-def test_a_request_does_not_wait_for_ever() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        served = await start_third_unannounced(world)
-        client = await world.client(3)
-        began_s = loop.time()
-        try:
-            await client.send(MetadataRequest(topics=None), 9, MetadataResponse)
-        except OSError:
-            assert 25 < loop.time() - began_s < 45
-        else:
-            raise AssertionError("nobody could know the answer")
-        world.network.heal()
-        assert await served
-
-    simulate(8, program)
-
-
 def test_producer_ids_of_all_brokers_are_different() -> None:
     async def program(loop: SimLoop) -> None:
         world = ClusterWorld(loop)
@@ -383,120 +201,6 @@ def test_producer_ids_of_all_brokers_are_different() -> None:
         assert len(set(given)) == len(given)
 
     simulate(9, program)
-
-
-def test_groups_are_coordinated_where_the_partition_is_led() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders")
-        found = {await coordinator_of(world, asked) for asked in world.live}
-        assert len(found) == 1
-        [coordinator] = found
-        await world.until(lambda: world.live[coordinator].services.groups._hosts != {})
-        async with asyncio.timeout(PATIENCE_S):
-            while (code := await commit(world, coordinator, "orders", 5)) is not ErrorCode.NONE:
-                assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                await asyncio.sleep(0.1)
-        for other in world.live.keys() - {coordinator}:
-            assert await commit(world, other, "orders", 6) is ErrorCode.NOT_COORDINATOR
-        world.machines[coordinator].crash()
-        await world.until(lambda: len(world.live) == 2)
-        survivor = next(iter(world.live))
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                second = await coordinator_of(world, survivor)
-                if second != coordinator:
-                    answer = await committed(world, second, "orders")
-                    if answer == (ErrorCode.NONE, 5):
-                        break
-                    assert answer[0] in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
-                await asyncio.sleep(0.1)
-
-    simulate(10, program)
-
-
-def test_groups_stay_where_they_are_when_the_setting_that_made_the_topic_changes() -> None:
-    """The first broker that starts hears of the brokers before it hears of the topics."""
-
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders")
-        passing = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
-        async with asyncio.timeout(PATIENCE_S):
-            while (code := await commit(world, await coordinator_of(world, 1), "orders", 42)) is not ErrorCode.NONE:
-                assert code in passing
-        for machine in world.machines.values():
-            await machine.stop()
-        world.reconfigure(offsets_topic_num_partitions="7")
-        await world.start()
-        for asked in world.live:
-            async with asyncio.timeout(PATIENCE_S):
-                answer = passing[0], -1
-                while answer[0] in passing:
-                    answer = await committed(world, await coordinator_of(world, asked), "orders")
-            assert answer == (ErrorCode.NONE, 42)
-
-    simulate(1, program)
-
-
-def test_a_new_coordinator_tells_no_offset_that_could_still_be_lost() -> None:
-    """The old one died while a commit was on its way to the last of its followers."""
-
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, offsets_topic_num_partitions="1")
-        await world.start()
-        await world.create_topic("orders")
-        await coordinator_of(world, 1)
-        await world.until(lambda: world.leader_of(GROUP_METADATA_TOPIC) != -1)
-        await world.until(lambda: world.isr_of(GROUP_METADATA_TOPIC) == {1, 2, 3})
-        first = world.leader_of(GROUP_METADATA_TOPIC)
-        async with asyncio.timeout(PATIENCE_S):
-            while await commit(world, first, "orders", 90) is not ErrorCode.NONE:  # noqa: ASYNC110  polled on virtual time
-                await asyncio.sleep(0.1)
-        [shown] = {broker.metadata.image.partition(GROUP_METADATA_TOPIC, 0) for broker in world.live.values()}
-        assert shown is not None
-        second, idle = [broker_id for broker_id in shown.replicas if broker_id != first]
-
-        fetchers = world.live[idle]._fetchers
-        assert fetchers is not None
-        await fetchers.leave(GROUP_METADATA_TOPIC, 0)
-        fetchers.take_no_more()
-        late = asyncio.ensure_future(commit(world, first, "orders", 100))
-        held = world.live[second].services.partitions.find(GROUP_METADATA_TOPIC, 0)
-        led = world.live[first].services.partitions.find(GROUP_METADATA_TOPIC, 0)
-        assert held is not None and led is not None
-        await world.until(lambda: held.log.log_end_offset == led.log.log_end_offset > led.high_watermark)
-        world.machines[first].crash()
-        await asyncio.gather(late, return_exceptions=True)
-        await world.until(lambda: held.is_leader)
-        async with asyncio.timeout(PATIENCE_S):
-            while (answer := await committed(world, second, "orders"))[0] is not ErrorCode.NONE:  # noqa: ASYNC110  polled on virtual time
-                await asyncio.sleep(0.01)
-        assert answer == (ErrorCode.NONE, 100)
-        assert held.high_watermark == held.log.log_end_offset
-
-    simulate(1, program)
-
-
-def test_internal_topics_wait_for_enough_brokers() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start(1, 2)
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
-        for _ in range(3):
-            found = (await world.ask(1, request, 6, FindCoordinatorResponse)).coordinators[0]
-            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            await asyncio.sleep(0.5)
-        assert "__consumer_offsets" not in world.live[1].metadata.image.topics
-        await world.start(3)
-        assert await coordinator_of(world, 1) in {1, 2, 3}
-        partition = world.live[1].metadata.image.partition("__consumer_offsets", 0)
-        assert partition is not None
-        assert set(partition.replicas) == {1, 2, 3}
-
-    simulate(11, program)
 
 
 def test_any_broker_changes_settings_and_every_broker_hears() -> None:
@@ -683,21 +387,3 @@ def test_unclean_election_when_it_is_allowed_at_last() -> None:
         assert await world.produce("orders", b"instead") == (ErrorCode.NONE, 1)
 
     simulate(18, program)
-
-
-def test_topics_at_start_wait_for_the_brokers_that_they_need() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        world.machines[1].topics = [TopicAtStart("orders", 2, 3), TopicAtStart("small", 1, 1)]
-        first = world.machines[1].start()
-        await asyncio.sleep(3)
-        assert not first.done()
-        broker = world.machines[1].broker
-        assert broker is not None
-        assert broker.phase == "creating topics"
-        assert set(broker.metadata.image.topics) == {"small"}
-        await world.start(2, 3)
-        assert await first
-        assert set(broker.metadata.image.topics) == {"small", "orders"}
-
-    simulate(19, program)

@@ -1,7 +1,8 @@
+"""Connections: frames, order and overlap of answers, headers, finishing."""
+
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import pytest
@@ -9,100 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.connection_shared import ConnectionLimits
-from broker.context import CloseConnection, Deferred, RequestContext
-from broker.dispatch import Handler, Route, handles
-from broker.handlers.api_versions import api_versions
+from broker.context import Deferred, RequestContext
+from broker.dispatch import Route, handles
 from protocol.errors import ErrorCode
 from protocol.header import encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from protocol.messages.heartbeat import HeartbeatResponse
+from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.schema import Response
-from tests.broker.harness import Broker, Peer, settle
-
-V = 9  # of Produce, flexible
-HEARTBEAT_V = 4
-
-
-def produce_of(records: bytes, *, acks: int = -1, timeout_ms: int = 0) -> ProduceRequest:
-    data = PartitionProduceData(index=0, records=records)
-    return ProduceRequest(
-        transactional_id=None,
-        acks=acks,
-        timeout_ms=timeout_ms,
-        topic_data=[TopicProduceData(name="t", partition_data=[data])],
-    )
-
-
-def produced(base_offset: int) -> ProduceResponse:
-    row = PartitionProduceResponse(index=0, error_code=ErrorCode.NONE, base_offset=base_offset)
-    return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[row])])
-
-
-def base_offset(response: Response) -> int:
-    assert isinstance(response, ProduceResponse)
-    return response.responses[0].partition_responses[0].base_offset
-
-
-def heartbeat_of(group: str) -> HeartbeatRequest:
-    return HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
-
-
-BARRIER_MS = 8  # of a produce that nothing may overtake
-
-
-class Log:
-    """Handlers that record what they got. A produce with timeout_ms=0 answers at once, others when `finish` says so."""
-
-    def __init__(self) -> None:
-        self.started: list[str] = []
-        self.records: list[Any] = []
-        self.waiting: list[tuple[int, Deferred[ProduceResponse]]] = []
-        self.abandoned: list[int] = []
-        self.contexts: list[RequestContext] = []
-
-        @handles(ProduceRequest)
-        def produce(
-            request: ProduceRequest, context: RequestContext
-        ) -> ProduceResponse | Deferred[ProduceResponse] | None:
-            number = len(self.records)
-            self.started.append(f"produce {number}")
-            self.records.append(request.topic_data[0].partition_data[0].records)
-            self.contexts.append(context)
-            if request.acks == 0:
-                return None
-            if request.timeout_ms == 0:
-                return produced(number)
-            deferred: Deferred[ProduceResponse] = Deferred(is_barrier=request.timeout_ms == BARRIER_MS)
-            deferred.on_abandon(lambda: self.abandoned.append(number))
-            self.waiting.append((number, deferred))
-            return deferred
-
-        @handles(HeartbeatRequest)
-        async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-            self.started.append(f"heartbeat {request.group_id}")
-            self.contexts.append(context)
-            if request.group_id == "close":
-                raise CloseConnection("the group wants it")
-            if request.group_id == "wait":
-                self.gate = asyncio.get_running_loop().create_future()
-                await self.gate
-            return HeartbeatResponse(error_code=ErrorCode.NONE)
-
-        self.handlers: list[Handler[Any]] = [produce, heartbeat, api_versions]
-
-    def finish(self, number: int) -> None:
-        for waiting, deferred in self.waiting:
-            if waiting == number:
-                deferred.complete(produced(number))
+from tests.broker.harness import Broker, settle
+from tests.broker.recorded_requests import (
+    BARRIER_MS,
+    HEARTBEAT_V,
+    Log,
+    V,
+    base_offset,
+    heartbeat_of,
+    produce_of,
+    produced,
+)
 
 
 @pytest.fixture
@@ -292,227 +219,6 @@ def test_what_an_answer_unblocks_runs_in_the_next_turn(log: Log) -> None:
     assert log.started == ["produce 0", "heartbeat g"]
 
 
-# --- bounds ---
-
-
-def test_the_budget_is_held_from_the_length_prefix_to_the_answer(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=1_000_000)
-    peer = broker.connect()
-    frame = peer.frame(produce_of(b"x" * 300_000, timeout_ms=9), V)
-    peer.send_bytes(frame[:100])
-    assert broker.budget.used_bytes == len(frame) - 4
-    peer.send_bytes(frame[100:])
-    assert log.started == ["produce 0"]
-    assert broker.budget.used_bytes == len(frame) - 4
-    log.finish(0)
-    peer.go_on()
-    assert broker.budget.used_bytes == 0
-
-
-def test_who_finds_the_budget_short_reads_no_further_until_there_is_room(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=500_000)
-    holder, waiter, bystander = (broker.connect() for _ in range(3))
-    holder.send(produce_of(b"h" * 400_000, timeout_ms=9), V)
-    waiter.send(produce_of(b"w" * 300_000), V)
-    assert log.started == ["produce 0"]
-    assert not waiter.stream.is_reading
-    assert waiter.unsent_bytes > 200_000
-    bystander.send(heartbeat_of("g"), HEARTBEAT_V)  # needs no place of its own
-    assert len(bystander.answers()) == 1
-    log.finish(0)
-    broker.turns.run()
-    waiter.go_on()
-    assert [bytes(records[:1]) for records in log.records] == [b"h", b"w"]
-    assert len(waiter.answers()) == 1
-    assert broker.budget.used_bytes == 0
-
-
-def test_small_produces_wait_for_the_budget_too_and_keep_their_order(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=100_000)
-    holder, waiter = broker.connect(), broker.connect()
-    holder.send(produce_of(b"h" * 99_000, timeout_ms=9), V)
-    for i in range(3):
-        waiter.send(produce_of(b"%d" % i * 5_000), V)
-    assert len(log.records) == 1
-    log.finish(0)
-    broker.turns.run()
-    waiter.go_on()
-    assert [bytes(records[:1]) for records in log.records] == [b"h", b"0", b"1", b"2"]
-    assert len(waiter.answers()) == 3
-    assert broker.budget.used_bytes == 0
-
-
-def test_a_frame_larger_than_the_budget_is_read_alone(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=100_000)
-    holder, giant = broker.connect(), broker.connect()
-    holder.send(produce_of(b"h" * 1_000, timeout_ms=9), V)
-    giant.send(produce_of(b"g" * 2_000_000), V)
-    assert len(log.records) == 1
-    log.finish(0)
-    broker.turns.run()
-    giant.go_on()
-    assert len(giant.answers()) == 1
-    assert broker.budget.used_bytes == 0
-
-
-@pytest.mark.parametrize("when", ["waiting for the budget", "in the middle of a frame", "in flight", "granted"])
-def test_a_client_that_leaves_gives_its_bytes_back(log: Log, when: str) -> None:
-    broker = Broker(log.handlers, budget_bytes=500_000)
-    holder, peer = broker.connect(), broker.connect()
-    frame = peer.frame(produce_of(b"x" * 300_000, timeout_ms=9), V)
-    if when in ("waiting for the budget", "granted"):
-        holder.send(produce_of(b"h" * 400_000, timeout_ms=9), V)
-    peer.send_bytes(frame if when == "in flight" else frame[:1000])
-    if when == "granted":
-        log.finish(0)
-        broker.turns.run()
-    peer.disconnect()
-    holder.disconnect()
-    assert broker.budget.used_bytes == 0
-    assert broker.budget.waiting_count == 0
-    assert len(broker.acceptor) == 0
-
-
-def test_a_slow_reader_is_not_read_from(log: Log) -> None:
-    peer = Broker(log.handlers).connect()
-    peer.handler.writing_paused()
-    assert not peer.stream.is_reading
-    peer.send(produce_of(b"x"), V)
-    assert log.started == []
-    peer.handler.writing_resumed()
-    peer.go_on()
-    assert log.started == ["produce 0"]
-    assert peer.stream.is_reading
-
-
-def test_a_muted_connection_waits_for_its_time(log: Log) -> None:
-    broker = Broker(log.handlers)
-    peer = broker.connect()
-    peer.handler.mute(500)
-    peer.send(produce_of(b"x"), V)
-    broker.turns.advance(499)
-    assert log.started == []
-    broker.turns.advance(1)
-    peer.go_on()
-    assert log.started == ["produce 0"]
-
-
-def test_a_mapped_frame_costs_no_memory_before_its_bytes_come(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=200 << 20)
-    peer = broker.connect()
-    frame = peer.frame(produce_of(b"x" * 6_000_000), V)
-    before = _resident_bytes()
-    others = [broker.connect() for _ in range(10)]
-    for other in others:
-        other.send_bytes((90 << 20).to_bytes(4, "big") + frame[4:100])
-        broker.budget.used_bytes = 0  # or only one would be let in
-    assert _resident_bytes() - before < 50 << 20
-    for other in others:
-        other.stream.is_closed = True
-    broker.budget.used_bytes = 10 * (90 << 20)
-    for other in others:
-        other.disconnect()
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * 4096
-
-
-# --- who is not welcome ---
-
-
-def closed_with(caplog: pytest.LogCaptureFixture, peer: Peer) -> str:
-    assert peer.stream.is_closed
-    lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 1
-    assert "client=10.1.1.1:5555 listener=PLAINTEXT" in lines[0]
-    return lines[0]
-
-
-UNKNOWN_API = b"\0\0\0\x10\x03\xe7\0\0\0\0\0\1\0\1x\0\0\0\0\0"
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP"),
-        (b"POST", "HTTP"),
-        (bytes.fromhex("16030100c8010000c40303aabbcc"), "TLS handshake came to a PLAINTEXT listener"),
-        (bytes.fromhex("160303ff"), "TLS"),
-        ((200 << 20).to_bytes(4, "big") + bytes(10), "209715200 bytes"),
-        (b"\xff\xff\xff\xff" + bytes(10), "-1 bytes"),
-        (bytes(14), "0 bytes"),
-        (bytes(4), "0 bytes"),
-        (UNKNOWN_API, "API key 999 version 0 is not served"),
-    ],
-)
-@pytest.mark.parametrize("piece_bytes", [1, 1000])
-def test_strangers_are_closed_with_one_line(
-    log: Log, caplog: pytest.LogCaptureFixture, data: bytes, reason: str, piece_bytes: int
-) -> None:
-    peer = Broker(log.handlers).connect()
-    with caplog.at_level(logging.INFO):
-        peer.send_bytes(data + bytes(100), piece_bytes)
-    assert reason in closed_with(caplog, peer)
-    assert log.started == []
-
-
-def test_a_version_that_is_not_served_closes(log: Log, caplog: pytest.LogCaptureFixture) -> None:
-    peer = Broker(log.handlers).connect()
-    peer.send_bytes(b"\0\0\0\x10\0\x0c\0\x63\0\0\0\1\0\1x\0\0\0\0\0")
-    assert "Heartbeat version 99 is not served" in closed_with(caplog, peer)
-
-
-@pytest.mark.parametrize("records_bytes", [100, 100_000])
-def test_malformed_requests_close_and_hold_nothing(
-    log: Log, caplog: pytest.LogCaptureFixture, records_bytes: int
-) -> None:
-    broker = Broker(log.handlers)
-    peer = broker.connect()
-    peer.send(heartbeat_of("g"), HEARTBEAT_V)
-    frame = bytearray(peer.frame(produce_of(b"x" * records_bytes), V))
-    frame[30:34] = b"\xff\xff\xff\xff"
-    peer.send_bytes(bytes(frame))
-    peer.send_bytes(bytes(100))
-    assert "malformed Produce version 9" in closed_with(caplog, peer)
-    assert len(peer.answers()) == 1  # the one before it
-    assert broker.budget.used_bytes == 0
-
-
-def test_spare_bytes_behind_a_request_are_ignored(log: Log) -> None:
-    peer = Broker(log.handlers).connect()
-    peer.expect(heartbeat_of("g"), HEARTBEAT_V)
-    frame = peer.frame(heartbeat_of("g"), HEARTBEAT_V)
-    peer.send_bytes((len(frame) - 4 + 3).to_bytes(4, "big") + frame[4:] + b"abc")
-    peer.send(heartbeat_of("h"), HEARTBEAT_V)
-    assert len(peer.answers()) == 2
-
-
-def test_only_records_may_be_large(log: Log, caplog: pytest.LogCaptureFixture) -> None:
-    limits = ConnectionLimits(max_frame_bytes=50_000, max_plain_bytes=2_000)
-    broker = Broker(log.handlers, limits=limits)
-    producer, member = broker.connect(), broker.connect()
-    producer.send(produce_of(b"x" * 40_000), V)
-    assert len(producer.answers()) == 1
-    member.send(heartbeat_of("g" * 3_000), HEARTBEAT_V)
-    assert "malformed or too large" in closed_with(caplog, member)
-
-
-def test_a_handler_may_close_the_connection_after_earlier_answers(log: Log, caplog: pytest.LogCaptureFixture) -> None:
-    peer = Broker(log.handlers).connect()
-    peer.send_bytes(b"")
-    first, second, third = heartbeat_of("g"), heartbeat_of("close"), heartbeat_of("never")
-    peer.expect(first, HEARTBEAT_V)
-    peer.send_bytes(b"".join(peer.frame(one, HEARTBEAT_V) for one in (first, second, third)))
-    assert "the group wants it" in closed_with(caplog, peer)
-    assert len(peer.answers()) == 1
-    assert log.started == ["heartbeat g", "heartbeat close"]
-
-
-# --- headers and versions ---
-
-
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
 def test_api_versions_from_the_future_is_answered_in_v0(log: Log, version: int) -> None:
     peer = Broker(log.handlers).connect()
@@ -612,17 +318,6 @@ def test_the_observer_sees_every_request_and_its_answer(log: Log) -> None:
     assert [event[0] for event in counter.events[4:]] == ["Heartbeat", "Heartbeat"]
 
 
-def test_an_answer_that_cannot_be_encoded_closes(caplog: pytest.LogCaptureFixture) -> None:
-    @handles(HeartbeatRequest)
-    async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> HeartbeatResponse:
-        return HeartbeatResponse(error_code="none")  # type: ignore[arg-type]
-
-    peer = Broker([heartbeat]).connect()
-    peer.send(heartbeat_of("g"), HEARTBEAT_V)
-    assert peer.stream.is_closed
-    assert "cannot be encoded" in caplog.text
-
-
 def test_connections_share_one_receive_buffer_without_mixing_their_bytes(log: Log) -> None:
     broker = Broker(log.handlers)
     peers = [broker.connect() for _ in range(3)]
@@ -667,61 +362,3 @@ def test_finishing_hurries_waits() -> None:
     peer.go_on()
     assert [base_offset(answer) for answer in peer.answers()] == [7]
     assert peer.stream.is_closed
-
-
-def large_answers(size: int) -> Handler[Any]:
-    @handles(ProduceRequest)
-    def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse:
-        answer = produced(0)
-        answer.responses[0].partition_responses[0].error_message = "x" * size
-        return answer
-
-    return produce
-
-
-def test_answers_are_held_until_they_are_sent() -> None:
-    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
-    peer = broker.connect()
-    peer.stream.unsent = 10_100
-    peer.send(produce_of(b"x"), V)
-    held = broker.answers.budget.used_bytes
-    assert held > 10_000
-    assert broker.answers.room() < 2_500
-    peer.stream.unsent = 0
-    assert broker.answers.room() == 7_500
-    assert broker.answers.budget.used_bytes == 0
-
-
-def test_small_answers_are_not_counted(log: Log) -> None:
-    broker = Broker(log.handlers)
-    peer = broker.connect()
-    peer.send(produce_of(b"x"), V)
-    assert broker.answers.budget.used_bytes == 0
-
-
-def test_who_pipelines_and_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
-    peer, other = broker.connect(), broker.connect()
-    peer.stream.unsent = 1 << 30
-    for _ in range(4):
-        peer.send(produce_of(b"x"), V)
-    assert peer.stream.is_aborted
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    other.send(produce_of(b"x"), V)
-    assert other.answers() == [], "nothing starts while it is not gone"
-    peer.disconnect()
-    broker.turns.advance(5)
-    assert len(other.answers()) == 1
-
-
-def test_a_request_behind_another_costs_memory(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=20_000)
-    peer = broker.connect()
-    for _ in range(10):
-        peer.send(produce_of(b"x", timeout_ms=1), V)
-    assert len(log.started) < 8
-    for number in range(10):
-        log.finish(number)
-        peer.go_on()
-    assert [base_offset(answer) for answer in peer.answers()] == list(range(10))
-    assert broker.budget.used_bytes == 0

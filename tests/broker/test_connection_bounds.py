@@ -1,0 +1,201 @@
+"""Connections: what their requests and answers may cost, and who waits then."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from broker.context import RequestContext
+from broker.dispatch import Handler, handles
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from tests.broker.harness import Broker
+from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, base_offset, heartbeat_of, produce_of, produced
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_the_budget_is_held_from_the_length_prefix_to_the_answer(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=1_000_000)
+    peer = broker.connect()
+    frame = peer.frame(produce_of(b"x" * 300_000, timeout_ms=9), V)
+    peer.send_bytes(frame[:100])
+    assert broker.budget.used_bytes == len(frame) - 4
+    peer.send_bytes(frame[100:])
+    assert log.started == ["produce 0"]
+    assert broker.budget.used_bytes == len(frame) - 4
+    log.finish(0)
+    peer.go_on()
+    assert broker.budget.used_bytes == 0
+
+
+def test_who_finds_the_budget_short_reads_no_further_until_there_is_room(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=500_000)
+    holder, waiter, bystander = (broker.connect() for _ in range(3))
+    holder.send(produce_of(b"h" * 400_000, timeout_ms=9), V)
+    waiter.send(produce_of(b"w" * 300_000), V)
+    assert log.started == ["produce 0"]
+    assert not waiter.stream.is_reading
+    assert waiter.unsent_bytes > 200_000
+    bystander.send(heartbeat_of("g"), HEARTBEAT_V)  # needs no place of its own
+    assert len(bystander.answers()) == 1
+    log.finish(0)
+    broker.turns.run()
+    waiter.go_on()
+    assert [bytes(records[:1]) for records in log.records] == [b"h", b"w"]
+    assert len(waiter.answers()) == 1
+    assert broker.budget.used_bytes == 0
+
+
+def test_small_produces_wait_for_the_budget_too_and_keep_their_order(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=100_000)
+    holder, waiter = broker.connect(), broker.connect()
+    holder.send(produce_of(b"h" * 99_000, timeout_ms=9), V)
+    for i in range(3):
+        waiter.send(produce_of(b"%d" % i * 5_000), V)
+    assert len(log.records) == 1
+    log.finish(0)
+    broker.turns.run()
+    waiter.go_on()
+    assert [bytes(records[:1]) for records in log.records] == [b"h", b"0", b"1", b"2"]
+    assert len(waiter.answers()) == 3
+    assert broker.budget.used_bytes == 0
+
+
+def test_a_frame_larger_than_the_budget_is_read_alone(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=100_000)
+    holder, giant = broker.connect(), broker.connect()
+    holder.send(produce_of(b"h" * 1_000, timeout_ms=9), V)
+    giant.send(produce_of(b"g" * 2_000_000), V)
+    assert len(log.records) == 1
+    log.finish(0)
+    broker.turns.run()
+    giant.go_on()
+    assert len(giant.answers()) == 1
+    assert broker.budget.used_bytes == 0
+
+
+@pytest.mark.parametrize("when", ["waiting for the budget", "in the middle of a frame", "in flight", "granted"])
+def test_a_client_that_leaves_gives_its_bytes_back(log: Log, when: str) -> None:
+    broker = Broker(log.handlers, budget_bytes=500_000)
+    holder, peer = broker.connect(), broker.connect()
+    frame = peer.frame(produce_of(b"x" * 300_000, timeout_ms=9), V)
+    if when in ("waiting for the budget", "granted"):
+        holder.send(produce_of(b"h" * 400_000, timeout_ms=9), V)
+    peer.send_bytes(frame if when == "in flight" else frame[:1000])
+    if when == "granted":
+        log.finish(0)
+        broker.turns.run()
+    peer.disconnect()
+    holder.disconnect()
+    assert broker.budget.used_bytes == 0
+    assert broker.budget.waiting_count == 0
+    assert len(broker.acceptor) == 0
+
+
+def test_a_slow_reader_is_not_read_from(log: Log) -> None:
+    peer = Broker(log.handlers).connect()
+    peer.handler.writing_paused()
+    assert not peer.stream.is_reading
+    peer.send(produce_of(b"x"), V)
+    assert log.started == []
+    peer.handler.writing_resumed()
+    peer.go_on()
+    assert log.started == ["produce 0"]
+    assert peer.stream.is_reading
+
+
+def test_a_muted_connection_waits_for_its_time(log: Log) -> None:
+    broker = Broker(log.handlers)
+    peer = broker.connect()
+    peer.handler.mute(500)
+    peer.send(produce_of(b"x"), V)
+    broker.turns.advance(499)
+    assert log.started == []
+    broker.turns.advance(1)
+    peer.go_on()
+    assert log.started == ["produce 0"]
+
+
+def test_a_mapped_frame_costs_no_memory_before_its_bytes_come(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=200 << 20)
+    peer = broker.connect()
+    frame = peer.frame(produce_of(b"x" * 6_000_000), V)
+    before = _resident_bytes()
+    others = [broker.connect() for _ in range(10)]
+    for other in others:
+        other.send_bytes((90 << 20).to_bytes(4, "big") + frame[4:100])
+        broker.budget.used_bytes = 0  # or only one would be let in
+    assert _resident_bytes() - before < 50 << 20
+    for other in others:
+        other.stream.is_closed = True
+    broker.budget.used_bytes = 10 * (90 << 20)
+    for other in others:
+        other.disconnect()
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def large_answers(size: int) -> Handler[Any]:
+    @handles(ProduceRequest)
+    def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse:
+        answer = produced(0)
+        answer.responses[0].partition_responses[0].error_message = "x" * size
+        return answer
+
+    return produce
+
+
+def test_answers_are_held_until_they_are_sent() -> None:
+    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
+    peer = broker.connect()
+    peer.stream.unsent = 10_100
+    peer.send(produce_of(b"x"), V)
+    held = broker.answers.budget.used_bytes
+    assert held > 10_000
+    assert broker.answers.room() < 2_500
+    peer.stream.unsent = 0
+    assert broker.answers.room() == 7_500
+    assert broker.answers.budget.used_bytes == 0
+
+
+def test_small_answers_are_not_counted(log: Log) -> None:
+    broker = Broker(log.handlers)
+    peer = broker.connect()
+    peer.send(produce_of(b"x"), V)
+    assert broker.answers.budget.used_bytes == 0
+
+
+def test_who_pipelines_and_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
+    peer, other = broker.connect(), broker.connect()
+    peer.stream.unsent = 1 << 30
+    for _ in range(4):
+        peer.send(produce_of(b"x"), V)
+    assert peer.stream.is_aborted
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    other.send(produce_of(b"x"), V)
+    assert other.answers() == [], "nothing starts while it is not gone"
+    peer.disconnect()
+    broker.turns.advance(5)
+    assert len(other.answers()) == 1
+
+
+def test_a_request_behind_another_costs_memory(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=20_000)
+    peer = broker.connect()
+    for _ in range(10):
+        peer.send(produce_of(b"x", timeout_ms=1), V)
+    assert len(log.started) < 8
+    for number in range(10):
+        log.finish(number)
+        peer.go_on()
+    assert [base_offset(answer) for answer in peer.answers()] == list(range(10))
+    assert broker.budget.used_bytes == 0
