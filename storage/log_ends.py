@@ -140,8 +140,13 @@ class LogEnds(LogState):
         """Close the file of the active segment, if nobody uses it. The next append or read opens it again."""
         if not self._may_lose_segments:
             return
-        if self._is_at_rest or (await self._writer.write_indexes() and self._may_lose_segments):
-            self._environment.open_segments.close(self._segments.active)
+        active = self._segments.active
+        if self._is_at_rest:
+            is_unused = not active.pins  # a file that is closed when a read is through may be an append's by then
+        else:
+            is_unused = await self._writer.write_indexes() and self._may_lose_segments
+        if is_unused:
+            self._environment.open_segments.close(active)
 
     async def delete_segments_before(self, offset: int) -> int:
         """Set aside the segments that hold nothing at or above `offset`, never the active one; answers how many.
@@ -335,6 +340,9 @@ class LogEnds(LogState):
 
     def _end_at(self, offset: int) -> None:
         self._writer.end_at(offset)
+        self._note_end(offset)
+
+    def _note_end(self, offset: int) -> None:
         self.lowest_cut = offset if self.lowest_cut is None else min(self.lowest_cut, offset)
         self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)  # the cut may fall among deleted records
@@ -345,7 +353,8 @@ class LogEnds(LogState):
 
     def _begin_again_at(self, offset: int) -> None:
         self.log_start_offset = offset
-        self._end_at(offset)
+        self._writer.begin_again_at(offset)
+        self._note_end(offset)
         self.lowest_cut = 0
         self._producers = NO_PRODUCERS
         self.high_watermark = offset

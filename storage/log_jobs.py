@@ -7,12 +7,16 @@ Source: none in Kafka, whose threads write while they hold the log's lock.
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from runtime.disk import DiskQueue
 from runtime.filesystem import Buffer
 from storage.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 class JobsOwner(Protocol):
@@ -48,6 +52,8 @@ class LogJobs:
                     job()
                 except OSError as error:
                     self.error = error
+                except Exception as error:  # noqa: BLE001 - logged, and the log fails
+                    self.error = _of_a_bug(error)
 
         def finished(error: OSError | None) -> None:
             done(error)
@@ -73,12 +79,15 @@ class LogJobs:
         """A job: put bytes into a segment."""
         if self.error is not None:
             raise self.error
-        assert segment.file is not None
         try:
+            assert segment.file is not None
             segment.file.write_at((records,), position)
         except OSError as error:
             self.error = error
             raise
+        except Exception as error:
+            self.error = _of_a_bug(error)
+            raise self.error from error
 
     def go_on(self) -> None:
         """There was no room, and now there may be: none of the jobs that ended so is under way any more."""
@@ -92,3 +101,10 @@ class LogJobs:
     def ended(self) -> None:
         self.count -= 1
         self.owner.on_job_ended()
+
+
+def _of_a_bug(error: Exception) -> OSError:
+    """A job that ends otherwise than the disk has it end is a mistake of ours: nothing behind it may be reported as written,
+    and nobody may wait for it, so the log fails."""
+    logger.error("job of a log failed", exc_info=error)
+    return OSError(errno.EIO, f"A job failed: {error!r}")

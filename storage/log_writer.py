@@ -13,7 +13,7 @@ Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from protocol.errors import KafkaError
@@ -31,6 +31,7 @@ from storage.segment import (
     create_files,
     random_roll_jitter_ms,
     segment_path,
+    sync_data,
     sync_file,
     sync_segment,
     write_index,
@@ -43,15 +44,27 @@ from storage.writer_order import Done, Placement, WriterHost, WriterOrder
 _UNKNOWN: tuple[int, bytes | None] = (-1, None)
 
 
+class _Rolled:
+    """A segment that was finished at `end_offset`. `is_cut`: it does not end there any more."""
+
+    __slots__ = ("base_offset", "end_offset", "is_cut", "is_flushed")
+
+    def __init__(self, base_offset: int, end_offset: int) -> None:
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.is_flushed = False
+        self.is_cut = False
+
+
 class LogWriter(WriterOrder):
     """Writes one log."""
 
     __slots__ = (
         "_counted",
         "_counted_bytes",
-        "_flushed",
         "_folder_is_durable",
         "_queue",
+        "_rolled",
         "_snapshot_before",
         "_unflushed_bytes",
         "_unsynced_index",
@@ -79,8 +92,8 @@ class LogWriter(WriterOrder):
         # The segment whose bytes up to `_counted_bytes` are taken off the directory's free bytes.
         self._counted: Segment | None = None
         self._counted_bytes = 0
-        # (cuts so far, base offset, end offset) of rolled segments that are on the disk before an earlier one is.
-        self._flushed: list[tuple[int, int, int]] = []
+        # Rolled segments that are on their way to the disk, or there before an earlier one is.
+        self._rolled: list[_Rolled] = []
         # Whether the log directory is known to list this log's folder even after a loss of power.
         self._folder_is_durable = False
         self.has_written = False
@@ -211,17 +224,17 @@ class LogWriter(WriterOrder):
         if end_offset <= self.log_end_offset:
             done(self.failure)
             return
-        if self._awaiting_open:
-            last = self._awaiting_open[-1]
-            last.done = _both(last.done, done)
-        else:
+        if self._in_flight and end_offset <= self._in_flight[-1][2]:  # also while the log is held
             segment, end_bytes, next_offset, first = self._in_flight[-1]
             self._in_flight[-1] = (segment, end_bytes, next_offset, _both(first, done))
+        else:
+            last = self._awaiting_open[-1]
+            last.done = _both(last.done, done)
 
     def _sync_active(self, segment: Segment, has_index: bool) -> None:
         """A job. `has_index`: its transaction index has grown; a recovery point at the segment's end leaves it as it is."""
         assert segment.file is not None
-        segment.file.sync()
+        sync_data(segment.file)
         if has_index:
             sync_file(self._environment.filesystem, segment.path(TXN_INDEX_SUFFIX))
         if has_index or not segment.name_is_durable:  # the folder may not list the index yet, or the segment
@@ -343,31 +356,45 @@ class LogWriter(WriterOrder):
         """Put a finished segment on the disk, beside the appends to the next one, and move the recovery point."""
         if old.is_gone or self.failure is not None:
             return
-        cuts = self._cuts
+        rolled = _Rolled(old.base_offset, end_offset)
+        self._rolled.append(rolled)
         sync = partial(sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file, end_offset)
         try:
             await self._environment.open_segments.run_pinned(old, sync)
         except OSError as error:
+            self._rolled = [each for each in self._rolled if each is not rolled]
             # A cut takes the snapshot at the segment's former end, others set its files aside.
-            is_cut_off = isinstance(error, FileNotFoundError) and cuts != self._cuts
+            is_cut_off = isinstance(error, FileNotFoundError) and rolled.is_cut
             if not (old.is_gone or is_cut_off):
                 self.fail(error)
             return
-        self._flushed.append((cuts, old.base_offset, end_offset))
+        rolled.is_flushed = True
         self._move_over_flushed()
 
     def _move_over_flushed(self) -> None:
         """Rolled segments may be on the disk in another order than their own: the recovery point waits for the first."""
-        left: list[tuple[int, int, int]] = []
-        for each in sorted(self._flushed):
-            cuts, base_offset, end_offset = each
-            if cuts != self._cuts:
-                continue
-            if base_offset <= self.recovery_point:
-                self.recovery_point = max(self.recovery_point, end_offset)
+        left: list[_Rolled] = []
+        for each in sorted(self._rolled, key=lambda rolled: rolled.base_offset):
+            if each.is_flushed and each.base_offset <= self.recovery_point:
+                self.recovery_point = max(self.recovery_point, each.end_offset)
             else:
                 left.append(each)
-        self._flushed = left
+        self._rolled = left
+
+    def end_at(self, offset: int) -> None:
+        """See `WriterOrder`. What was flushed of a segment that is cut says nothing about what will be in it."""
+        super().end_at(offset)
+        self._leave_rolled(lambda rolled: rolled.end_offset > offset)
+
+    def begin_again_at(self, offset: int) -> None:
+        """No segment is left, and the next one begins at `offset`, which may be behind them all."""
+        self._leave_rolled(lambda _: True)
+        self.end_at(offset)
+
+    def _leave_rolled(self, is_cut: Callable[[_Rolled], bool]) -> None:
+        for each in self._rolled:
+            each.is_cut = is_cut(each)
+        self._rolled = [each for each in self._rolled if not each.is_cut]
 
     # --- flushing ---
 

@@ -12,6 +12,7 @@ Source: Kafka LogSegment, FileRecords; KIP-33 (time index), KIP-106 (roll by rec
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from typing import Protocol
 from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import Buffer, File, FileSystem
 from runtime.randomness import Randomness
+from storage.free_space import is_no_space
 from storage.index import CLOSED_OFFSET_INDEX, CLOSED_TIME_INDEX, OffsetIndex, SparseIndex, TimeIndex
 from storage.txn_index import FoundTransactions, TxnIndex, find_in
 
@@ -474,6 +476,17 @@ def sync_segment(
         if filesystem.exists(path):
             sync_file(filesystem, path)
     filesystem.sync_directory(directory)
+
+
+def sync_data(file: File) -> None:
+    """A job: fsync records. Whatever the error says, what was written before may be lost: also where it says that there was no
+    room, which is no reason to go on later."""
+    try:
+        file.sync()
+    except OSError as error:
+        if is_no_space(error):
+            raise OSError(errno.EIO, f"fsync of {file.path} failed: {error}") from error
+        raise
 
 
 def sync_file(filesystem: FileSystem, path: str) -> None:

@@ -31,6 +31,7 @@ from storage.segment import (
     Segment,
     create_files,
     segment_path,
+    sync_data,
     sync_file,
     write_index,
 )
@@ -189,7 +190,7 @@ def cut_log(filesystem: FileSystem, cut: Cut, request: LoadRequest) -> tuple[Ope
         write_index(filesystem, txn_index_path, cut_content(filesystem.read_bytes(txn_index_path), cut.offset), 0)
         # Unlike the other indexes it is looked at no more once the recovery point is behind it.
         sync_file(filesystem, txn_index_path)
-    cut.file.sync()
+    sync_data(cut.file)
     filesystem.sync_directory(directory)  # what was cut off must not come back after a loss of power
     end_cut(filesystem, directory)
     opened = open_and_mend_segment(filesystem, directory, base_offset, request.index_interval_bytes)

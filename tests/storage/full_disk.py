@@ -17,13 +17,15 @@ def no_space(path: str) -> OSError:
 
 
 class FullDisk(OsFileSystem):
-    """`left_bytes` may be written; growing a file takes of it. `broken` paths answer EIO."""
+    """`left_bytes` may be written; growing a file takes of it. `broken` paths answer EIO. With `refuses_fsync` an fsync is what
+    finds that there is no room, as on a file system that allocates late."""
 
     def __init__(self, left_bytes: int = PLENTY) -> None:
         self.left_bytes = left_bytes
         self.free: int | None = None
         self.broken: set[str] = set()
         self.refusals = 0
+        self.refuses_fsync = False
 
     def take(self, path: str, wanted: int) -> int:
         granted = min(wanted, self.left_bytes)
@@ -93,6 +95,8 @@ class _Bounded:
 
     def sync(self) -> None:
         self._disk.check(self.path)
+        if self._disk.refuses_fsync:
+            raise no_space(self.path)
         self._file.sync()
 
     def close(self) -> None:

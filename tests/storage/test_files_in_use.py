@@ -21,19 +21,19 @@ class Gate:
     """Whoever comes to it, in a thread, waits until it is opened. It is shut once."""
 
     def __init__(self) -> None:
-        self._is_shut = False
+        self.is_shut = False
         self._reached = threading.Event()
         self._opened = threading.Event()
 
     def shut(self) -> None:
-        self._is_shut = True
+        self.is_shut = True
 
     def open(self) -> None:
         self._opened.set()
 
     def pass_through(self) -> None:
-        if self._is_shut:
-            self._is_shut = False
+        if self.is_shut:
+            self.is_shut = False
             self._reached.set()
             assert self._opened.wait(30)
 
@@ -42,21 +42,24 @@ class Gate:
 
 
 class GatedFile:
-    """Waits at the gate before it is flushed."""
+    """Waits at the gates before it is flushed, and before it is read. While the gate for reads is shut, nothing is hot."""
 
-    def __init__(self, file: File, gate: Gate) -> None:
+    def __init__(self, file: File, flushes: Gate, reads: Gate) -> None:
         self.path = file.path
         self._file = file
-        self._gate = gate
+        self._flushes = flushes
+        self._reads = reads
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
         self._file.write_at(buffers, position)
 
-    def read_at(self, length: int, position: int) -> bytes:
+    def read_at(self, length: int, position: int) -> Buffer:
+        if self.path.endswith(".log"):
+            self._reads.pass_through()
         return self._file.read_at(length, position)
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
-        return self._file.read_hot(length, position)
+        return None if self._reads.is_shut else self._file.read_hot(length, position)
 
     def size(self) -> int:
         return self._file.size()
@@ -66,7 +69,7 @@ class GatedFile:
 
     def sync(self) -> None:
         if self.path.endswith(".log"):
-            self._gate.pass_through()
+            self._flushes.pass_through()
         self._file.sync()
 
     def close(self) -> None:
@@ -74,11 +77,12 @@ class GatedFile:
 
 
 class GatedFileSystem(OsFileSystem):
-    """`flushes` of a `.log` wait at a gate, and so do `misses`, reads of a file that is not there, and `finds`: who looked
-    whether a snapshot is there and was told that it is."""
+    """`flushes` and `reads` of a `.log` wait at a gate, and so do `misses`, reads of a file that is not there, and `finds`: who
+    looked whether a snapshot is there and was told that it is."""
 
     def __init__(self) -> None:
         self.flushes = Gate()
+        self.reads = Gate()
         self.misses = Gate()
         self.finds = Gate()
 
@@ -89,7 +93,7 @@ class GatedFileSystem(OsFileSystem):
         return is_there
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        return GatedFile(super().open(path, create=create, writable=writable), self.flushes)
+        return GatedFile(super().open(path, create=create, writable=writable), self.flushes, self.reads)
 
     def read_bytes(self, path: str) -> bytes:
         try:
@@ -173,6 +177,69 @@ def test_a_cut_takes_a_snapshot_that_is_about_to_be_flushed(tmp_path: Path) -> N
             assert not place.failed and log.failure is None
             await append(log, "w")
             assert await all_values(log) == [(0, "v"), (1, "v"), (2, "w")]
+            await log.close()
+
+    asyncio.run(run())
+
+
+def test_the_recovery_point_moves_over_a_segment_that_was_flushed_while_later_records_were_cut(tmp_path: Path) -> None:
+    async def run() -> None:
+        filesystem = GatedFileSystem()
+        async with world(str(tmp_path), filesystem=filesystem) as place:
+            log = await open_log(place, str(tmp_path), config(segment_bytes=300))
+            filesystem.flushes.shut()
+            while len(log.segments) == 1:
+                await append(log, "v")
+            await append(log, "w")
+            await filesystem.flushes.reached()
+            cut = asyncio.ensure_future(log.truncate_to(log.log_end_offset - 1))
+            await until(lambda: log.cuts == 1)
+            filesystem.flushes.open()
+            await cut
+            await until(lambda: not log.segments.first.pins)
+            for number in range(20):
+                await append(log, f"v{number}")
+            await until(lambda: log.recovery_point == log.segments.active.base_offset)
+            await log.close()
+
+    asyncio.run(run())
+
+
+def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
+    """Closed when the read is through, it would be closed under an append that came meanwhile."""
+
+    async def run() -> None:
+        filesystem = GatedFileSystem()
+        async with world(str(tmp_path), filesystem=filesystem) as place:
+            log = await open_log(place, str(tmp_path))
+            for number in range(20):
+                await append(log, f"v{number}" * 50)
+            await log.close()
+        async with world(str(tmp_path), filesystem=filesystem) as place:
+            log = await open_log(place, str(tmp_path), is_clean=True, recovery_point=20)
+            assert len(await all_values(log)) == 20
+            filesystem.reads.shut()
+            reading = asyncio.ensure_future(log.read_cold(0, limit_offset=20, max_bytes=1000, at_least_one=True))
+            await filesystem.reads.reached()
+            await log.rest()
+            queued = threading.Event()
+            place.environment.queue.run(lambda: queued.wait(30))
+            done = Outcome()
+            log.append(
+                batch("new", timestamp=NOW_MS + 1000),
+                leader_epoch=0,
+                origin=AppendOrigin.CLIENT,
+                now_ms=NOW_MS,
+                done=done,
+            )
+            filesystem.reads.open()
+            await reading
+            queued.set()
+            await log.settle()
+            assert done.is_written and log.failure is None
+            assert (await all_values(log))[20:] == [(20, "new")]
+            found = await log.offset_for_timestamp(NOW_MS + 1000)
+            assert found is not None and found.offset == 20
             await log.close()
 
     asyncio.run(run())

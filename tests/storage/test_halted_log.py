@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import KafkaError
 from storage.free_space import NoRoom
 from storage.log import PartitionLog
 from tests.storage.full_disk import PLENTY, FullDisk, no_space
@@ -176,5 +177,29 @@ def test_a_log_that_could_not_begin_anew(tmp_path: Path, records: int) -> None:
             assert (await append(log, "on", epoch=5)).base_offset == 200
             assert await all_values(log) == [(200, "on")]
             assert (await offsets_after_a_crash(place, tmp_path, log)) == (200, 201)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", ["flush.messages", "flush", "cut"])
+def test_an_fsync_that_finds_no_room_fails_the_log(tmp_path: Path, how: str) -> None:
+    """What was written before may be lost by then: to go on later would be to forget that."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path), config(flush_messages=3) if how == "flush.messages" else None)
+            await append(log, "a")
+            await append(log, "b")
+            disk.refuses_fsync = True
+            with suppress(KafkaError):
+                if how == "flush.messages":
+                    await append(log, "c")
+                elif how == "flush":
+                    await log.flush()
+                else:
+                    await log.truncate_to(1)
+            assert log.failure is not None and place.failed and not log.is_halted
+            await log.close(flush=False)
 
     asyncio.run(run())
