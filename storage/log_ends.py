@@ -279,6 +279,7 @@ class LogEnds(LogState):
             offset=offset,
             log_start_offset=lambda: self.log_start_offset,
             index_interval_bytes=self.config.index_interval_bytes,
+            is_compacted=self.config.is_compacted or self.first_dirty_offset is not None,
             on_cut=self._end_at,
         )
         if loaded is None:

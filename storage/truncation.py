@@ -46,6 +46,7 @@ async def cut_segments(
     offset: int,
     log_start_offset: Callable[[], int],
     index_interval_bytes: int,
+    is_compacted: bool,
     on_cut: Callable[[int], None],
 ) -> LoadedLog | None:
     """Drop everything at or above `offset`, which the segments hold; answers the log as its files are then.
@@ -76,6 +77,7 @@ async def cut_segments(
         recovery_point=offset,
         log_start_offset=log_start_offset(),
         forgets_without_snapshot=False,
+        is_compacted=is_compacted,
     )
     opened, loaded = await environment.queue.run(partial(cut_log, environment.filesystem, cut, request))
     segment.adopt(opened)

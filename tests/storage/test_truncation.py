@@ -10,7 +10,7 @@ import pytest
 
 from storage.loading import LoadRequest, load_log
 from storage.log import PartitionLog
-from tests.storage.logs import all_values, append, open_log, world
+from tests.storage.logs import all_values, append, config, open_log, world
 from tests.storage.machine import FOLDER, SMALL_SEGMENTS, Machine, copy, on_a_machine
 from tests.storage.test_log_manager import TOPIC_ID, broker
 from tests.storage.test_offline_directory import WatchedFileSystem
@@ -418,3 +418,23 @@ def test_a_stop_waits_for_a_cut(tmp_path: Path) -> None:
             assert log.latest_epoch == 0
 
     asyncio.run(run())
+
+
+def test_a_cut_of_a_compacted_log_tells_of_no_missing_records(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The cleaner may leave segments without records."""
+
+    async def run() -> None:
+        async with world(str(tmp_path)) as place:
+            compacted = config(segment_bytes=300, cleanup_policy="compact")
+            log = await open_log(place, str(tmp_path), compacted)
+            for number in range(12):
+                await append(log, f"v{number}")
+            await log.close()
+            (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"")
+            log = await open_log(place, str(tmp_path), compacted, is_clean=True, recovery_point=12)
+            await log.truncate_to(10)
+            assert log.log_end_offset == 10
+            await log.close()
+
+    asyncio.run(run())
+    assert not caplog.records
