@@ -399,6 +399,8 @@ class _Loading:
 
     def _replay_to(self, end_offset: int) -> None:
         """Bring the producers from their snapshot to `end_offset` by walking the batches between."""
+        if self._replay_from >= end_offset:
+            return  # as after a clean stop: the active segment, which no other follows, has nothing behind it
         for segment in self._segments:
             following = segment_after(self._segments, segment)
             if segment.base_offset >= end_offset or (
