@@ -294,6 +294,8 @@ class FutureLogs:
             raise
         new = doors.make(target, key, path, loaded)
         new.producers.remember(log.producers)
+        # Records may have been deleted since the copy heard of the log's start last.
+        new.raise_log_start_offset(min(log.log_start_offset, new.log_end_offset))
         new.high_watermark = max(min(log.high_watermark, new.log_end_offset), new.log_start_offset)
         new.first_dirty_offset = log.first_dirty_offset
         del target.future_logs[key], self.logs[key]

@@ -9,10 +9,10 @@ import pytest
 
 from protocol.errors import KafkaError
 from runtime.os_filesystem import OsFileSystem
-from storage.log import PartitionLog
+from storage.log import AppendOrigin, PartitionLog
 from storage.log_manager import LogManager
 from tests.storage.full_disk import PLENTY, FullDisk
-from tests.storage.logs import append
+from tests.storage.logs import all_values, append, append_records, read
 from tests.storage.test_log_manager import broker
 
 TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
@@ -40,6 +40,35 @@ def test_the_only_log_of_a_topic_keeps_to_its_settings_wherever_it_goes(tmp_path
             assert new.config.segment_bytes == 2000
             await here.logs.delete("t", 0)
             assert not here.logs.logs
+
+    asyncio.run(run())
+
+
+def test_records_deleted_while_the_copy_takes_the_place_of_the_log_stay_deleted(tmp_path: Path) -> None:
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        async with broker(a, b) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            for at in range(4):
+                await append(log, f"v{at}", epoch=at)
+            log.high_watermark = 4
+            target = b if log.directory.startswith(str(a)) else a
+            copy = await here.logs.future.future_log_for("t", 0, str(target))
+            await append_records(copy, bytearray(await read(log, 0)), origin=AppendOrigin.REPLICA)
+            log.hold()
+            log.leave_folder()
+            moving = asyncio.ensure_future(here.logs.future.complete_move("t", 0))
+            await asyncio.sleep(0)
+            assert log.delete_records(3) == 3
+            assert not moving.done()
+            new = await moving
+            log.give_way_to(new)
+            await log.close(flush=False)
+            assert (new.log_start_offset, new.high_watermark, new.log_end_offset) == (3, 4, 4)
+            assert await all_values(new) == [(3, "v3")]
+            assert (new.epoch_of(2), new.epoch_of(3)) == (-1, 3)
+        async with broker(a, b) as again:
+            assert again.logs.logs["t", 0].log_start_offset == 3
 
     asyncio.run(run())
 
