@@ -293,8 +293,12 @@ class LogEnds(LogState):
 
     async def go_on(self) -> None:
         """Take records again after the disk had no room: what refused writes have left behind the log's end is cut off,
-        and producers are as the log says. Where there is no room still, the log stays halted."""
-        if not self.is_halted or self._is_closed or self._truncation is not None:
+        and producers are as the log says. Where there is no room still, the log stays halted.
+
+        Nothing is done behind a close that has begun: the folder may have another name when that is through. A close that
+        begins later waits.
+        """
+        if not self.is_halted or self._is_closing or self._truncation is not None:
             return
         self._begin_truncation()
         try:

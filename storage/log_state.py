@@ -69,6 +69,7 @@ class LogState:
         "_is_at_rest",
         "_is_blank",
         "_is_closed",
+        "_is_closing",
         "_lacks_snapshot",
         "_producers",
         "_reader",
@@ -123,7 +124,7 @@ class LogState:
             # Whoever moved the recovery point to the end has seen to it.
             is_durable=loaded.recovery_point == loaded.log_end_offset,
         )
-        self._is_closed = False
+        self._is_closed = self._is_closing = False
         # None unless a cut is under way, done when it is through: `LogEnds.truncate_to`, or of what a full disk left behind.
         self._truncation: asyncio.Future[None] | None = None
         self.start_listener: StartListener = _NOBODY
@@ -387,6 +388,7 @@ class LogState:
         """Wait for what is on its way and close the files. `flush`: leave the folder as a clean start wants it."""
         if self._is_closed:
             return
+        self._is_closing = True
         await self.when_cut()
         await self.settle()
         if self._is_at_rest:

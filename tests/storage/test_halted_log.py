@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Awaitable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from storage.free_space import NoRoom
 from storage.log import PartitionLog
 from tests.storage.full_disk import PLENTY, FullDisk, no_space
 from tests.storage.logs import NOW_MS, World, all_values, append, config, open_log, world
+from tests.storage.test_log_manager import broker, folders
 
 
 async def goes_on(log: PartitionLog, disk: FullDisk) -> None:
@@ -201,5 +205,33 @@ def test_an_fsync_that_finds_no_room_fails_the_log(tmp_path: Path, how: str) -> 
                     await log.truncate_to(1)
             assert log.failure is not None and place.failed and not log.is_halted
             await log.close(flush=False)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("goes_on_first", [False, True])
+def test_a_log_that_is_deleted_when_it_is_to_go_on(tmp_path: Path, goes_on_first: bool) -> None:
+    """The close waits for the disk, and then the folder has another name: to miss it there took the directory offline."""
+
+    async def run() -> None:
+        disk, folder = FullDisk(), tmp_path / "t-0"
+        async with broker(tmp_path, filesystem=disk) as here:
+            log = await here.logs.log_for("t", 0)
+            await append(log, "a")
+            disk.left_bytes = 0
+            with pytest.raises(NoRoom):
+                await append(log, "no")
+            disk.left_bytes = PLENTY
+            is_free = threading.Event()
+            under_way: list[Awaitable[object]] = [log._environment.queue.run(is_free.wait)]
+            for begun in (log.go_on, partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
+                under_way.append(asyncio.ensure_future(begun()))
+                for _ in range(10):
+                    await asyncio.sleep(0)  # until it waits for the disk
+            is_free.set()
+            await asyncio.gather(*under_way)
+            assert not here.failed
+            assert log.is_halted is not goes_on_first
+            assert len(folders(tmp_path)) == 1 and not folder.exists()
 
     asyncio.run(run())
