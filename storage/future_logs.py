@@ -197,23 +197,11 @@ class FutureLogs:
                 copy = await self._open(directory, key, path, request)
         except OSError as error:
             doors.on_error(directory.path, error)
-            await self._remove_unmade(directory, path)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
         if log is None or doors.logs.get(key) is not log:
             await self.drop_future_log(*key)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{partition} went away.")
         return copy
-
-    async def _remove_unmade(self, directory: OnlineDirectory, path: str) -> None:
-        """The folder of a copy that there was no room for: nobody knows it, and the next start would go on with it. Where the
-        directory has failed it stays as it is."""
-        if not self._is_online(directory):
-            return
-        try:
-            with directory.held():
-                await directory.queue.run(partial(self._doors.filesystem.remove_tree, path))
-        except OSError as error:
-            self._doors.on_error(directory.path, error)
 
     async def drop_future_log(self, topic: str, partition: int) -> None:
         """The log is not to move any more. Missing is no error."""

@@ -31,6 +31,7 @@ from storage.folder_files import (
     parse_partition_metadata,
     remove_segment_files,
 )
+from storage.free_space import is_no_space
 from storage.index import OffsetIndex, TimeIndex
 from storage.interrupted_swap import finish_swap, segment_file_offset
 from storage.leader_epochs import LeaderEpochs
@@ -97,9 +98,17 @@ class LoadRequest:
 
 
 def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
-    """The same for a folder that may not be there yet."""
-    filesystem.make_directory(request.directory)
-    return load_log(filesystem, request)
+    """The same for a folder that may not be there yet: it is not there afterwards if there is no room for it, or a start would
+    find a log that nobody knows, perhaps beside one that was made in another directory since."""
+    was_there = filesystem.exists(request.directory)
+    try:
+        filesystem.make_directory(request.directory)
+        return load_log(filesystem, request)
+    except OSError as error:
+        if is_no_space(error) and not was_there:
+            filesystem.remove_tree(request.directory)
+            filesystem.sync_directory(request.directory.rpartition("/")[0] or "/")
+        raise
 
 
 def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:

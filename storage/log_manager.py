@@ -304,7 +304,7 @@ class LogManager:
     async def log_for(
         self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
     ) -> PartitionLog:
-        """The log, made in the directory with the fewest logs when there is none.
+        """The log, made when there is none: in the directory with the fewest logs, of those with room.
 
         `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
         Raises KafkaError(KAFKA_STORAGE_ERROR).
@@ -326,7 +326,7 @@ class LogManager:
         created = self._creating[key] = asyncio.get_running_loop().create_future()
         directory = self.future.preferred(key)
         if directory is None:
-            directory = min(self._directories.values(), key=OnlineDirectory.logs_count)
+            directory = min(self._directories.values(), key=OnlineDirectory.rank_as_place)
         directory.reserved += 1
         try:
             with directory.held():

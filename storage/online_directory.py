@@ -22,6 +22,7 @@ from runtime.filesystem import FileSystem
 from runtime.slices import Slices
 from storage.checkpoints import Checkpoints, Key, recovery_points
 from storage.description import UNKNOWN_LAG, DirectoryDescription, LogDescription
+from storage.free_space import Room
 from storage.loading import LoadedLog, LoadRequest, load_log
 from storage.log import PartitionLog
 from storage.log_directory import RECOVERY_POINT_FILE, LogDirectory
@@ -29,6 +30,7 @@ from storage.log_environment import LogEnvironment
 
 _LOAD_BATCH = 64
 _RECOVERY_BATCH = 4  # each may take long, and the threads are to end together
+_ROOMS = (Room.OPEN, Room.RESERVE, Room.NONE)
 
 
 class OnlineDirectory:
@@ -93,9 +95,10 @@ class OnlineDirectory:
         await self.upkeep_queue.drain()
         self.files.unlock()
 
-    def logs_count(self) -> int:
-        """What counts when a place for another log is looked for."""
-        return len(self.logs) + self.reserved
+    def rank_as_place(self) -> tuple[int, int]:
+        """What counts when a place for another log is looked for: the least is the best. Where there is no room the log might
+        not be made, and would take no records."""
+        return _ROOMS.index(self.environment.space.room), len(self.logs) + self.reserved
 
     def all_logs(self) -> Iterator[PartitionLog]:
         """Those that are served, and those that are to be. Of one partition there is at most one here."""

@@ -15,7 +15,7 @@ from storage.free_space import MiB, NoRoom, Room
 from storage.log import AppendOrigin, PartitionLog
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, read, world
-from tests.storage.test_log_manager import Broker, broker
+from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 FLOOR = 256 * MiB
 
@@ -237,6 +237,51 @@ def test_a_directory_without_room_stays_online(tmp_path: Path) -> None:
             assert "orders 0 1" in checkpoint.read_text()
             assert await all_values(log) == [(0, "a"), (1, "b")]
             assert here.logs.online_directories == [str(tmp_path)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("left_bytes", [0, 30, 40])
+def test_a_log_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_bytes: int) -> None:
+    """It is made in another directory afterwards: a start that found it in both would be refused."""
+
+    async def run() -> None:
+        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        disk.free = PLENTY  # says the other directory
+        async with broker(a, b, filesystem=disk) as here:
+            await here.logs.log_for("one", 0, TOPIC_ID)
+            disk.left_bytes = left_bytes
+            with pytest.raises(KafkaError):
+                await here.logs.log_for("t", 0, TOPIC_ID)
+            assert not (b / "t-0").exists()
+            assert not here.failed
+            disk.left_bytes = PLENTY
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            assert log.directory == str(a / "t-0"), "there was no room in the other one"
+            await append(log, "a")
+        async with broker(a, b, filesystem=disk) as again:
+            assert await all_values(again.logs.logs["t", 0]) == [(0, "a")]
+
+    asyncio.run(run())
+
+
+def test_a_log_is_made_where_there_is_room(tmp_path: Path) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        disk.free = PLENTY
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
+
+            async def made(*topics: str) -> list[str]:
+                return [Path((await here.logs.log_for(each, 0)).directory).parent.name for each in topics]
+
+            assert await made("one", "two") == ["a", "b"]
+            here.logs.logs["one", 0]._environment.space.on_refused(here.clock.now_ms)
+            assert await made("three", "four") == ["b", "b"]
+            here.logs.logs["two", 0]._environment.space.on_refused(here.clock.now_ms)
+            assert await made("five") == ["a"], "as there is no better place"
+            here.clock.now_ms += 10_000
+            await here.logs.space.look()
+            assert await made("six") == ["a"]
 
     asyncio.run(run())
 
