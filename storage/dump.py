@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from protocol.primitives import DecodeError, uuid_to_text
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import NO_SEQUENCE, BatchHeader
 from protocol.records.control import ControlType, decode_marker
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record
@@ -44,6 +44,7 @@ _CONTROL_TYPES = {
 }  # fmt: skip
 _MAX_SMALL_FILE_BYTES = 64 * 1024 * 1024
 _CONTROL_TYPE_AT = 2
+_MAX_SEQUENCE = 0x7FFF_FFFF
 
 Line = Callable[[str], None]
 
@@ -144,7 +145,7 @@ class Dump:
         else:
             start = (
                 f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.records_count} "
-                f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
+                f"baseSequence: {header.base_sequence} lastSequence: {_last_sequence(header)} "
                 f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
                 f"partitionLeaderEpoch: {header.partition_leader_epoch} "
                 f"isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)} "
@@ -166,7 +167,7 @@ class Dump:
                 return
             for record in batch.records():
                 offsets.follow(record.offset)
-                sequence = _sequence(batch.header.base_sequence, record.offset - batch.header.base_offset)
+                sequence = _record_sequence(batch.header, record.offset - batch.header.base_offset)
                 names = ",".join(name for name, _ in record.headers)
                 self._record(batch.header, record, f"sequence: {sequence} headerKeys: [{names}]")
         except InvalidBatch as error:
@@ -202,7 +203,7 @@ class Dump:
             return
         for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset in rows:
             batch = (
-                f"firstSequence: {_sequence(last_sequence, -delta)} lastSequence: {last_sequence} "
+                f"firstSequence: {_sequence_before(last_sequence, delta)} lastSequence: {last_sequence} "
                 f"lastOffset: {last_offset} offsetDelta: {delta} timestamp: {timestamp}"
             )
             self._line(
@@ -320,8 +321,31 @@ def _size(content: bytes | None) -> int:
     return -1 if content is None else len(content)
 
 
-def _sequence(first: int, delta: int) -> int:
-    return first if first < 0 else (first + delta) & 0x7FFFFFFF
+def _last_sequence(header: BatchHeader) -> int:
+    first = header.base_sequence
+    return first if first == NO_SEQUENCE else _sequence_behind(first, header.last_offset_delta)
+
+
+def _record_sequence(header: BatchHeader, delta: int) -> int:
+    first = header.base_sequence
+    return NO_SEQUENCE if first < 0 else _sequence_behind(first, delta)
+
+
+def _sequence_behind(sequence: int, delta: int) -> int:
+    """Kafka's arithmetic on Java's int, which tells what a damaged file holds, too."""
+    if sequence > _int32(_MAX_SEQUENCE - delta):
+        return _int32(delta - (_MAX_SEQUENCE - sequence) - 1)
+    return _int32(sequence + delta)
+
+
+def _sequence_before(sequence: int, delta: int) -> int:
+    if sequence < delta:
+        return _int32(_MAX_SEQUENCE - (delta - sequence) + 1)
+    return _int32(sequence - delta)
+
+
+def _int32(number: int) -> int:
+    return (number + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
 
 
 def _control_text(record: Record) -> str:

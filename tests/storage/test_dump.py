@@ -88,6 +88,26 @@ def test_sequences_begin_again_at_zero(tmp_path: Path) -> None:
     assert " sequence: 2147483647 " in lines[-2] and " sequence: 0 " in lines[-1]
 
 
+@pytest.mark.parametrize(
+    ("base", "delta", "last"),
+    [
+        (-1, 3, -1),
+        (-33_554_433, 0, -33_554_433),
+        (-1_968_633_736, 9, -1_968_633_727),
+        (2**31 - 1, 1, 0),
+        (5, -7, 2**31 - 2),
+    ],
+)
+def test_sequences_of_a_damaged_header(tmp_path: Path, base: int, delta: int, last: int) -> None:
+    """As Apache Kafka's tool reckons them: negative ones go on, and records of such a batch have none."""
+    content = bytearray(encode_batch(records(b"a"), base_sequence=5))
+    struct.pack_into(">i", content, 23, delta)
+    struct.pack_into(">i", content, 53, base)
+    lines = dumped(batches(tmp_path, bytes(content)), deep_iteration=True)[0]
+    assert f" baseSequence: {base} lastSequence: {last} " in lines[2]
+    assert f" sequence: {max(base, -1)} " in lines[3]
+
+
 def test_legacy_messages(tmp_path: Path) -> None:
     path = batches(tmp_path, *(encode_message_set(records(b"v", b"w", offset=2 * magic), magic) for magic in (0, 1)))
     lines, complaints, wrong = dumped(path, deep_iteration=True)
