@@ -35,6 +35,7 @@ from protocol.records.record import Record
 from runtime.filesystem import Buffer, File
 
 WINDOW_BYTES = 1024 * 1024
+_MAGIC_END = MAGIC_POSITION + 1  # so few bytes begin no batch, whatever they are
 MAX_LOADED_BYTES = 256 * 1024 * 1024
 """Of one batch, as it is stored and decompressed."""
 
@@ -132,7 +133,7 @@ class StoredBatches:
 
     def _next(self) -> StoredBatch | None:
         position, left = self._at, self._end - self._at
-        if left <= MAGIC_POSITION:
+        if left <= _MAGIC_END:
             return None
         prefix = self.view(position, min(HEADER_BYTES, left))
         length = int.from_bytes(prefix[8:12], "big", signed=True)

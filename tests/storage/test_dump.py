@@ -151,6 +151,13 @@ def test_half_a_batch_at_the_end(tmp_path: Path) -> None:
     assert lines[-1] == "Found 30 invalid bytes at the end of 00000000000000000000.log" and wrong == 1
 
 
+@pytest.mark.parametrize("count", [1, 16, 17])
+def test_bytes_at_the_end_that_are_too_few_for_a_batch(tmp_path: Path, count: int) -> None:
+    lines, complaints, wrong = dumped(batches(tmp_path, encode_batch(records(b"a")), b"\xff" * count))
+    assert lines[-1] == f"Found {count} invalid bytes at the end of 00000000000000000000.log"
+    assert not complaints and wrong == 1
+
+
 @pytest.mark.parametrize("content", [bytes(100), b"\xff" * 100, struct.pack(">qiiB", 0, 40, 0, 7) + bytes(60)])
 def test_bytes_that_are_no_batch_end_a_file_and_not_the_dump(tmp_path: Path, content: bytes) -> None:
     broken = batches(tmp_path, content)
