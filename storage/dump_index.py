@@ -1,15 +1,20 @@
 """`dump-log` of a segment's `.index` and `.timeindex`: the entries, each compared with the batch it points at.
 
-Rules: blocking; reads only. An index is read a page at a time, and the `.log` behind a time index is walked once, forwards,
-whatever the index says: a damaged one costs no more than a sound one.
-Differs from Apache Kafka where that one ends with an exception: entries that point at no batch are told as mismatches. And
-an index that a running Apache Kafka has filled with zeros counts as empty.
+Rules: blocking; reads only. An index is read a page at a time; of a time index all entries are in memory, a few dozen bytes
+each, and the `.log` behind it is walked once, forwards, whatever the index says: a damaged one costs no more than a sound
+one. Numbers are read as Java reads them, with a sign, since a damaged entry has any.
+Differs from Apache Kafka where that one ends with an exception: entries that point at no batch are told as mismatches. It
+looks for a time index's entry from where the offset index says, here the log alone is asked. And an index that a running
+broker has filled with zeros counts as empty.
 Source: Kafka DumpLogSegments.dumpIndex and dumpTimeIndex, OffsetIndex and TimeIndex.sanityCheck.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from struct import Struct
 
 from runtime.filesystem import File, FileSystem
 from storage.dump_findings import NOT_FOUND, Findings
@@ -17,7 +22,10 @@ from storage.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 from storage.stored_batches import CorruptLog, StoredBatch, StoredBatches
 
+Entry = tuple[int, int]
+
 _PAGE_ENTRIES = 4096
+_SIGNED = {OffsetIndex: Struct(">ii"), TimeIndex: Struct(">qi")}
 
 
 class IndexDump:
@@ -45,8 +53,7 @@ class IndexDump:
         """Of an `.index`. Raises OSError."""
         file = self._filesystem.open(self._path, writable=False)
         try:
-            first = next(_entries(file, OffsetIndex), None)
-            if first is None or first == (0, 0):
+            if not any(key or value for key, value in _entries(file, OffsetIndex)):
                 self._line(f"{self._path} is empty.")
             elif only_sanity:
                 self._check_sanity(file, OffsetIndex)
@@ -68,30 +75,40 @@ class IndexDump:
 
     def _check_sanity(self, file: File, index: type[SparseIndex]) -> None:
         """What a starting broker asks before it believes an index."""
-        problem = None
-        entry_bytes = index.entry.size
-        odd_bytes = file.size() % entry_bytes
-        if odd_bytes:
-            problem = f"its size {file.size()} is no multiple of {entry_bytes}"
-        elif index is TimeIndex and file.size():
-            first_timestamp = index.entry.unpack(file.read_at(entry_bytes, 0))[0]
-            last_timestamp = max((timestamp for timestamp, _ in _used(_entries(file, index))), default=first_timestamp)
-            if last_timestamp < first_timestamp:
-                problem = f"its last timestamp {last_timestamp} is less than its first one {first_timestamp}"
+        problem = self._sanity_problem(file, index)
         if problem is None:
             self._line(f"{self._path} passed sanity check.")
         else:
             self._findings.problem()
             self._complain(f"Corrupt index found, index file ({self._path}): {problem}")
 
+    def _sanity_problem(self, file: File, index: type[SparseIndex]) -> str | None:
+        first: Entry | None = None
+        last: Entry | None = None
+        for entry in _entries(file, index):
+            first = first or entry
+            if any(entry):  # zeros are what a file that is not closed yet is filled with
+                last = entry
+        if first is not None and last is not None:
+            if index is TimeIndex and last[0] < first[0]:
+                return f"its last timestamp {last[0]} is less than its first one {first[0]}"
+            relative_offset = last[1 if index is TimeIndex else 0]
+            if relative_offset < 0:
+                last_offset = self._base_offset + relative_offset
+                return f"its last offset {last_offset} is less than its base offset {self._base_offset}"
+        odd_bytes = file.size() % index.entry.size
+        return f"its size {file.size()} is no multiple of {index.entry.size}" if odd_bytes else None
+
     def _compare_offsets(self, file: File, *, is_shown: bool) -> None:
         log = self._filesystem.open(self._log_path, writable=False)
         try:
             batches = StoredBatches(log)
-            for relative_offset, position in _used(_entries(file, OffsetIndex)):
-                offset = self._base_offset + relative_offset
+            for number, (relative_offset, position) in enumerate(_entries(file, OffsetIndex)):
+                if number and not relative_offset:
+                    return  # the zeros that a file which is not closed yet is filled with
+                offset = _int64(self._base_offset + relative_offset)
                 found = _batch_at(batches, position)
-                log_offset = NOT_FOUND if found is None else found.header.last_offset
+                log_offset = NOT_FOUND if found is None else _int64(found.header.last_offset)
                 if log_offset != offset:
                     self._findings.index_mismatch(self._path, offset, log_offset)
                 if is_shown:
@@ -102,16 +119,16 @@ class IndexDump:
     def _compare_times(self, file: File, *, is_shown: bool) -> None:
         log = self._filesystem.open(self._log_path, writable=False)
         try:
-            walk = _Walk(log)
+            timestamps, offsets = self._times(file)
+            found = _BatchesOf(offsets, log)
             previous = NO_TIMESTAMP
-            for timestamp, relative_offset in _used(_entries(file, TimeIndex)):
-                offset = self._base_offset + relative_offset
-                batch = walk.to(offset)
-                if batch is None or batch.header.last_offset != offset:
-                    self._findings.offset_not_found(offset, NOT_FOUND if batch is None else batch.header.last_offset)
+            for timestamp, offset in zip(timestamps, offsets, strict=True):
+                log_offset, log_timestamp = found.batch(offset)
+                if log_offset != offset:
+                    self._findings.offset_not_found(offset, log_offset)
                 else:
-                    if batch.header.max_timestamp != timestamp:
-                        self._findings.timestamp_mismatch(self._path, timestamp, batch.header.max_timestamp)
+                    if log_timestamp != timestamp:
+                        self._findings.timestamp_mismatch(self._path, timestamp, log_timestamp)
                     if previous >= timestamp:
                         self._findings.falling_timestamp(self._path, timestamp, previous)
                 if is_shown:
@@ -120,48 +137,69 @@ class IndexDump:
         finally:
             log.close()
 
+    def _times(self, file: File) -> tuple[array[int], array[int]]:
+        """The timestamps and offsets before the zeros that a file which is not closed yet is filled with."""
+        timestamps, offsets = array("q"), array("q")
+        if any(key or value for key, value in _entries(file, TimeIndex)):
+            for timestamp, relative_offset in _entries(file, TimeIndex):
+                if timestamps and not relative_offset:
+                    break
+                timestamps.append(timestamp)
+                offsets.append(_int64(self._base_offset + relative_offset))
+        return timestamps, offsets
 
-class _Walk:
-    """From batch to batch, forwards only."""
 
-    def __init__(self, log: File) -> None:
-        self._batches = iter(StoredBatches(log))
-        self._batch = self._next()
+class _BatchesOf:
+    """For each of `offsets`, in any order, the first batch of the log that ends at or behind it."""
 
-    def to(self, offset: int) -> StoredBatch | None:
-        """The first batch from here on that ends at or behind `offset`."""
-        while self._batch is not None and self._batch.header.last_offset < offset:
-            self._batch = self._next()
-        return self._batch
+    def __init__(self, offsets: array[int], log: File) -> None:
+        self._offsets = array("q", sorted(set(offsets)))
+        self._log_offsets = array("q")
+        self._timestamps = array("q")
+        if self._offsets:
+            self._walk(log)
 
-    def _next(self) -> StoredBatch | None:
+    def _walk(self, log: File) -> None:
+        wanted, found, timestamps = self._offsets, self._log_offsets, self._timestamps
         try:
-            return next(self._batches, None)
+            for batch in StoredBatches(log):
+                last_offset = _int64(batch.header.last_offset)
+                while wanted[len(found)] <= last_offset:
+                    found.append(last_offset)
+                    timestamps.append(batch.header.max_timestamp)
+                    if len(found) == len(wanted):
+                        return
         except CorruptLog:
-            return None
+            return
+
+    def batch(self, offset: int) -> Entry:
+        """(its last offset, its timestamp); NOT_FOUND where the log ends before."""
+        at = bisect_left(self._offsets, offset)
+        if at < len(self._log_offsets):
+            return self._log_offsets[at], self._timestamps[at]
+        return NOT_FOUND, NO_TIMESTAMP
 
 
 def _batch_at(batches: StoredBatches, position: int) -> StoredBatch | None:
+    if position < 0:
+        return None
     try:
         return batches.batch_at(position)
     except CorruptLog:
         return None
 
 
-def _entries(file: File, index: type[SparseIndex]) -> Iterator[tuple[int, int]]:
+def _entries(file: File, index: type[SparseIndex]) -> Iterator[Entry]:
     """All whole ones, in the order of the file's columns."""
-    size, position = index.entry.size, 0
-    while content := file.read_at(_PAGE_ENTRIES * size, position):
-        whole = len(content) // size * size
-        yield from index.entry.iter_unpack(content[:whole])
-        if whole < _PAGE_ENTRIES * size:
+    entry, position = _SIGNED[index], 0
+    while content := file.read_at(_PAGE_ENTRIES * entry.size, position):
+        whole = len(content) // entry.size * entry.size
+        yield from entry.iter_unpack(content[:whole])
+        if whole < _PAGE_ENTRIES * entry.size:
             return
         position += whole
 
 
-def _used(entries: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Those before the zeros that a file which is not closed yet is filled with."""
-    for key, value in entries:
-        if not key and not value:
-            return
-        yield key, value
+def _int64(number: int) -> int:
+    """As Java adds."""
+    return (number + (1 << 63) & (1 << 64) - 1) - (1 << 63)
