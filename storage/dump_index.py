@@ -125,7 +125,7 @@ class IndexDump:
             for timestamp, offset in zip(timestamps, offsets, strict=True):
                 log_offset, log_timestamp = found.batch(offset)
                 if log_offset != offset:
-                    self._findings.offset_not_found(offset, log_offset)
+                    self._findings.offset_not_found(self._path, offset, log_offset)
                 else:
                     if log_timestamp != timestamp:
                         self._findings.timestamp_mismatch(self._path, timestamp, log_timestamp)
@@ -150,7 +150,10 @@ class IndexDump:
 
 
 class _BatchesOf:
-    """For each of `offsets`, in any order, the first batch of the log that ends at or behind it."""
+    """For each of `offsets`, in any order, the batch of the log that ends there, or else the first one that ends behind it.
+
+    The first one alone would be wrong for all offsets once one batch of the log has lost its own.
+    """
 
     def __init__(self, offsets: array[int], log: File) -> None:
         self._offsets = array("q", sorted(set(offsets)))
@@ -161,14 +164,20 @@ class _BatchesOf:
 
     def _walk(self, log: File) -> None:
         wanted, found, timestamps = self._offsets, self._log_offsets, self._timestamps
+        missing = len(wanted)
         try:
             for batch in StoredBatches(log):
-                last_offset = _int64(batch.header.last_offset)
-                while wanted[len(found)] <= last_offset:
+                last_offset, timestamp = _int64(batch.header.last_offset), batch.header.max_timestamp
+                at = bisect_left(wanted, last_offset, 0, len(found))
+                if at < len(found) and wanted[at] == last_offset != found[at]:
+                    found[at], timestamps[at] = last_offset, timestamp
+                    missing -= 1
+                while len(found) < len(wanted) and wanted[len(found)] <= last_offset:
+                    missing -= wanted[len(found)] == last_offset
                     found.append(last_offset)
-                    timestamps.append(batch.header.max_timestamp)
-                    if len(found) == len(wanted):
-                        return
+                    timestamps.append(timestamp)
+                if not missing:
+                    return
         except CorruptLog:
             return
 

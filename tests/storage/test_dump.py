@@ -261,7 +261,7 @@ def test_entries_that_lie(tmp_path: Path) -> None:
     entries[12:16] = (0x7000_0000).to_bytes(4, "big")  # the position of the second one
     index.write_bytes(entries)
     complaints, wrong = dumped(index)[1:]
-    assert complaints[0] == f"Mismatches in :{index}" and complaints[2].endswith("log offset: -1") and wrong == 2
+    assert complaints[0] == f"Mismatches in :{index}" and complaints[1].endswith("log offset: -1") and wrong == 2
     entries = bytearray(times.read_bytes())
     entries[7] ^= 1  # the timestamp of the first one
     entries[20:24] = (0x7000_0000).to_bytes(4, "big")  # the offset of the second one
@@ -365,6 +365,54 @@ def test_offsets_at_the_end_of_all_numbers(tmp_path: Path) -> None:
     for suffix in (".index", ".timeindex"):
         lines, complaints, wrong = dumped(log.with_suffix(suffix))
         assert f"offset: {-(2**63)}" in lines[1] and not complaints and not wrong
+
+
+def test_a_batch_that_has_lost_its_offset_spoils_no_other_entry(tmp_path: Path) -> None:
+    times = indexed(tmp_path).with_suffix(".timeindex")
+    log = times.with_suffix(".log")
+    content = bytearray(log.read_bytes())
+    struct.pack_into(">q", content, 0, 1_000)
+    log.write_bytes(content)
+    assert dumped(times)[1:] == ([], 0)  # the first batch has no entry
+    struct.pack_into(">q", content, int.from_bytes(content[8:12], "big") + 12, 2_000)
+    log.write_bytes(content)
+    _, complaints, wrong = dumped(times)
+    assert complaints[-1] == "Indexed offset: 1, found log offset: 1000" and len(complaints) == 2 and wrong == 1
+
+
+def test_the_order_of_what_is_told(tmp_path: Path) -> None:
+    """Kind by kind, and of mismatches and gaps the last one first."""
+    one, two = (tmp_path / name for name in ("one", "two"))
+    paths = []
+    for folder in (one, two):
+        folder.mkdir()
+        index = indexed(folder)
+        entries = list(struct.iter_unpack(">ii", index.read_bytes()))[:2]
+        index.write_bytes(b"".join(struct.pack(">ii", offset + 50, position) for offset, position in entries))
+        times = index.with_suffix(".timeindex")
+        (timestamp, offset), *_ = time_entries(times)
+        times.write_bytes(struct.pack(">qiqi", timestamp, 60, timestamp + 1, offset))
+        paths += [times, index]
+    assert dumped(*paths)[1] == [
+        *(
+            line
+            for path in (paths[1], paths[3])
+            for line in (
+                f"Mismatches in :{path}",
+                "  Index offset: 52, log offset: 2",
+                "  Index offset: 51, log offset: 1",
+            )
+        ),
+        *(
+            line
+            for path in (paths[0], paths[2])
+            for line in (
+                f"Found timestamp mismatch in :{path}",
+                f"  Index timestamp: {timestamp + 1}, log timestamp: {timestamp}",
+            )
+        ),
+        *("The following indexed offsets are not found in the log.", "Indexed offset: 60, found log offset: -1") * 2,
+    ]
 
 
 def test_findings_are_bounded() -> None:
