@@ -14,11 +14,11 @@ import sys
 from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 
-from broker.log_options import DUMP
+from broker.log_options import DEFAULT_DECODER, DUMP
 from broker.log_search import search
 from runtime.os_filesystem import OsFileSystem
 from storage.dump import Dump, DumpOptions, expand
-from storage.dump_text import offsets_texts, plain_texts, transaction_texts
+from storage.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
 from storage.log_find import Match, Query, Task, plan
 
 NOTHING_FOUND = 1
@@ -47,13 +47,26 @@ def run(options: argparse.Namespace) -> int:
 # --- dump-log ---
 
 
+class _UsageError(Exception):
+    """Its text is what is told."""
+
+
 def _dump(options: argparse.Namespace) -> int:
-    decoder = plain_texts
-    if options.offsets_decoder:
-        decoder = offsets_texts
-    elif options.transaction_log_decoder:
-        decoder = transaction_texts
-    prints_data = options.print_data_log or decoder is not plain_texts
+    try:
+        paths = [path.strip() for files in options.files for path in files.split(",") if path.strip()]
+        if not paths:
+            raise _UsageError("--files names no file")
+        decoder, notes = _decoder(options)
+    except _UsageError as error:
+        _complain(f"barnabas: {error}")
+        return EXIT_USAGE
+    prints_data = (
+        options.print_data_log
+        or options.offsets_decoder
+        or options.transaction_log_decoder
+        or options.key_decoder_class is not None
+        or options.value_decoder_class is not None
+    )
     filesystem = OsFileSystem()
     dumped = Dump(
         filesystem,
@@ -65,12 +78,13 @@ def _dump(options: argparse.Namespace) -> int:
             max_bytes=options.max_bytes,
             skip_record_metadata=options.skip_record_metadata,
             decoder=decoder,
+            log_notes=notes,
         ),
         _print,
         _complain,
     )
     try:
-        for path in expand(filesystem, [path.strip() for path in options.files.split(",") if path.strip()]):
+        for path in expand(filesystem, paths):
             dumped.file(path)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -78,6 +92,30 @@ def _dump(options: argparse.Namespace) -> int:
         _complain(f"barnabas: {error.filename}: {error.strerror}")
         return 1
     return 1 if dumped.finish() else 0
+
+
+def _decoder(options: argparse.Namespace) -> tuple[Decoder, tuple[str, ...]]:
+    """(that of the options which counts, what is to be said of it). Raises _UsageError."""
+    if options.offsets_decoder:
+        return offsets_texts, ()
+    if options.transaction_log_decoder:
+        return transaction_texts, ()
+    if options.cluster_metadata_decoder:
+        raise _UsageError("--cluster-metadata-decoder is not supported: this broker keeps no KRaft metadata log")
+    if options.remote_log_metadata_decoder:
+        raise _UsageError("--remote-log-metadata-decoder is not supported: this broker keeps no remote segments")
+    names, notes = [], []
+    for kind, given in (("value", options.value_decoder_class), ("key", options.key_decoder_class)):
+        name = current_decoder(given or DEFAULT_DECODER)
+        if name is None:
+            raise _UsageError(
+                f"--{kind}-decoder-class {given} is not supported: this command runs no Java; there are "
+                "org.apache.kafka.tools.api.StringDecoder, IntegerDecoder and LongDecoder"
+            )
+        if given and given != name:
+            notes.append(f"{given} is deprecated. Please use {name} instead")
+        names.append(name)
+    return class_texts(key=names[1], value=names[0]), tuple(notes)
 
 
 # --- log find ---

@@ -1,6 +1,6 @@
 """The options of `barnabas dump-log` and `barnabas log find`; the commands themselves are in `broker.log_commands`.
 
-Rules: argparse alone, since every start of a broker passes through here.
+Rules: argparse and the version alone, since every start of a broker passes through here.
 Source: Kafka DumpLogSegments, whose options those of `dump-log` are.
 """
 
@@ -10,6 +10,8 @@ import argparse
 import os
 from datetime import UTC, datetime
 from typing import Any, Protocol
+
+from broker.start_options import VERSION
 
 
 class Commands(Protocol):
@@ -21,6 +23,7 @@ class Commands(Protocol):
 DUMP = "dump-log"
 LOG = "log"
 LOG_COMMANDS = (DUMP, LOG)
+DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
 def add_log_commands(commands: Commands) -> None:
@@ -35,22 +38,31 @@ def _add_dump(commands: Commands) -> None:
         description="Prints segments, indexes, snapshots and checkpoints, and says what is wrong with them.",
     )  # fmt: skip
     dump.add_argument(
-        "--files", required=True, metavar="FILE,...", help="files, or folders: a partition's, or a whole log directory"
-    )
+        "--files", required=True, action="append", metavar="FILE,...",
+        help="files, or folders: a partition's, or a whole log directory; may be repeated",
+    )  # fmt: skip
     dump.add_argument("--deep-iteration", action="store_true", help="the records of each batch, too")
     dump.add_argument("--print-data-log", action="store_true", help="also keys and values (implies --deep-iteration)")
     dump.add_argument("--verify-index-only", action="store_true", help="compare indexes with logs, print no entries")
     dump.add_argument(
         "--index-sanity-check", action="store_true", help="only what a starting broker asks before it trusts an index"
     )
-    dump.add_argument("--max-bytes", type=_positive, metavar="BYTES", help="read each .log no further than this")
+    dump.add_argument("--max-bytes", type=_not_negative, metavar="BYTES", help="read each .log no further than this")
     dump.add_argument(
         "--max-message-size", type=_positive, metavar="BYTES", help=argparse.SUPPRESS
     )  # Kafka's; not needed
     dump.add_argument("--skip-record-metadata", action="store_true", help="of records, keys and values alone")
-    decoders = dump.add_mutually_exclusive_group()
-    decoders.add_argument("--offsets-decoder", action="store_true", help="the log is of __consumer_offsets")
-    decoders.add_argument("--transaction-log-decoder", action="store_true", help="the log is of __transaction_state")
+    # Of several decoders the first one that is given here counts.
+    dump.add_argument("--offsets-decoder", action="store_true", help="the log is of __consumer_offsets")
+    dump.add_argument("--transaction-log-decoder", action="store_true", help="the log is of __transaction_state")
+    dump.add_argument("--cluster-metadata-decoder", action="store_true", help=argparse.SUPPRESS)  # Kafka's; refused
+    dump.add_argument("--remote-log-metadata-decoder", action="store_true", help=argparse.SUPPRESS)  # the same
+    for kind in ("key", "value"):
+        dump.add_argument(
+            f"--{kind}-decoder-class", nargs="?", const=DEFAULT_DECODER, metavar="CLASS",
+            help=f"what the {kind}s are: Apache Kafka's StringDecoder (the default), IntegerDecoder or LongDecoder",
+        )  # fmt: skip
+    dump.add_argument("--version", action="version", version=f"barnabas {VERSION}")
 
 
 def _add_find(commands: Commands) -> None:
@@ -96,4 +108,11 @@ def _positive(text: str) -> int:
     number = int(text)
     if number <= 0:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
     return number

@@ -51,7 +51,7 @@ Line = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """Kafka's names; `decoder` makes texts of keys and values."""
+    """Kafka's names; `decoder` makes texts of keys and values, and `log_notes` are told before each `.log`."""
 
     deep_iteration: bool = False
     print_data_log: bool = False
@@ -60,6 +60,7 @@ class DumpOptions:
     max_bytes: int | None = None
     skip_record_metadata: bool = False
     decoder: Decoder = plain_texts
+    log_notes: tuple[str, ...] = ()
 
 
 class Dump:
@@ -98,6 +99,7 @@ class Dump:
         elif name == PARTITION_METADATA_FILE:
             self._partition_metadata(path)
         elif base_offset is None or suffix not in _SEGMENT_SUFFIXES:
+            self._filesystem.stat(path)  # one that is missing is no unknown one
             self._complain(f"Ignoring unknown file {path}")
         elif suffix == LOG_SUFFIX:
             self._log(path, name, base_offset)
@@ -117,6 +119,8 @@ class Dump:
     # --- the log ---
 
     def _log(self, path: str, name: str, base_offset: int) -> None:
+        for note in self._options.log_notes:
+            self._line(note)
         self._line(f"Log starting offset: {base_offset}")
         limit = self._options.max_bytes
         file = self._filesystem.open(path, writable=False)

@@ -14,6 +14,8 @@ import base64
 import codecs
 import json
 from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
 
 from protocol.primitives import DecodeError
 from protocol.records.record import Record
@@ -56,6 +58,43 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
 
 _AS_JAVA = "barnabas.storage.dump_text.as_java"
 codecs.register_error(_AS_JAVA, _replace_as_java)
+
+
+# --- decoder classes ---
+
+
+def current_decoder(name: str) -> str | None:
+    """The name of a decoder's Java class today; None for one that is not known here."""
+    old = name.removeprefix(_OLD_DECODERS)
+    today = _DECODERS + old if old != name else name
+    return today if today in _CLASSES else None
+
+
+def class_texts(*, key: str, value: str) -> Decoder:
+    """By the names that `current_decoder` answers."""
+    decode_key, decode_value = _CLASSES[key], _CLASSES[value]
+
+    def texts(record: Record) -> Texts:
+        try:
+            return decode_key(record.key), decode_value(record.value)
+        except StructError:
+            return f"Error at offset {record.offset}, skipping. It has too few bytes for its decoder.", None
+
+    return texts
+
+
+def _number(entry: Struct) -> Callable[[bytes | None], str | None]:
+    """What follows the number is passed over, as in Java. Raises StructError."""
+    return lambda content: None if content is None else str(entry.unpack_from(content)[0])
+
+
+_OLD_DECODERS = "kafka.serializer."
+_DECODERS = "org.apache.kafka.tools.api."
+_CLASSES = {
+    _DECODERS + "StringDecoder": _text,
+    _DECODERS + "IntegerDecoder": _number(Struct(">i")),
+    _DECODERS + "LongDecoder": _number(Struct(">q")),
+}
 
 
 # --- __consumer_offsets ---
