@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -75,6 +76,8 @@ def folders(directory: Path) -> list[Path]:
         ("--print-data-log",),
         ("--print-data-log", "--skip-record-metadata"),
         ("--deep-iteration", "--max-bytes", "3000"),
+        ("--max-bytes", "0"),
+        ("--key-decoder-class", "kafka.serializer.StringDecoder", "--value-decoder-class"),
         ("--verify-index-only",),
         ("--index-sanity-check",),
     ],
@@ -111,6 +114,8 @@ def test_internal_topics(directories: tuple[Path, Path]) -> None:
         printed, complaints = ours(files, option)
         expected, expected_complaints = reference(files, option)
         assert printed == expected and complaints == expected_complaints
+        less = ("--remote-log-metadata-decoder", "--cluster-metadata-decoder", "--value-decoder-class", "no.Such")
+        assert (printed, complaints) == ours(files, *less, option) == reference(files, *less, option)
         assert sum("payload: " in line for line in printed) > 3
 
 
@@ -172,6 +177,25 @@ def test_damaged_files(directories: tuple[Path, Path], tmp_path: Path) -> None:
         printed, complaints = ours(files)
         expected, expected_complaints = reference(files)
         assert printed == expected and complaints == expected_complaints
+    times = copy("times-0").with_suffix(".timeindex")
+    rows = list(struct.iter_unpack(">qi", times.read_bytes()))
+    (first, first_offset), (second, second_offset), (third, third_offset), *_ = rows
+    lying = [
+        (first, 1 << 30),
+        (second + 7, second_offset),
+        (second, third_offset),
+        (third + 9, -5),
+        (first, first_offset),
+    ]
+    times.write_bytes(b"".join(struct.pack(">qi", *row) for row in (*lying, *rows, (1, 0), *rows)))
+    assert ours([times]) == reference([times])
+    assert len(ours([times])[1]) > 8
+    ends = copy("ends-0")
+    content = bytearray(ends.read_bytes() + b"\xff" * 17)
+    struct.pack_into(">i", content, 53, -33_554_433)  # the first batch's sequence
+    ends.write_bytes(content)
+    assert ours([ends], "--deep-iteration") == reference([ends], "--deep-iteration")
+    assert "Found 17 invalid bytes" in "\n".join(ours([ends])[0])
     assert "isvalid: false" in "\n".join(ours([flipped])[0])
     assert re.search(r"Found \d+ invalid bytes at the end", "\n".join(ours([cut])[0]))
     assert "Mismatches in" in "\n".join(ours([index])[1])
