@@ -177,6 +177,7 @@ class Broker:
             clock=doors.clock,
             randomness=doors.randomness,
             on_directory_failed=self._on_directory_failed,
+            is_named=lambda key: self._services is not None and self._services.partitions.find(*key) is not None,
         )
 
     @property

@@ -1,7 +1,8 @@
 """Logs that no topic of the cluster has: told at the start, and left alone.
 
 They are what a lost or foreign store leaves behind, or a directory that moved to another cluster. Their records are there
-and nobody can read them, which an operator has to know before a topic of that name is made anew.
+and nobody can read them, which an operator has to know before a topic of that name is made anew. Neither retention nor
+the cleaner touches them: what their topics' settings are nobody knows.
 
 Source: Kafka LogManager.isStrayReplica, which looks for them in KRaft mode alone.
 """

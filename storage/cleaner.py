@@ -32,6 +32,7 @@ from runtime.filesystem import FileSystem
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from storage.batch_cleaning import LastRecord
+from storage.checkpoints import Key
 from storage.cleaner_report import CleanerReport
 from storage.cleaner_throttle import CleanerThrottle
 from storage.compaction import (
@@ -93,7 +94,8 @@ class _Cleaning:
 
 
 class LogCleaner:
-    """See the module. `directories` is the log manager's own, which changes.
+    """See the module. `directories` is the log manager's own, which changes; logs that the controller has not named
+    (`is_named`) are not cleaned, as the settings of their topics may not be known.
 
     `checkpoint(directory)` writes the directory's cleaner checkpoint; `on_failed(directory path, error)` hears of IO errors.
     """
@@ -106,6 +108,7 @@ class LogCleaner:
         filesystem: FileSystem,
         readers: Readers,
         directories: Mapping[str, OnlineDirectory],
+        is_named: Callable[[Key], bool],
         checkpoint: Callable[[OnlineDirectory], Awaitable[None]],
         on_failed: Callable[[str, OSError], None],
     ) -> None:
@@ -114,6 +117,7 @@ class LogCleaner:
         self._filesystem = filesystem
         self._readers = readers
         self._directories = directories
+        self._is_named = is_named
         self._checkpoint = checkpoint
         self._on_failed = on_failed
         self._tasks: TaskScope | None = None
@@ -263,6 +267,7 @@ class LogCleaner:
             log.config.is_compacted
             and log.segments_count > 1
             and directory.logs.get(log.key) is log
+            and self._is_named(log.key)
             and log not in self._busy
             and log not in self._paused
             and not self._is_being_moved(log)

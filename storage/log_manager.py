@@ -60,7 +60,8 @@ CLOSE_TIMEOUT_MS = 60_000
 
 
 class LogManager:
-    """See the module. `config_of(topic)` answers a topic's effective settings at any time."""
+    """See the module. `config_of(topic)` answers a topic's effective settings at any time; `is_named(key)`: whether the
+    controller has named the partition. Before, its topic's settings may not be known, and its records are all kept."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class LogManager:
         clock: Clock,
         randomness: Randomness,
         on_directory_failed: Callable[[str, OSError], None],
+        is_named: Callable[[Key], bool] = lambda _key: True,
     ) -> None:
         self._settings = settings
         self._config_of = config_of
@@ -97,6 +99,7 @@ class LogManager:
             clock=clock,
             directories=self._directories,
             logs=self.logs,
+            is_named=is_named,
             on_failed=self._on_error,
         )
         self.cleaner = LogCleaner(
@@ -105,6 +108,7 @@ class LogManager:
             filesystem=filesystem,
             readers=disk.readers(),
             directories=self._directories,
+            is_named=is_named,
             checkpoint=self.upkeep.checkpoint_first_dirty_offsets,
             on_failed=self._on_error,
         )

@@ -43,7 +43,8 @@ NEVER_MS = 1 << 53
 
 
 class LogUpkeep:
-    """`directories` and `logs` are the log manager's own, which change; `on_failed(directory, error)` is told of IO errors."""
+    """`directories` and `logs` are the log manager's own, which change; `is_named(key)`: whether the settings of its topic can
+    be believed; `on_failed(directory, error)` is told of IO errors."""
 
     def __init__(
         self,
@@ -52,12 +53,14 @@ class LogUpkeep:
         clock: Clock,
         directories: Mapping[str, OnlineDirectory],
         logs: Mapping[Key, PartitionLog],
+        is_named: Callable[[Key], bool],
         on_failed: Callable[[str, OSError], None],
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._directories = directories
         self._logs = logs
+        self._is_named = is_named
         self._on_failed = on_failed
         # Where logs ended, at the last look, whose active segment was open.
         self._ends: dict[Key, int] = {}
@@ -151,9 +154,10 @@ class LogUpkeep:
                     logger.warning("flush failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
 
     async def delete_old_segments(self) -> None:
-        """What retention lets go, of all logs."""
+        """What retention lets go. Logs that the controller has not named keep everything: their topic may have settings that
+        a lost or foreign store does not know."""
         async for log in Slices(self._clock).over(list(self._logs.values())):
-            if log.is_empty or not self._is_held(log):
+            if log.is_empty or not self._is_held(log) or not self._is_named(log.key):
                 continue
             try:
                 await log.delete_old_segments()

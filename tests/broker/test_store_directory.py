@@ -1,0 +1,86 @@
+"""A broker of its own whose store is not where it was: what it holds without knowing it, it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.process import open_embedded_store
+from broker.server import Broker, Doors
+from broker.topics_at_start import TopicAtStart
+from config.broker import BrokerSettings
+from controller.embedded import FILE_NAME
+from runtime.clock import SystemClock
+from runtime.os_disk import OsDisk
+from runtime.os_filesystem import OsFileSystem
+from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.randomness import system_randomness
+from storage.log import PartitionLog
+from tests.storage.logs import append
+
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "broker.id": "1", "log.cleaner.threads": "0"}
+TOPIC = TopicAtStart("t", 1)
+
+
+@asynccontextmanager
+async def broker_over(*directories: Path, topics: tuple[TopicAtStart, ...] = (), **given: str) -> AsyncIterator[Broker]:
+    """A broker from its start to its stop. Settings by name with underscores."""
+    own = {name.replace("_", "."): value for name, value in given.items()}
+    settings = BrokerSettings.from_sources({}, {}, SETTINGS | {"log.dirs": ",".join(map(str, directories))} | own)
+    disk = OsDisk()
+    doors = Doors(
+        SystemClock(), system_randomness(), OsFileSystem(), disk, OsNetwork(SocketOptions()), open_embedded_store
+    )
+    broker = Broker(settings, doors, topics=topics)
+    try:
+        await broker.start()
+        yield broker
+    finally:
+        await broker.stop()
+        await disk.close()
+
+
+def log_of(broker: Broker, topic: str = "t") -> PartitionLog:
+    log = broker.logs.find(topic, 0)
+    assert log is not None
+    return log
+
+
+async def fill(broker: Broker) -> None:
+    """Segments of a record each, older than any retention, and with one key."""
+    log = log_of(broker)
+    for _ in range(3):
+        await append(log, "x" * 900)
+    log.high_watermark = log.log_end_offset
+    assert len(log.segments) == 3
+
+
+async def look_at(broker: Broker) -> tuple[int, bool]:
+    """(log start offset, whether something was cleaned) when retention and cleaner have gone through the logs."""
+    await broker.logs.upkeep.delete_old_segments()
+    return log_of(broker).log_start_offset, await broker.logs.cleaner.clean_dirtiest()
+
+
+@pytest.mark.parametrize(("policy", "known"), [("delete", (3, False)), ("compact", (0, True))])
+def test_logs_that_the_store_does_not_know_keep_their_records(
+    tmp_path: Path, policy: str, known: tuple[int, bool]
+) -> None:
+    """What their topics' settings are nobody knows, and the broker's own may say that everything is due."""
+    due = {"log_segment_bytes": "1000", "log_cleanup_policy": policy, "log_cleaner_min_cleanable_ratio": "0"}
+    store, kept = tmp_path / "a" / FILE_NAME, tmp_path / FILE_NAME
+
+    async def run() -> None:
+        async with broker_over(tmp_path / "a", topics=(TOPIC,), **due) as broker:
+            await fill(broker)
+        store.rename(kept)
+        async with broker_over(tmp_path / "a", **due) as broker:
+            assert await look_at(broker) == (0, False)
+        kept.replace(store)
+        async with broker_over(tmp_path / "a", **due) as broker:
+            assert await look_at(broker) == known
+
+    asyncio.run(run())
