@@ -56,6 +56,7 @@ from broker.producer_id_blocks import producer_id_blocks
 from broker.replication_quotas import ReplicationQuotas
 from broker.services import Services
 from broker.settings_effects import SettingsEffects
+from broker.store_directory import store_directory
 from broker.stray_logs import tell_of_strays
 from broker.topics_at_start import TopicAtStart, create_topics_at_start
 from config.broker import BrokerSettings
@@ -260,6 +261,8 @@ class Broker:
         self.logs.lock()
         identity = self.logs.stored_identity()
         directory = self.logs.online_directories[0]
+        if not self.has_others:
+            directory = store_directory(self.logs.paths, self.logs.online_directories, doors.filesystem)
         self._store = store = await doors.open_store(
             directory, doors.disk.queue(f"{directory}#store"), doors.clock, self._store_tasks
         )

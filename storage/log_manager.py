@@ -469,6 +469,11 @@ class LogManager:
         self._on_directory_failed(path, error)
 
     @property
+    def paths(self) -> Sequence[str]:
+        """Of all directories, online or not."""
+        return self._paths
+
+    @property
     def offline_directories(self) -> list[str]:
         return list(self._offline.reasons)
 

@@ -20,6 +20,7 @@ from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from storage.log import PartitionLog
+from storage.log_directory import DirectoryRefused
 from tests.storage.logs import append
 
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "broker.id": "1", "log.cleaner.threads": "0"}
@@ -63,6 +64,45 @@ async def look_at(broker: Broker) -> tuple[int, bool]:
     """(log start offset, whether something was cleaned) when retention and cleaner have gone through the logs."""
     await broker.logs.upkeep.delete_old_segments()
     return log_of(broker).log_start_offset, await broker.logs.cleaner.clean_dirtiest()
+
+
+def is_known(broker: Broker) -> bool:
+    return broker.services.partitions.find("t", 0) is not None
+
+
+def test_no_new_store_is_made_while_the_directory_that_may_hold_it_is_offline(tmp_path: Path) -> None:
+    """It would know no topic, and the settings of none."""
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def run() -> None:
+        async with broker_over(a, b, topics=(TOPIC,)):
+            pass
+        (a / ".lock").unlink()
+        (a / ".lock").mkdir()
+        with pytest.raises(DirectoryRefused, match=f"{a} is offline, and {FILE_NAME}.*out of log.dirs"):
+            async with broker_over(a, b):
+                pass
+        (a / ".lock").rmdir()
+        (b / ".lock").unlink()
+        (b / ".lock").mkdir()
+        async with broker_over(a, b) as broker:
+            assert is_known(broker)
+
+    asyncio.run(run())
+
+
+def test_the_store_is_found_where_it_is(tmp_path: Path) -> None:
+    """Whatever the order of log.dirs is now."""
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def run() -> None:
+        async with broker_over(a, topics=(TOPIC,)):
+            pass
+        async with broker_over(b, a) as broker:
+            assert is_known(broker)
+        assert not (b / FILE_NAME).exists()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(("policy", "known"), [("delete", (3, False)), ("compact", (0, True))])
