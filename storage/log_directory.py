@@ -5,7 +5,8 @@ Files, all Kafka's: `.lock` (held while the broker lives), `meta.properties` (wh
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks),
 `cleaner-offset-checkpoint`.
 A partition's folder is `<topic>-<partition>`; set aside for deletion it is `<topic>-<partition>.<uuid>-delete`, and a copy
-of a log of another directory is `<topic>-<partition>.<uuid>-future`.
+of a log of another directory is `<topic>-<partition>.<uuid>-future`. Any other folder is somebody else's: it stops the start,
+and is never touched.
 
 Rules: blocking; called at start and stop, and in the directory's queue in between.
 Invariant: a checkpoint is replaced as a whole and is on the disk when the call returns.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
@@ -51,6 +53,9 @@ STRAY_SUFFIX = "-stray"
 # A file system's own folder, and one of Apache Kafka that is no partition.
 _FOREIGN_FOLDERS = frozenset({"lost+found", "remote-log-index-cache"})
 _MAX_FOLDER_NAME = 255
+_MAX_PARTITION = (1 << 31) - 1
+# What goes is told by a whole name: nobody calls a folder of his own so.
+_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]{32}-delete", re.DOTALL)
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -90,6 +95,8 @@ def parse_partition_folder(name: str) -> tuple[str, int] | None:
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         return None
+    if int(partition) > _MAX_PARTITION:
+        return None
     return intern(topic), int(partition)  # one string for all partitions of a topic
 
 
@@ -105,8 +112,12 @@ def is_future_name_too_long(topic: str, partition: int) -> bool:
 
 def parse_future_folder(name: str) -> tuple[str, int] | None:
     """(topic, partition) that the name of a copy's folder tells, None for any other name."""
-    partition, dot, _unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
-    return parse_partition_folder(partition) if dot and name.endswith(FUTURE_SUFFIX) else None
+    return _parse_set_aside(name, FUTURE_SUFFIX)
+
+
+def _parse_set_aside(name: str, suffix: str) -> tuple[str, int] | None:
+    partition, _dot, unique = name.removesuffix(suffix).rpartition(".")
+    return parse_partition_folder(partition) if unique and name.endswith(suffix) else None
 
 
 def deletion_folder(topic: str, partition: int, unique: bytes) -> str:
@@ -212,19 +223,23 @@ class LogDirectory:
                 continue
             if name in _FOREIGN_FOLDERS or not self._filesystem.is_directory(path):
                 continue
-            if name.endswith(DELETE_SUFFIX):
+            if _DELETED.fullmatch(name):
                 self._filesystem.remove_tree(path)
                 continue
-            if name.endswith(FUTURE_SUFFIX):
+            if _parse_set_aside(name, FUTURE_SUFFIX):
                 continue  # see `future_folders`
-            if name.endswith(STRAY_SUFFIX):
+            if _parse_set_aside(name, STRAY_SUFFIX):
                 logger.warning("folder left alone: folder=%s", path)
                 continue
             key = parse_partition_folder(name)
             if key is None:
                 raise DirectoryRefused(
-                    f"Found directory {path}: its name is not topic-partition, nor topic-partition.uuid-delete. "
+                    f"Found directory {path}: its name is not topic-partition, nor one with .uuid-delete, -future or -stray. "
                     "Kafka's log directories hold nothing else; remove it, or choose another log.dirs."
+                )
+            if key in found:
+                raise DirectoryRefused(
+                    f"{key[0]}-{key[1]} is in two folders: {found[key]} and {path}. Keep the one with its records."
                 )
             found[key] = path
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from storage.log_manager import LogManager
 from tests.storage.logs import SETTINGS, ManualClock, all_values, append, batch, read, until_closed, values_of
 
 TOPIC_ID = bytes(range(16))
+UNIQUE = "0123456789abcdef" * 2
 
 
 @dataclass
@@ -228,6 +230,43 @@ def test_a_foreign_folder_is_refused_and_a_foreign_file_is_not(tmp_path: Path) -
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "please-do-not-delete", "backup-delete", "t-0-delete", "t-0.-delete", "t-0.backup-delete", f"t.{UNIQUE}-delete",
+        "my-future", "t-0-future", "t-0.-future", "a-stray", "t-0-stray", f"t-99999999999.{UNIQUE}-delete-", "t-99999999999",
+        "t-2147483648", "t-+1", ".snapshot-1x",
+    ],
+)  # fmt: skip
+def test_only_folders_that_a_broker_made_are_set_aside_removed_or_served(tmp_path: Path, name: str) -> None:
+    async def run() -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").write_bytes(b"x")
+        with pytest.raises(DirectoryRefused, match=re.escape(f"Found directory {tmp_path / name}: ")):
+            async with broker(tmp_path):
+                pass
+        assert (tmp_path / name / "precious").read_bytes() == b"x"
+
+    asyncio.run(run())
+
+
+def test_two_folders_of_one_partition_are_refused(tmp_path: Path) -> None:
+    """Whichever were served, the records of the other would be hidden."""
+
+    async def run() -> None:
+        async with broker(tmp_path) as one:
+            await append(await one.logs.log_for("t", 0, TOPIC_ID), "a")
+        (tmp_path / "t-00").mkdir()
+        with pytest.raises(DirectoryRefused, match="t-0 is in two folders: "):
+            async with broker(tmp_path):
+                pass
+        (tmp_path / "t-00").rmdir()
+        async with broker(tmp_path) as two:
+            assert two.logs.logs["t", 0].log_end_offset == 1
+
+    asyncio.run(run())
+
+
 def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     async def run() -> None:
         async with broker(tmp_path / "a", tmp_path / "b", tmp_path / "c") as one:
@@ -308,7 +347,8 @@ def test_folders_set_aside_go_at_the_next_start(tmp_path: Path) -> None:
 
 def test_names_of_folders() -> None:
     assert parse_partition_folder("a-b-12") == ("a-b", 12)
-    for name in ("a", "-1", "a-", "a-x", "a-1.0123-delete"):
+    assert parse_partition_folder("a-2147483647") == ("a", 2147483647)
+    for name in ("a", "-1", "a-", "a-x", "a-1.0123-delete", "a-2147483648"):
         assert parse_partition_folder(name) is None
     assert deletion_folder("a", 3, bytes(16)) == f"a-3.{'0' * 32}-delete"
 
