@@ -199,7 +199,7 @@ class LogManager:
     @property
     def was_clean(self) -> bool:
         """Whether the last stop left everything on the disk; says so after `load`."""
-        return all(directory.is_clean for directory in self._directories.values())
+        return all(directory.is_clean for directory in self._directories.values() if directory.is_loaded)
 
     async def _load_or_refuse(self, directory: OnlineDirectory) -> DirectoryRefused | None:
         """A refusal is an answer, not a task's failure."""
@@ -230,9 +230,9 @@ class LogManager:
     def _prepare(self, directory: OnlineDirectory) -> dict[Key, str]:
         """A job: what the directory knows of its logs."""
         files = directory.files
+        folders = files.partition_folders()  # first: a start that these refuse leaves the stop a clean one
         directory.is_clean, epoch = files.take_clean_shutdown()
         self.broker_epoch_at_clean_stop = max(self.broker_epoch_at_clean_stop, epoch)
-        folders = files.partition_folders()
         directory.checkpoints.read(folders)
         return folders
 

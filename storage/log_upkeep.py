@@ -137,6 +137,8 @@ class LogUpkeep:
     async def _checkpoint(self, directory: OnlineDirectory, name: str, offsets: Offsets) -> None:
         if self._directories.get(directory.path) is not directory:
             return  # it went offline while others were written
+        if not directory.is_loaded:
+            return  # a start that was refused: its files know more than this broker
         try:
             with directory.held():
                 await directory.checkpoints.update(name, offsets)

@@ -250,6 +250,26 @@ def test_only_folders_that_a_broker_made_are_set_aside_removed_or_served(tmp_pat
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_start_that_is_refused_leaves_every_directory_as_after_a_clean_stop(tmp_path: Path, name: str) -> None:
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        async with broker(a, b) as one:
+            for partition in range(4):
+                log = await one.logs.log_for("t", partition, TOPIC_ID)
+                await append(log, "x")
+                log.high_watermark = 1
+        before = files(a), files(b)
+        assert ".kafka_cleanshutdown" in before[0] and "t 0 1" in before[0]["recovery-point-offset-checkpoint"].decode()
+        (tmp_path / name / "stuff").mkdir()
+        with pytest.raises(DirectoryRefused, match=f"{name}/stuff"):
+            async with broker(a, b):
+                pass
+        assert (files(a), files(b)) == before
+
+    asyncio.run(run())
+
+
 def test_two_folders_of_one_partition_are_refused(tmp_path: Path) -> None:
     """Whichever were served, the records of the other would be hidden."""
 
