@@ -15,6 +15,7 @@ Source: Kafka LogManager, MetaPropertiesEnsemble, CleanShutdownFileHandler, Loca
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -145,7 +146,7 @@ class LogDirectory:
             self._filesystem.make_directory(self.path)
             self._filesystem.sync_directory(self.path.rpartition("/")[0] or "/")
         if not self._filesystem.is_directory(self.path):
-            raise DirectoryRefused(f"{self.path} is not a directory.")
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", self.path)
         self._lock = self._filesystem.lock(self._file(LOCK_FILE))
         if self._lock is None:
             raise DirectoryRefused(
@@ -158,7 +159,7 @@ class LogDirectory:
             lock.release()
 
     def read_meta(self) -> MetaProperties | None:
-        """None when there is none yet. Raises DirectoryRefused."""
+        """None when there is none yet. Raises DirectoryRefused, OSError."""
         try:
             return MetaProperties.parse(self._filesystem.read_bytes(self._file(META_PROPERTIES_FILE)))
         except FileNotFoundError:
@@ -166,8 +167,11 @@ class LogDirectory:
         except ValueError as error:
             raise DirectoryRefused(f"{self._file(META_PROPERTIES_FILE)} cannot be read: {error}.") from error
 
-    def write_meta(self, broker_id: int, cluster_id: str) -> None:
-        self._filesystem.replace(self._file(META_PROPERTIES_FILE), MetaProperties(broker_id, cluster_id).format())
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Write whose data this is, unless the file says so. Raises DirectoryRefused, OSError."""
+        own = MetaProperties(broker_id, cluster_id)
+        if self.read_meta() != own:
+            self._filesystem.replace(self._file(META_PROPERTIES_FILE), own.format())
 
     # --- clean stops ---
 
@@ -235,7 +239,7 @@ class LogDirectory:
             if key is None:
                 raise DirectoryRefused(
                     f"Found directory {path}: its name is not topic-partition, nor one with .uuid-delete, -future or -stray. "
-                    "Kafka's log directories hold nothing else; remove it, or choose another log.dirs."
+                    "Kafka's log directories hold nothing else; move it away, or choose another log.dirs."
                 )
             if key in found:
                 raise DirectoryRefused(
@@ -257,7 +261,7 @@ class LogDirectory:
 
 
 def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
-    """Whose data they hold together; None where none says. Raises DirectoryRefused when they disagree."""
+    """Whose data they hold together; None where none says. Raises OSError, and DirectoryRefused when they disagree."""
     broker_id: int | None = None
     cluster_id: str | None = None
     for directory in directories:
@@ -279,9 +283,8 @@ def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
     return MetaProperties(broker_id, cluster_id)
 
 
-def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str) -> None:
-    """Make them those of broker `broker_id` in `cluster_id`. Raises DirectoryRefused when they are another's."""
-    stored = stored_identity(directories)
+def check_identity(stored: MetaProperties, broker_id: int, cluster_id: str) -> None:
+    """Raises DirectoryRefused when the directories are not those of broker `broker_id` in `cluster_id`."""
     if stored.cluster_id not in (None, cluster_id):
         raise DirectoryRefused(
             f"The cluster id {cluster_id} does not match {stored.cluster_id}, which meta.properties of the log "
@@ -292,6 +295,3 @@ def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str) 
             f"The configured broker.id {broker_id} does not match {stored.broker_id}, which meta.properties of the "
             "log directories holds. For a new broker, empty its log.dirs; for data that moved, set its broker.id."
         )
-    for directory in directories:
-        if directory.read_meta() != MetaProperties(broker_id, cluster_id):
-            directory.write_meta(broker_id, cluster_id)

@@ -42,7 +42,7 @@ from storage.log_directory import (
     DirectoryRefused,
     LogDirectory,
     MetaProperties,
-    claim,
+    check_identity,
     deletion_folder,
     stored_identity,
 )
@@ -143,7 +143,8 @@ class LogManager:
     # --- start ---
 
     def lock(self) -> None:
-        """Hold every directory. Raises DirectoryRefused; a directory with IO errors is offline. Blocks."""
+        """Hold every directory. Raises DirectoryRefused. Blocks. A directory with IO errors, here and until it is loaded, is
+        offline; with none left there is nothing to start on."""
         for path in self._paths:
             files = LogDirectory(self._filesystem, path)
             try:
@@ -154,8 +155,24 @@ class LogManager:
             queue = self._disk.queue(path)
             upkeep_queue = self._disk.queue(f"{path} upkeep")
             self._directories[path] = OnlineDirectory(files, queue, upkeep_queue, self._environment(path, queue))
+        self._check_any_online()
+
+    def _check_any_online(self) -> None:
         if not self._directories:
-            raise DirectoryRefused(f"None of the log directories {', '.join(self._paths)} can be used.")
+            reasons = ", ".join(f"{path} ({reason})" for path, reason in self._offline.reasons.items())
+            raise DirectoryRefused(f"None of the log directories can be used: {reasons}.")
+
+    def _in_each(self, work: Callable[[LogDirectory], object]) -> list[LogDirectory]:
+        """Those in which the work did not meet an IO error: the others are offline. Raises DirectoryRefused. Blocks."""
+        for path, directory in list(self._directories.items()):
+            try:
+                work(directory.files)
+            except OSError as error:
+                del self._directories[path]
+                directory.files.unlock()
+                self._offline.note(path, error)
+        self._check_any_online()
+        return [directory.files for directory in self._directories.values()]
 
     def _environment(self, path: str, queue: DiskQueue) -> LogEnvironment:
         return LogEnvironment(
@@ -178,11 +195,12 @@ class LogManager:
 
     def stored_identity(self) -> MetaProperties:
         """Whose data the directories hold; None where none says. Raises DirectoryRefused. Blocks."""
-        return stored_identity([directory.files for directory in self._directories.values()])
+        return stored_identity(self._in_each(LogDirectory.read_meta))
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Be broker `broker_id` of `cluster_id` on these directories. Raises DirectoryRefused. Blocks."""
-        claim([directory.files for directory in self._directories.values()], broker_id, cluster_id)
+        check_identity(self.stored_identity(), broker_id, cluster_id)
+        self._in_each(lambda files: files.claim(broker_id, cluster_id))
 
     async def load(self) -> None:
         """Open every log, with recovery where the last stop was not clean. Raises DirectoryRefused."""

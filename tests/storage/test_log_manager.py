@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +26,6 @@ from storage.log_manager import LogManager
 from tests.storage.logs import SETTINGS, ManualClock, all_values, append, batch, read, until_closed, values_of
 
 TOPIC_ID = bytes(range(16))
-UNIQUE = "0123456789abcdef" * 2
 
 
 @dataclass
@@ -226,63 +224,6 @@ def test_a_foreign_folder_is_refused_and_a_foreign_file_is_not(tmp_path: Path) -
         with pytest.raises(DirectoryRefused, match="holiday_pictures"):
             async with broker(tmp_path):
                 pass
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "please-do-not-delete", "backup-delete", "t-0-delete", "t-0.-delete", "t-0.backup-delete", f"t.{UNIQUE}-delete",
-        "my-future", "t-0-future", "t-0.-future", "a-stray", "t-0-stray", f"t-99999999999.{UNIQUE}-delete-", "t-99999999999",
-        "t-2147483648", "t-+1", ".snapshot-1x",
-    ],
-)  # fmt: skip
-def test_only_folders_that_a_broker_made_are_set_aside_removed_or_served(tmp_path: Path, name: str) -> None:
-    async def run() -> None:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "precious").write_bytes(b"x")
-        with pytest.raises(DirectoryRefused, match=re.escape(f"Found directory {tmp_path / name}: ")):
-            async with broker(tmp_path):
-                pass
-        assert (tmp_path / name / "precious").read_bytes() == b"x"
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-def test_a_start_that_is_refused_leaves_every_directory_as_after_a_clean_stop(tmp_path: Path, name: str) -> None:
-    async def run() -> None:
-        a, b = tmp_path / "a", tmp_path / "b"
-        async with broker(a, b) as one:
-            for partition in range(4):
-                log = await one.logs.log_for("t", partition, TOPIC_ID)
-                await append(log, "x")
-                log.high_watermark = 1
-        before = files(a), files(b)
-        assert ".kafka_cleanshutdown" in before[0] and "t 0 1" in before[0]["recovery-point-offset-checkpoint"].decode()
-        (tmp_path / name / "stuff").mkdir()
-        with pytest.raises(DirectoryRefused, match=f"{name}/stuff"):
-            async with broker(a, b):
-                pass
-        assert (files(a), files(b)) == before
-
-    asyncio.run(run())
-
-
-def test_two_folders_of_one_partition_are_refused(tmp_path: Path) -> None:
-    """Whichever were served, the records of the other would be hidden."""
-
-    async def run() -> None:
-        async with broker(tmp_path) as one:
-            await append(await one.logs.log_for("t", 0, TOPIC_ID), "a")
-        (tmp_path / "t-00").mkdir()
-        with pytest.raises(DirectoryRefused, match="t-0 is in two folders: "):
-            async with broker(tmp_path):
-                pass
-        (tmp_path / "t-00").rmdir()
-        async with broker(tmp_path) as two:
-            assert two.logs.logs["t", 0].log_end_offset == 1
 
     asyncio.run(run())
 

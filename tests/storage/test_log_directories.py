@@ -1,0 +1,134 @@
+"""What a start finds in the log directories: disks that do not answer, and folders that are nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from runtime.filesystem import Buffer, FileSystem
+from runtime.os_filesystem import OsFileSystem
+from storage.log_directory import DirectoryRefused
+from tests.storage.logs import append
+from tests.storage.test_log_manager import TOPIC_ID, broker, files
+
+UNIQUE = "0123456789abcdef" * 2
+
+
+class BadDisk(OsFileSystem):
+    """Every operation on one file, or on a directory, fails."""
+
+    def __init__(self, path: Path, operation: str, code: int) -> None:
+        self._bad, self._operation, self._code = str(path), operation, code
+
+    def _fail(self, operation: str, path: str) -> None:
+        if (operation, path) == (self._operation, self._bad):
+            raise OSError(self._code, os.strerror(self._code), path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self._fail("read", path)
+        return super().read_bytes(path)
+
+    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
+        self._fail("replace", path)
+        super().replace(path, content, is_private=is_private)
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["a file", "a dangling link", "meta.properties is a folder", "it cannot be read", "EIO", "it cannot be written"],
+)
+def test_a_directory_that_cannot_be_opened_is_offline_and_the_others_serve(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    meta = b / "meta.properties"
+    filesystem: FileSystem = OsFileSystem()
+    if how == "a file":
+        b.write_bytes(b"x")
+    elif how == "a dangling link":
+        b.symlink_to(tmp_path / "nowhere")
+    elif how == "meta.properties is a folder":
+        meta.mkdir(parents=True)
+    elif how == "it cannot be read":
+        filesystem = BadDisk(meta, "read", errno.EACCES)
+    elif how == "EIO":
+        filesystem = BadDisk(meta, "read", errno.EIO)
+    else:
+        filesystem = BadDisk(meta, "replace", errno.EROFS)
+
+    async def run() -> None:
+        async with broker(a, b, filesystem=filesystem) as one:
+            assert (one.logs.online_directories, one.logs.offline_directories) == ([str(a)], [str(b)])
+            await append(await one.logs.log_for("t", 0, TOPIC_ID), "x")
+        assert f"log directory offline: directory={b} " in caplog.text
+        with pytest.raises(DirectoryRefused, match=f"None of the log directories can be used: {b} "):
+            async with broker(b, filesystem=filesystem):
+                pass
+        if b.is_dir():
+            lock = OsFileSystem().lock(str(b / ".lock"))
+            assert lock is not None
+            lock.release()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "please-do-not-delete", "backup-delete", "t-0-delete", "t-0.-delete", "t-0.backup-delete", f"t.{UNIQUE}-delete",
+        "my-future", "t-0-future", "t-0.-future", "a-stray", "t-0-stray", f"t-99999999999.{UNIQUE}-delete-", "t-99999999999",
+        "t-2147483648", "t-+1", ".snapshot-1x",
+    ],
+)  # fmt: skip
+def test_only_folders_that_a_broker_made_are_set_aside_removed_or_served(tmp_path: Path, name: str) -> None:
+    async def run() -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").write_bytes(b"x")
+        with pytest.raises(DirectoryRefused, match=re.escape(f"Found directory {tmp_path / name}: ")):
+            async with broker(tmp_path):
+                pass
+        assert (tmp_path / name / "precious").read_bytes() == b"x"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_start_that_is_refused_leaves_every_directory_as_after_a_clean_stop(tmp_path: Path, name: str) -> None:
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        async with broker(a, b) as one:
+            for partition in range(4):
+                log = await one.logs.log_for("t", partition, TOPIC_ID)
+                await append(log, "x")
+                log.high_watermark = 1
+        before = files(a), files(b)
+        assert ".kafka_cleanshutdown" in before[0] and "t 0 1" in before[0]["recovery-point-offset-checkpoint"].decode()
+        (tmp_path / name / "stuff").mkdir()
+        with pytest.raises(DirectoryRefused, match=f"{name}/stuff"):
+            async with broker(a, b):
+                pass
+        assert (files(a), files(b)) == before
+
+    asyncio.run(run())
+
+
+def test_two_folders_of_one_partition_are_refused(tmp_path: Path) -> None:
+    """Whichever were served, the records of the other would be hidden."""
+
+    async def run() -> None:
+        async with broker(tmp_path) as one:
+            await append(await one.logs.log_for("t", 0, TOPIC_ID), "a")
+        (tmp_path / "t-00").mkdir()
+        with pytest.raises(DirectoryRefused, match="t-0 is in two folders: "):
+            async with broker(tmp_path):
+                pass
+        (tmp_path / "t-00").rmdir()
+        async with broker(tmp_path) as two:
+            assert two.logs.logs["t", 0].log_end_offset == 1
+
+    asyncio.run(run())
