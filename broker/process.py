@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import uvloop
@@ -37,6 +38,8 @@ from runtime.watchdog import Watchdog
 from storage.log_directory import DirectoryRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from config.broker import BrokerSettings
     from controller.store import Store
     from runtime.disk import DiskQueue
@@ -100,7 +103,8 @@ class BrokerProcess:
         """Raises ConfigError."""
         randomness, filesystem = system_randomness(), OsFileSystem()
         if self._settings.zookeeper_connect is None:
-            return Doors(self._clock, randomness, filesystem, disk, network, open_embedded_store)
+            open_store = partial(open_embedded_store, on_failed=self._on_store_failed)
+            return Doors(self._clock, randomness, filesystem, disk, network, open_store)
         from broker.ensemble import ensemble_doors  # noqa: PLC0415  see there
 
         return ensemble_doors(self._settings, self._clock, randomness, filesystem, disk, network)
@@ -194,14 +198,26 @@ class BrokerProcess:
             OsFileSystem().remove_tree(self._options.discard)
         os._exit(0)
 
+    def _on_store_failed(self, error: OSError) -> None:
+        """Without it no topic can be made, and no leader chosen for what is left."""
+        self._fail(f"the store cannot be written: {error}")
+
     def _fail(self, reason: str) -> None:
+        if self._failure is not None:
+            return  # what follows from the first
         logger.critical("the broker cannot go on: reason=%r", reason)
         self._failure = reason
         self._stop.set()
 
 
-async def open_embedded_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
-    return await EmbeddedStore.open(os.path.join(directory, FILE_NAME), queue, clock, tasks)
+async def open_embedded_store(
+    directory: str,
+    queue: DiskQueue,
+    clock: Clock,
+    tasks: TaskScope,
+    on_failed: Callable[[OSError], None] = lambda error: None,
+) -> Store:
+    return await EmbeddedStore.open(os.path.join(directory, FILE_NAME), queue, clock, tasks, on_failed)
 
 
 def _give_up(stood_still_ms: int) -> NoReturn:

@@ -152,6 +152,7 @@ class Broker:
         self._metrics = BrokerMetrics(doors.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
+        self._store_path: str | None = None
         self._services: Services | None = None
         early_keys = EARLY_KEYS if self.has_others else frozenset[int]()
         self._acceptor = Acceptor(self._timer, accept_limits(settings), early_keys=early_keys)
@@ -260,9 +261,7 @@ class Broker:
         doors = self._doors
         self.logs.lock()
         identity = self.logs.stored_identity()
-        directory = self.logs.online_directories[0]
-        if not self.has_others:
-            directory = store_directory(self.logs.paths, self.logs.online_directories, doors.filesystem)
+        directory = self._store_path = self._store_directory()
         self._store = store = await doors.open_store(
             directory, doors.disk.queue(f"{directory}#store"), doors.clock, self._store_tasks
         )
@@ -273,8 +272,15 @@ class Broker:
         own_cluster = await in_any_session(lambda: cluster_id(store, doors.randomness, identity.cluster_id))
         self.broker_id = await in_any_session(lambda: choose_broker_id(store, self.settings, identity.broker_id))
         self.logs.claim(self.broker_id, own_cluster)
+        self._store_directory()  # which may have failed in this moment
         self.metadata.publish(ClusterImage(cluster_id=own_cluster))
         self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks, doors.clock)
+
+    def _store_directory(self) -> str:
+        """Raises DirectoryRefused."""
+        if self.has_others:
+            return self.logs.online_directories[0]
+        return store_directory(self.logs.paths, self.logs.online_directories, self._doors.filesystem)
 
     async def _stay_away_after_power_loss(self) -> None:
         doors, directory = self._doors, self.logs.online_directories[0]
@@ -496,6 +502,8 @@ class Broker:
             self._log_directory_events.tell()
         if not self.logs.online_directories:
             self._on_fatal(f"every log directory has failed, the last one {path}: {error}")
+        elif path == self._store_path and not self.has_others:
+            self._on_fatal(f"the log directory {path}, which holds the store, has failed: {error}")
 
     # --- stop ---
 

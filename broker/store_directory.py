@@ -20,9 +20,8 @@ def store_directory(paths: Sequence[str], online: Collection[str], filesystem: F
     for path in paths:
         if path not in online:
             raise DirectoryRefused(
-                f"The log directory {path} is offline, and {FILE_NAME}, which names the topics and their settings, is there "
-                f"or nowhere. Mend or mount it, or restore a copy of {FILE_NAME} to another log directory and take {path} "
-                "out of log.dirs."
+                f"The log directory {path} is offline, and may hold {FILE_NAME}, which names the topics and their settings. "
+                f"Mend or mount it, or put a copy of {FILE_NAME} into another log directory and take {path} out of log.dirs."
             )
         if filesystem.exists(f"{path}/{FILE_NAME}"):
             return path

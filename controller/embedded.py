@@ -5,7 +5,8 @@ Rules:
   applied, told to watches and answered: nobody acts on what a crash could take back. Writes that arrive during a commit
   share the next one.
 - One session for the life of the process; the ephemeral nodes of the one before vanish at the start.
-- A commit that the disk refuses is undone; its callers, and those staged upon them, get ConnectionLossError.
+- A commit that the disk refuses is undone; its callers, and those staged upon them, get ConnectionLossError. Without room it
+  is tried again with the next write; any other failure is the end of the store, which its owner is told of once.
 - The file stands in the first log directory as a file: Apache Kafka reads an unknown folder there as a partition.
 
 Why WAL with synchronous=FULL: a commit is one append and one fsync (a rollback journal takes three and a file
@@ -15,10 +16,12 @@ once and no shared-memory file is needed.
 
 from __future__ import annotations
 
+import errno
 import logging
 import sqlite3
 from asyncio import Future, get_running_loop
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from controller.nodes import Node, Nodes
@@ -129,8 +132,11 @@ class _File:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise OSError(f"the store's file refused a commit: {error}") from error
+                with suppress(sqlite3.Error):  # the first error says it all
+                    self._connection.execute("ROLLBACK")
+            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            code = errno.ENOSPC if is_full else errno.EIO
+            raise OSError(code, f"the store's file refused a commit: {error}") from error
 
     def close(self) -> None:
         self._connection.close()
@@ -149,7 +155,14 @@ class EmbeddedStore:
     """`controller.store.Store` and its only `Session` in one. Life: `open`, then operations, then `close`."""
 
     def __init__(
-        self, file: _File, tree: NodeTree, session_id: int, queue: DiskQueue, clock: Clock, tasks: TaskScope
+        self,
+        file: _File,
+        tree: NodeTree,
+        session_id: int,
+        queue: DiskQueue,
+        clock: Clock,
+        tasks: TaskScope,
+        on_failed: Callable[[OSError], None],
     ) -> None:
         self.session_id = session_id
         self._file = file
@@ -157,6 +170,8 @@ class EmbeddedStore:
         self._queue = queue
         self._clock = clock
         self._tasks = tasks
+        self._on_failed = on_failed
+        self._has_failed = False
         self._watches = Watches()
         self._pending: list[_Write] = []
         self._is_committing = False
@@ -164,16 +179,23 @@ class EmbeddedStore:
         self._subscribers: list[Callable[[SessionEvent], None]] = []
 
     @classmethod
-    async def open(cls, path: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> EmbeddedStore:
-        """`queue` is best the store's own, so that its fsyncs do not queue appends; `tasks` must outlive the store.
-        Raises StoreFileError, OSError."""
+    async def open(
+        cls,
+        path: str,
+        queue: DiskQueue,
+        clock: Clock,
+        tasks: TaskScope,
+        on_failed: Callable[[OSError], None] = lambda error: None,
+    ) -> EmbeddedStore:
+        """`queue` is best the store's own, so that its fsyncs do not queue appends; `tasks` must outlive the store;
+        `on_failed` is told when nothing can be written any more. Raises StoreFileError, OSError."""
 
         def load() -> tuple[_File, NodeTree, int]:
             file = _File(path)
             return file, *file.load()
 
         file, tree, session_id = await queue.run(load)
-        store = cls(file, tree, session_id, queue, clock, tasks)
+        store = cls(file, tree, session_id, queue, clock, tasks, on_failed)
         left = tree.ephemerals_not_of(session_id)
         if left:
             try:
@@ -281,6 +303,9 @@ class EmbeddedStore:
         if self._is_closed:
             answer.set_exception(SessionExpiredError(operations[0].path if operations else ""))
             return answer
+        if self._has_failed:
+            answer.set_exception(ConnectionLossError())
+            return answer
         outcome: Staged | StoreError
         try:
             outcome = self._tree.stage(operations, session_id=self.session_id, now_ms=self._clock.wall_ms())
@@ -303,6 +328,9 @@ class EmbeddedStore:
                     except OSError as error:
                         log.error("store commit failed error=%r", str(error))  # noqa: TRY400 (the text says it all)
                         self._fail_pending()
+                        if error.errno != errno.ENOSPC:
+                            self._has_failed = True
+                            self._on_failed(error)
                         continue
                 del self._pending[: len(batch)]
                 for write in batch:

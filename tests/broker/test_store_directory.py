@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import errno
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,7 +29,12 @@ TOPIC = TopicAtStart("t", 1)
 
 
 @asynccontextmanager
-async def broker_over(*directories: Path, topics: tuple[TopicAtStart, ...] = (), **given: str) -> AsyncIterator[Broker]:
+async def broker_over(
+    *directories: Path,
+    topics: tuple[TopicAtStart, ...] = (),
+    on_fatal: Callable[[str], None] | None = None,
+    **given: str,
+) -> AsyncIterator[Broker]:
     """A broker from its start to its stop. Settings by name with underscores."""
     own = {name.replace("_", "."): value for name, value in given.items()}
     settings = BrokerSettings.from_sources({}, {}, SETTINGS | {"log.dirs": ",".join(map(str, directories))} | own)
@@ -36,7 +42,7 @@ async def broker_over(*directories: Path, topics: tuple[TopicAtStart, ...] = (),
     doors = Doors(
         SystemClock(), system_randomness(), OsFileSystem(), disk, OsNetwork(SocketOptions()), open_embedded_store
     )
-    broker = Broker(settings, doors, topics=topics)
+    broker = Broker(settings, doors, topics=topics, on_fatal=on_fatal)
     try:
         await broker.start()
         yield broker
@@ -79,7 +85,7 @@ def test_no_new_store_is_made_while_the_directory_that_may_hold_it_is_offline(tm
             pass
         (a / ".lock").unlink()
         (a / ".lock").mkdir()
-        with pytest.raises(DirectoryRefused, match=f"{a} is offline, and {FILE_NAME}.*out of log.dirs"):
+        with pytest.raises(DirectoryRefused, match=f"{a} is offline, and may hold {FILE_NAME}.*out of log.dirs"):
             async with broker_over(a, b):
                 pass
         (a / ".lock").rmdir()
@@ -87,6 +93,22 @@ def test_no_new_store_is_made_while_the_directory_that_may_hold_it_is_offline(tm
         (b / ".lock").mkdir()
         async with broker_over(a, b) as broker:
             assert is_known(broker)
+
+    asyncio.run(run())
+
+
+def test_the_broker_ends_with_the_directory_that_holds_its_store(tmp_path: Path) -> None:
+    """It could make no topic, nor tell anybody that partitions are gone."""
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def run() -> None:
+        told: list[str] = []
+        async with broker_over(a, b, on_fatal=told.append) as broker:
+            broker.logs.fail_directory(str(b), OSError(errno.EIO, "no answer"))
+            assert told == []
+        async with broker_over(a, b, on_fatal=told.append) as broker:
+            broker.logs.fail_directory(str(a), OSError(errno.EIO, "no answer"))
+            assert told == [f"the log directory {a}, which holds the store, has failed: [Errno 5] no answer"]
 
     asyncio.run(run())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -35,10 +36,12 @@ Adapter = Callable[[Path], AbstractAsyncContextManager[Store]]
 
 
 @asynccontextmanager
-async def embedded(folder: Path) -> AsyncIterator[EmbeddedStore]:
+async def embedded(
+    folder: Path, on_failed: Callable[[OSError], None] = lambda error: None
+) -> AsyncIterator[EmbeddedStore]:
     queue = OsDiskQueue(str(folder), asyncio.get_running_loop())
     async with TaskScope("test") as tasks:
-        store = await EmbeddedStore.open(str(folder / FILE_NAME), queue, SystemClock(), tasks)
+        store = await EmbeddedStore.open(str(folder / FILE_NAME), queue, SystemClock(), tasks, on_failed)
         try:
             yield store
         finally:
@@ -202,7 +205,7 @@ def test_embedded_undoes_a_commit_that_the_disk_refuses(tmp_path: Path) -> None:
             commit = store._file.commit
 
             def refuse(*_: object) -> None:
-                raise OSError("disk full")
+                raise OSError(errno.ENOSPC, "disk full")
 
             store._file.commit = refuse  # type: ignore[method-assign, assignment]
             outcomes = await asyncio.gather(store.create("/a"), store.create("/a/b"), return_exceptions=True)
@@ -212,6 +215,38 @@ def test_embedded_undoes_a_commit_that_the_disk_refuses(tmp_path: Path) -> None:
             await raises(NoNodeError, store.create("/a/b"))
             await store.create("/a", b"later")
             assert (await store.get("/a"))[0] == b"later"
+
+    asyncio.run(run())
+
+
+def test_embedded_without_room_goes_on_when_there_is_some(tmp_path: Path) -> None:
+    async def run() -> None:
+        failures: list[OSError] = []
+        async with embedded(tmp_path, failures.append) as store:
+            connection = store._file._connection
+            [(pages,)] = connection.execute("PRAGMA page_count")
+            connection.execute(f"PRAGMA max_page_count={pages}")
+            await raises(ConnectionLossError, store.create("/a", bytes(100_000)))
+            connection.execute("PRAGMA max_page_count=100000")
+            await store.create("/a", bytes(100_000))
+            assert failures == []
+
+    asyncio.run(run())
+
+
+def test_embedded_tells_once_that_its_file_takes_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Every later write is refused at once: nothing is tried again for ever."""
+
+    async def run() -> None:
+        failures: list[OSError] = []
+        async with embedded(tmp_path, failures.append) as store:
+            await store.create("/a")
+            store._file._connection.execute("PRAGMA query_only=ON")  # as a file system that went read-only
+            for _ in range(3):
+                await raises(ConnectionLossError, store.create("/b"))
+            assert [error.errno for error in failures] == [errno.EIO]
+            assert await store.children("/") == ["a"]
+        assert caplog.text.count("store commit failed") == 1
 
     asyncio.run(run())
 
