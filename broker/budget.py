@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+# What a request that waits costs at least: its decoded message, its answer, its places in waiting lists.
+LEAST_WAITING_BYTES = 4 * 1024
+
 
 class BudgetTicket:
     """A place in the line."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.answer_queue import AnswerQueue, Asker
+from broker.budget import LEAST_WAITING_BYTES
 from broker.context import ClientConnection, Deferred, RequestContext
 from broker.header_reader import HeaderReader
 from broker.large_requests import LARGE_REQUEST_BYTES
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from broker.connection_shared import ConnectionShared
     from broker.dispatch import Outcome, Route, ShortWay
     from runtime.filesystem import Buffer
-
-# What a request that waits behind another costs at least: its decoded message, its answer, its places in waiting lists.
-OVERLAPPED_REQUEST_BYTES = 4 * 1024
 
 
 class RequestStarter:
@@ -95,6 +93,6 @@ class RequestStarter:
         """The answer comes later."""
         is_counted = route.has_records or self._in_flight or size > LARGE_REQUEST_BYTES
         if not held_bytes and is_counted:
-            held_bytes = max(size, OVERLAPPED_REQUEST_BYTES)
+            held_bytes = max(size, LEAST_WAITING_BYTES)
             self._shared.budget.reserve_anyway(held_bytes)
         self._answers.wait_for(outcome, route, correlation_id, held_bytes, stamp)

@@ -340,6 +340,7 @@ class Broker:
             log_moves=log_moves,
             fetchers=self._fetchers,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, doors.randomness),
+            requests=self.request_budget,
             answers=answers,
             metadata=self.metadata,
             advertised=AdvertisedAddresses(self.broker_id, self._plans),

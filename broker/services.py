@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.advertised import AdvertisedAddresses
     from broker.answer_memory import AnswerMemory
+    from broker.budget import MemoryBudget
     from broker.control import ControlRequests
     from broker.dispatch import ApiVersionRow
     from broker.dynamic_settings import DynamicSettings
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Services:
     """`settings` are the static ones; what holds now is `dynamic_settings.settings`. `fetchers` is None for a broker that
-    has no others beside it."""
+    has no others beside it. `requests` is the budget of the bytes that requests keep in memory."""
 
     settings: BrokerSettings
     broker_id: int
@@ -47,6 +48,7 @@ class Services:
     log_moves: LogMoves
     fetchers: Fetchers | None
     fetch_sessions: FetchSessions
+    requests: MemoryBudget
     answers: AnswerMemory
     metadata: MetadataCache
     advertised: AdvertisedAddresses

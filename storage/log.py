@@ -143,6 +143,11 @@ class PartitionLog(LogEnds):
             base_offset, last_offset, log_append_time_ms, self.log_start_offset, header.last_offset_delta + 1
         )
 
+    def when_written(self, end_offset: int, done: Done) -> None:
+        """Call `done` once nothing that was appended below `end_offset` is in memory any more: it is written, or has
+        failed. At once if that is so already."""
+        self._writer.when_written(end_offset, done)
+
     async def validate_apart(self, records: Buffer, *, now_ms: int, produce_version: int | None) -> ValidatedRecords:
         """Check a client's records that `append` says take long, beside the event loop. Raises KafkaError."""
         job = partial(

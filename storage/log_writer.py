@@ -220,8 +220,9 @@ class LogWriter(WriterOrder):
             self._write_back.flush(segment)
 
     def when_written(self, end_offset: int, done: Done) -> None:
-        """Call `done` when everything below `end_offset`, which was placed before, is written: at once if it is."""
-        if end_offset <= self.log_end_offset:
+        """Call `done` when everything below `end_offset`, which was placed before, is written: at once if it is, or if
+        nothing is on its way, since that has failed."""
+        if end_offset <= self.log_end_offset or not (self._in_flight or self._awaiting_open):
             done(self.failure)
             return
         if self._in_flight and end_offset <= self._in_flight[-1][2]:  # also while the log is held

@@ -3,6 +3,8 @@
 Behaviour: every partition answers for itself. acks=1 answers when the batch is written, acks=-1 when every in-sync
 replica has it (or after `timeout_ms`), acks=0 never: a failure then closes the connection, which is all such a client
 can notice. The records are patched in the request's own buffer and go to the log from there, without a copy.
+Records that nobody waits for, because of acks=0 or a client that is gone, stay in the budget of requests until the log
+has written them.
 Records that take long to validate (`LongValidation`) are looked at beside the event loop; the request is a barrier of its
 connection then.
 Versions: below 3 message sets may come (`produce_message_sets`). v8 adds an error message and the offending records
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.budget import LEAST_WAITING_BYTES
 from broker.context import CloseConnection, Deferred, RequestContext
 from broker.dispatch import handles
 from broker.handlers.partition_lookup import held_partition, known_leader
@@ -119,10 +122,28 @@ def append_records(
 
 
 def has_arrived(partition: Partition, result: AppendResult, acks: int) -> bool:
-    """Whether the records are where `acks` wants them."""
+    """Whether the records are where `acks` wants them, and out of memory in any case: written."""
     if acks == ALL_REPLICAS:
         return partition.is_committed(result.last_offset + 1)
-    return acks == NO_ANSWER or partition.is_written(result.last_offset + 1)
+    return partition.is_written(result.last_offset + 1)
+
+
+def count_until_written(services: Services, partition: Partition, end_offset: int, size_bytes: int) -> None:
+    """Keep records that nobody waits for in the budget of requests until the log has written them: clients that need no
+    answer would fill the memory while the disk is slow."""
+    held_bytes, budget = max(size_bytes, LEAST_WAITING_BYTES), services.requests
+    budget.reserve_anyway(held_bytes)
+    partition.log.when_written(end_offset, lambda _: budget.release(held_bytes))
+
+
+class Parked(NamedTuple):
+    """Records that are not yet where the client wants them, and the row that waits for it."""
+
+    partition: Partition
+    end_offset: int
+    size_bytes: int
+    ticket: int
+    row: PartitionProduceResponse
 
 
 class ProduceAppend:
@@ -148,7 +169,7 @@ class ProduceAppend:
         self._context = context
         self._services = services = context.services
         self._now_ms = services.clock.wall_ms()
-        self._parked: dict[int, tuple[Partition, int, PartitionProduceResponse]] = {}
+        self._parked: dict[int, Parked] = {}
         self._timer: TimerEntry | None = None
         self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
@@ -172,7 +193,7 @@ class ProduceAppend:
         if holds_transaction(records):
             self._check_transaction(partition, records)
         result = append_records(services, partition, records, acks, self._now_ms, self._context.api_version, checked)
-        return self.appended(index, partition, result)
+        return self.appended(index, partition, result, len(records))
 
     async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
         """As `append`, of records that take long to validate. Raises KafkaError."""
@@ -207,8 +228,10 @@ class ProduceAppend:
             outcome = None
         answer.follow(outcome)
 
-    def appended(self, index: int, partition: Partition, result: AppendResult) -> PartitionProduceResponse:
-        """The row of a partition that has taken its records."""
+    def appended(
+        self, index: int, partition: Partition, result: AppendResult, size_bytes: int
+    ) -> PartitionProduceResponse:
+        """The row of a partition that has taken its records, of `size_bytes`."""
         row = _make_row(
             index=index,
             error_code=NO_ERROR,
@@ -217,7 +240,10 @@ class ProduceAppend:
             log_start_offset=result.log_start_offset,
         )
         if not has_arrived(partition, result, self._acks):
-            self._wait(partition, result.last_offset + 1, row)
+            if self._acks == NO_ANSWER:
+                count_until_written(self._services, partition, result.last_offset + 1, size_bytes)
+            else:
+                self._wait(partition, result.last_offset + 1, size_bytes, row)
         return row
 
     def _check_transaction(self, partition: Partition, records: Buffer) -> None:
@@ -266,7 +292,7 @@ class ProduceAppend:
 
     # --- waiting ---
 
-    def _wait(self, partition: Partition, end_offset: int, row: PartitionProduceResponse) -> None:
+    def _wait(self, partition: Partition, end_offset: int, size_bytes: int, row: PartitionProduceResponse) -> None:
         self.waiting_count += 1
         key = self.waiting_count
 
@@ -278,7 +304,7 @@ class ProduceAppend:
             ticket = partition.when_committed(end_offset, on_result)
         else:
             ticket = partition.when_written(end_offset, on_result)
-        self._parked[key] = (partition, ticket, row)
+        self._parked[key] = Parked(partition, end_offset, size_bytes, ticket, row)
 
     def _resolve(self, row: PartitionProduceResponse, error: ErrorCode) -> None:
         if error != ErrorCode.NONE:
@@ -311,12 +337,14 @@ class ProduceAppend:
 
     def _forget_all(self) -> list[PartitionProduceResponse]:
         parked, self._parked = list(self._parked.values()), {}
-        for partition, ticket, _ in parked:
+        for partition, end_offset, size_bytes, ticket, _ in parked:
             if self._acks == ALL_REPLICAS:
                 partition.forget_committed(ticket)
             else:
                 partition.forget_written(ticket)
-        return [row for _, _, row in parked]
+            if not partition.is_written(end_offset):
+                count_until_written(self._services, partition, end_offset, size_bytes)
+        return [each.row for each in parked]
 
     # --- answering ---
 

@@ -187,7 +187,7 @@ class RepeatedProduce:
             return cast("Deferred[Outcome]", append.append_apart([Postponed.into(rows, topic, data)]))
         if not has_arrived(partition, result, acks):
             append = self._append(correlation_id)
-            return _outcome(append, topic, append.appended(index, partition, result))
+            return _outcome(append, topic, append.appended(index, partition, result, end - start))
         if acks == NO_ANSWER:
             return None
         return self._pack_answer(

@@ -55,6 +55,7 @@ class ReplicaBroker:
         self.turns = Turns(self.clock)
         self.timer = Timer(self.clock, self.turns.call_later)
         self.metrics = BrokerMetrics(self.clock)
+        self.budget = MemoryBudget(1 << 24)
         self.services = cast(
             Services,
             SimpleNamespace(
@@ -67,6 +68,7 @@ class ReplicaBroker:
                 tasks=tasks,
                 partitions=_Held(one.partition),
                 fetch_sessions=FetchSessions(10, random.Random(1)),
+                requests=self.budget,
                 answers=AnswerMemory(MemoryBudget(1 << 24), self.timer),
                 metadata=MetadataCache(),
                 metrics=self.metrics,
