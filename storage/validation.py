@@ -120,7 +120,7 @@ def validate(
     if origin is AppendOrigin.REPLICA:
         return _validate_replica(records)
     if origin is AppendOrigin.CLIENT:
-        header = _only_batch(records, produce_version)
+        header = only_batch(records, produce_version)
         if header is None:
             return ValidatedRecords(bytearray(), [], -1)
         _check_client_batch(records, header, config, partition)
@@ -246,7 +246,7 @@ def _validate_replica(records: Buffer) -> ValidatedRecords:
 # --- clients ---
 
 
-def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | None:
+def only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | None:
     """The header of the one batch that a client may send; None for nothing at all from an old client.
 
     Its first step is finding out what there is, as Kafka does it: a batch that is not there as a whole does not count.
@@ -291,6 +291,14 @@ def _only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | N
 
 def batch_end(records: Buffer, position: int) -> int | None:
     """Where the batch or message at `position` ends; None when it is not there as a whole. Raises InvalidBatch."""
+    end = frame_end(records, position)
+    if end is not None and end - position < HEADER_BYTES and magic_at(records, position) == MAGIC_V2:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"A batch of {end - position} bytes has no whole header.")
+    return end
+
+
+def frame_end(records: Buffer, position: int) -> int | None:
+    """As `batch_end`, by length and magic alone."""
     left = len(records) - position
     if left < LENGTH_OVERHEAD_BYTES:
         return None
@@ -306,11 +314,7 @@ def batch_end(records: Buffer, position: int) -> int | None:
     if magic > MAGIC_V2:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     size_bytes = LENGTH_OVERHEAD_BYTES + length
-    if left < size_bytes:
-        return None
-    if magic == MAGIC_V2 and size_bytes < HEADER_BYTES:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"A batch of {size_bytes} bytes has no whole header.")
-    return position + size_bytes
+    return None if left < size_bytes else position + size_bytes
 
 
 def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig, partition: str) -> None:

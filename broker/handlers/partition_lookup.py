@@ -28,6 +28,14 @@ def known_leader(services: Services, topic: str, index: int) -> KnownLeader | No
     return None if shown is None else KnownLeader(shown.leader, shown.leader_epoch)
 
 
+def is_known(services: Services, topic: str, index: int) -> bool:
+    """Whether there is such a partition, here or on other brokers."""
+    return (
+        services.partitions.find(topic, index) is not None
+        or services.metadata.image.partition(topic, index) is not None
+    )
+
+
 def held_partition(services: Services, topic: str, index: int) -> Partition:
     """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""
     partition = services.partitions.find(topic, index)

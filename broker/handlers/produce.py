@@ -1,8 +1,9 @@
 """Produce (key 0): append record batches to the partitions this broker leads.
 
-Behaviour: every partition answers for itself. acks=1 answers when the batch is written, acks=-1 when every in-sync
-replica has it (or after `timeout_ms`), acks=0 never: a failure then closes the connection, which is all such a client
-can notice. The records are patched in the request's own buffer and go to the log from there, without a copy.
+Behaviour: every partition answers for itself, unless the request is refused as a whole (`produce_checks`). acks=1 answers
+when the batch is written, acks=-1 when every in-sync replica has it (or after `timeout_ms`), acks=0 never: a failure then
+closes the connection, which is all such a client can notice. The records are patched in the request's own buffer and go
+to the log from there, without a copy.
 Records that nobody waits for, because of acks=0 or a client that is gone, stay in the budget of requests until the log
 has written them.
 Records that take long to validate (`LongValidation`) are looked at beside the event loop; the request is a barrier of its
@@ -20,7 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from broker.budget import LEAST_WAITING_BYTES
 from broker.context import CloseConnection, Deferred, RequestContext
 from broker.dispatch import handles
-from broker.handlers.partition_lookup import held_partition, known_leader
+from broker.handlers.partition_lookup import held_partition, is_known, known_leader
+from broker.handlers.produce_checks import (
+    Refusals,
+    check_batch,
+    check_producer,
+    each_once,
+    has_transaction,
+    repeats_partitions,
+)
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (
@@ -31,6 +40,7 @@ from protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from protocol.records.batch import holds_transaction, read_header
@@ -61,6 +71,7 @@ UNKNOWN_START_ERRORS = frozenset(
         ErrorCode.INVALID_REQUIRED_ACKS,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
@@ -74,12 +85,9 @@ def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse
     """Append to one partition after the other, and answer. Raises CloseConnection where no answer can tell."""
     append = ProduceAppend(request, context)
     postponed: list[Postponed] = []
-    by_name: dict[str, list[PartitionProduceResponse]] = {}
-    for topic in request.topic_data:
-        rows = by_name.get(topic.name)
-        if rows is None:  # a topic named twice is answered once
-            rows = by_name[topic.name] = []
-            append.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+    for topic in append.begin():
+        rows: list[PartitionProduceResponse] = []
+        append.topics.append(_make_topic(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:
             try:
                 rows.append(append.append(topic.name, data))
@@ -152,8 +160,10 @@ class ProduceAppend:
     __slots__ = (
         "_acks",
         "_context",
+        "_has_transaction",
         "_now_ms",
         "_parked",
+        "_refusals",
         "_request",
         "_services",
         "_timer",
@@ -169,12 +179,31 @@ class ProduceAppend:
         self._context = context
         self._services = services = context.services
         self._now_ms = services.clock.wall_ms()
+        self._has_transaction = False
+        self._refusals: Refusals = {}
         self._parked: dict[int, Parked] = {}
         self._timer: TimerEntry | None = None
         self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
         self.topics: list[TopicProduceResponse] = []
         self.waiting_count = 0
+
+    def begin(self) -> list[TopicProduceData]:
+        """What is to be appended, every partition once: nothing when the request is refused as a whole."""
+        topics, api_version = self._request.topic_data, self._context.api_version
+        if repeats_partitions(topics):
+            topics, self._refusals = each_once(topics, api_version)
+        try:
+            self._has_transaction = has_transaction(self._request)
+            if self._has_transaction:
+                check_producer(self._services, topics, api_version)
+        except KafkaError as error:
+            self._refusals = {}
+            for topic in topics:
+                rows = [self.failed(topic.name, data.index, error) for data in topic.partition_data]
+                self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+            return []
+        return topics
 
     def append(
         self, topic: str, data: PartitionProduceData, checked: ValidatedRecords | None = None
@@ -183,14 +212,12 @@ class ProduceAppend:
         and LongValidation unless the records are `checked`."""
         services, acks = self._services, self._acks
         index, records = data.index, data.records
-        if not ALL_REPLICAS <= acks <= 1:
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}: must be -1, 0 or 1.")
-        if topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to the internal topic {topic}.")
+        if not ALL_REPLICAS <= acks <= 1 or (topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT):
+            raise self._refusal(topic, data)
         partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
-        if holds_transaction(records):
+        if self._has_transaction and holds_transaction(records):
             self._check_transaction(partition, records)
         result = append_records(services, partition, records, acks, self._now_ms, self._context.api_version, checked)
         return self.appended(index, partition, result, len(records))
@@ -246,13 +273,18 @@ class ProduceAppend:
                 self._wait(partition, result.last_offset + 1, size_bytes, row)
         return row
 
+    def _refusal(self, topic: str, data: PartitionProduceData) -> KafkaError:
+        """Why nobody may append so, or to this topic, unless there is something worse. Raises it then."""
+        if not is_known(self._services, topic, data.index):
+            held_partition(self._services, topic, data.index)
+        check_batch(data, self._context.api_version)
+        if not ALL_REPLICAS <= self._acks <= 1:
+            return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={self._acks}: must be -1, 0 or 1.")
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to the internal topic {topic}.")
+
     def _check_transaction(self, partition: Partition, records: Buffer) -> None:
         """Whether the partition belongs to the batch's transaction: it does once the transaction has written there, else
         its coordinator knows. Until there is a transaction coordinator, nobody can be asked."""
-        if self._request.transactional_id is None:
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs a transactional id."
-            )
         if not self._services.dynamic_settings.settings.transaction_partition_verification_enable:
             return
         header = read_header(records)
@@ -284,11 +316,22 @@ class ProduceAppend:
 
     def outcome(self) -> ProduceResponse | Deferred[ProduceResponse] | None:
         """What the handler answers, once every partition has its row. Raises CloseConnection where no answer can tell."""
+        if self._refusals:
+            self._tell_refusals()
         if self._acks == NO_ANSWER:
             if self.first_error is not None:
                 raise CloseConnection(f"produce with acks=0 failed: {self.first_error}")
             return None
         return self.response() if self.waiting_count == 0 else self._park()
+
+    def _tell_refusals(self) -> None:
+        """Of partitions that the request names more than once, for records that count for nothing."""
+        for topic in self.topics:
+            rows = topic.partition_responses
+            for at, row in enumerate(rows):
+                refusal = self._refusals.get((topic.name, row.index))
+                if refusal is not None and row.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    rows[at] = self.failed(topic.name, row.index, refusal)
 
     # --- waiting ---
 

@@ -40,12 +40,9 @@ SMALLEST_COMPRESSED_RECORD_BYTES = 1
 @handles(ProduceRequest, versions="0-2")
 async def produce_message_sets(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     append = MessageSetsAppend(request, context)
-    by_name: dict[str, list[PartitionProduceResponse]] = {}
-    for topic in request.topic_data:
-        rows = by_name.get(topic.name)
-        if rows is None:  # a topic named twice is answered once
-            rows = by_name[topic.name] = []
-            append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
+    for topic in append.begin():
+        rows: list[PartitionProduceResponse] = []
+        append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:
             try:
                 rows.append(await append.append_set(topic.name, data))

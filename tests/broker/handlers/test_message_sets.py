@@ -127,13 +127,24 @@ def test_each_partition_answers_for_itself(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         sound, damaged = encode_message(1, 0, 0, None, b"a"), bytearray(encode_message(1, 0, 0, None, b"a"))
         damaged[-1] ^= 1
-        request = producing(bytes(damaged), sound, sound, partitions=(0, 0, 7))
+        for first, code in ((sound, ErrorCode.NONE), (bytes(damaged), ErrorCode.CORRUPT_MESSAGE)):
+            request = producing(first, sound, partitions=(0, 7))
+            response = await response_of(broker, broker.start(produce_message_sets, request, 1))
+            rows = response.responses[0].partition_responses
+            assert [row.error_code for row in rows] == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert broker.one.partition.log.log_end_offset == 1
+
+    play(tmp_path, scenario)
+
+
+def test_of_a_partition_named_again_the_last_set_counts(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        sets = encode_message_set(sample(3), 1), encode_message_set(sample(2), 1)
+        request = producing(*sets, partitions=(0, 0))
         response = await response_of(broker, broker.start(produce_message_sets, request, 1))
         rows = response.responses[0].partition_responses
-        assert [row.error_code for row in rows] == [
-            ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ]  # fmt: skip
-        assert broker.one.partition.log.log_end_offset == 1
+        assert [(row.error_code, row.base_offset) for row in rows] == [(ErrorCode.NONE, 0)]
+        assert broker.one.partition.log.log_end_offset == 2
 
     play(tmp_path, scenario)
 
@@ -144,7 +155,9 @@ def test_the_sets_of_one_request_are_not_all_converted_before_the_first_is_writt
     async def scenario(broker: ReplicaBroker) -> None:
         broker.one.partition.log.config = LogConfig({"compression.type": "uncompressed"})
         bomb = encode_message_set([Record(0, NOW_MS, None, bytes(500_000))], 1, compression=Compression.GZIP)
-        request = producing(*[bomb] * 100, partitions=(0,) * 100)
+        partition = broker.one.partition  # of a hundred partitions one does for all
+        broker.services.partitions.find = lambda _topic, _index: partition  # type: ignore[method-assign]
+        request = producing(*[bomb] * 100, partitions=tuple(range(100)))
         tracemalloc.start()
         try:
             response = await response_of(broker, broker.start(produce_message_sets, request, 2))
