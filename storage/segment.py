@@ -254,9 +254,10 @@ class Segment:
         self, limits: RollLimits, size_bytes: int, max_timestamp: int, last_offset: int, now_ms: int
     ) -> bool:
         """Whether a batch like this must begin the next segment."""
-        end_bytes = self.end_bytes
-        if end_bytes > 0:  # else what is larger than a segment has one to itself
-            if end_bytes > limits.segment_bytes - size_bytes:
+        # A segment that holds nothing never rolls for its size, its age or its indexes: what is larger than a segment has
+        # one to itself, and so has each batch where the indexes may have no entry at all.
+        if self.end_bytes > 0:
+            if self.end_bytes > limits.segment_bytes - size_bytes or self._is_index_full(limits.segment_index_bytes):
                 return True
             if self.first_timestamp >= 0 and max_timestamp >= 0:
                 age_ms = max_timestamp - self.first_timestamp
@@ -264,11 +265,12 @@ class Segment:
                 age_ms = now_ms - self.created_ms
             if age_ms > limits.roll_ms - self.roll_jitter_ms:
                 return True
-        index_bytes = limits.segment_index_bytes
+        return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+
+    def _is_index_full(self, index_bytes: int) -> bool:
         return (
             self.offset_index.entries_count >= index_bytes // 8
             or self.time_index.entries_count >= index_bytes // 12 - 1
-            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         )
 
     def note_append(

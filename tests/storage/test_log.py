@@ -202,6 +202,17 @@ def test_a_full_index_rolls(tmp_path: Path) -> None:
     with_log(tmp_path, body, segment_index_bytes=48, index_interval_bytes=1)
 
 
+@pytest.mark.parametrize("index_bytes", [4, 12, 23])
+def test_indexes_without_room_give_each_batch_a_segment_and_lose_none(tmp_path: Path, index_bytes: int) -> None:
+    async def body(_: World, log: PartitionLog) -> None:
+        for value in "abc":
+            await append(log, value)
+        assert await all_values(log) == [(0, "a"), (1, "b"), (2, "c")]
+        assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+
+    with_log(tmp_path, body, segment_index_bytes=index_bytes, index_interval_bytes=0)
+
+
 def test_appends_queue_in_order_behind_a_roll(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         outcomes = [Outcome() for _ in range(40)]
