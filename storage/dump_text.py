@@ -11,12 +11,12 @@ TransactionLog.formatRecordKeyAndValue.
 from __future__ import annotations
 
 import base64
-import codecs
 import json
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 
+from protocol.java_text import AS_JAVA
 from protocol.primitives import DecodeError
 from protocol.records.record import Record
 from protocol.schema import Field, Message
@@ -43,21 +43,7 @@ def plain_texts(record: Record) -> Texts:
 
 
 def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", _AS_JAVA)
-
-
-def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """One replacement for what Java takes together: half of a surrogate pair, which Python replaces byte by byte."""
-    assert isinstance(error, UnicodeDecodeError)
-    content, start, end = error.object, error.start, error.end
-    if content[start] == 0xED and content[start + 1 : start + 2] >= b"\xa0":
-        following = content[start + 1 : start + 3]
-        end = start + 1 + next((at for at, byte in enumerate(following) if byte & 0xC0 != 0x80), len(following))
-    return "\N{REPLACEMENT CHARACTER}", max(end, error.end)
-
-
-_AS_JAVA = "barnabas.storage.dump_text.as_java"
-codecs.register_error(_AS_JAVA, _replace_as_java)
+    return None if content is None else content.decode("utf-8", AS_JAVA)
 
 
 # --- decoder classes ---

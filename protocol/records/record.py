@@ -17,6 +17,7 @@ from itertools import pairwise
 from struct import Struct
 
 from protocol.errors import ErrorCode
+from protocol.java_text import AS_JAVA
 from protocol.primitives import Buffer, DecodeError
 from protocol.records.batch import (
     COMPRESSION_MASK,
@@ -57,7 +58,10 @@ _INT64 = 1 << 64
 
 @dataclass(slots=True)
 class Record:
-    """One record. `timestamp` in ms, NO_TIMESTAMP for none; header keys may repeat."""
+    """One record. `timestamp` in ms, NO_TIMESTAMP for none; header keys may repeat.
+
+    A header key that is no UTF-8 reads with U+FFFD in it, as in Apache Kafka: producers may store any bytes there.
+    """
 
     offset: int
     timestamp: int
@@ -98,7 +102,7 @@ def iter_plain_records(block: bytes, header: BatchHeader) -> Iterator[Record]:
             length, at = decode_varint(block, at)
             end = at + length
             record, at = _read(block, at + 1)
-        except (DecodeError, UnicodeDecodeError) as error:
+        except DecodeError as error:
             raise broken_record(index, str(error)) from error
         if at != end or at > len(block):
             raise broken_record(index, f"its fields end at {at}, its length says {end}")
@@ -139,7 +143,7 @@ def _read(block: bytes, at: int) -> tuple[Record, int]:
             if name is None:
                 raise DecodeError("a header without a key")
             header_value, at = _read_bytes(block, at)
-            headers.append((str(name, "utf-8"), header_value))
+            headers.append((str(name, "utf-8", AS_JAVA), header_value))
     return Record(offset_delta, timestamp_delta, key, value, headers), at
 
 

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from protocol.errors import ErrorCode
 from protocol.records.batch import InvalidBatch, crc_is_valid, read_header
 from protocol.records.compression import Compression, DecompressionTooLarge
-from protocol.records.record import Record, empty_batch, encode_batch, encode_record, iter_records, recompress
+from protocol.records.record import (
+    Record,
+    empty_batch,
+    encode_batch,
+    encode_record,
+    iter_records,
+    plain_records,
+    recompress,
+)
 from protocol.records.structure import check_full, check_structure, walk_fields
 from tests.protocol.records.batches import (
     ALL_CODECS,
@@ -164,12 +172,16 @@ def test_broken_records(block: bytes) -> None:
         assert caught.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_a_header_key_must_be_text() -> None:
-    record = Record(0, 0, None, None, [("aa", b"")])
-    block = encode_record(record, 0, 0).replace(b"aa", b"\xff\xfe")
+@pytest.mark.parametrize(
+    ("raw", "read"), [(b"\xff\xfe", "\N{REPLACEMENT CHARACTER}" * 2), (b"\xed\xa0", "\N{REPLACEMENT CHARACTER}")]
+)
+def test_a_header_key_that_is_no_text_is_read_as_java_does(raw: bytes, read: str) -> None:
+    record = Record(0, 0, None, b"value", [("aa", b"")])
+    block = encode_record(record, 0, 0).replace(b"aa", raw)
     batch = bytes(with_records(encode_batch([record]), block))
-    with pytest.raises(InvalidBatch):
-        everything(batch)
+    assert everything(batch) == [Record(0, 0, None, b"value", [(read, b"")])]
+    copied = recompress(batch, 0, read_header(batch), Compression.GZIP, None, MAX_BYTES)
+    assert bytes(plain_records(copied, 0, read_header(copied), MAX_BYTES)) == block
 
 
 def test_records_beyond_the_buffer() -> None:
