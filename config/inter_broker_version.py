@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from config.errors import invalid_value
 from config.validators import METADATA_VERSIONS
 
 NAME = "inter.broker.protocol.version"
@@ -93,13 +92,12 @@ class InterBrokerVersion:
     @classmethod
     def parse(cls, text: str) -> InterBrokerVersion:
         """ "3.9-IV0"; or "3.9" and "3.9.1", which mean the last version of that release. Raises ConfigError."""
+        METADATA_VERSIONS(NAME, text)
         segments = text.split(".")
         head = ".".join(segments[: 3 if text.startswith("0.") else 2])
         if head in _ORDER:
             return cls(_ORDER[head])
         of_release = [index for release, index in _ORDER.items() if release.partition("-")[0] == head]
-        if not of_release:
-            raise invalid_value(NAME, text, f"Version {text} is not a valid version", valid=str(METADATA_VERSIONS))
         return cls(of_release[-1])
 
     def __str__(self) -> str:

@@ -137,9 +137,11 @@ THROTTLED_REPLICAS = ThrottledReplicas()
 
 @dataclass(frozen=True, slots=True)
 class MetadataVersion:
-    """A version of the inter-broker protocol: one of `releases`, or the first part of one."""
+    """A version of the inter-broker protocol: one of `releases`, or the first part of one that is finished."""
 
     releases: tuple[str, ...]
+    unfinished: str
+    """The release that goes by its parts alone: what its short name would mean is not known yet."""
 
     def __call__(self, name: str, value: object) -> None:
         assert isinstance(value, str)
@@ -149,7 +151,7 @@ class MetadataVersion:
             raise invalid_value(name, value, f"Version {value} is not a valid version", valid=str(self))
 
     def _short_names(self) -> Iterable[str]:
-        return {release.partition("-")[0] for release in self.releases}
+        return {release.partition("-")[0] for release in self.releases} - {self.unfinished}
 
     def __str__(self) -> str:
         return f"[{', '.join(self.releases)}]"
@@ -163,5 +165,6 @@ METADATA_VERSIONS = MetadataVersion(
         2.3-IV1 2.4-IV0 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV0 2.7-IV1 2.7-IV2 2.8-IV0 2.8-IV1 3.0-IV0 3.0-IV1 3.1-IV0
         3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0
         3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1""".split()  # noqa: SIM905  a paragraph of words
-    )
+    ),
+    unfinished="4.0",
 )

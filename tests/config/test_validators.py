@@ -41,6 +41,7 @@ from config.validators import (
         (METADATA_VERSIONS, "3.9"),
         (METADATA_VERSIONS, "3.9.1"),
         (METADATA_VERSIONS, "0.10.2"),
+        (METADATA_VERSIONS, "4.0-IV1"),
     ],
 )
 def test_passes(validator: Validator, good: object) -> None:
@@ -61,6 +62,7 @@ def test_passes(validator: Validator, good: object) -> None:
         (NON_EMPTY_LIST, (), "List must be non-empty"),
         (NON_NULL, None, "entry must be non null"),
         (METADATA_VERSIONS, "9.9", "Version 9.9 is not a valid version"),
+        (METADATA_VERSIONS, "4.0", "Version 4.0 is not a valid version"),
         (METADATA_VERSIONS, "0.10", "Version 0.10 is not a valid version"),
         (THROTTLED_REPLICAS, ("0:1", "x"), "must be the literal"),
         (THROTTLED_REPLICAS, ("*", "0:1"), "must be the literal"),
