@@ -99,6 +99,10 @@ class UpConversion:
                 timestamp = header.max_timestamp if header.is_log_append_time else message.header.max_timestamp
                 if header.is_log_append_time:
                     self._check_stamped(timestamp)
+                if timestamp < NO_TIMESTAMP:
+                    raise InvalidBatch(
+                        ErrorCode.INVALID_RECORD, f"Invalid negative timestamp {timestamp} in {self._partition}"
+                    )
                 size_bytes = writing.add(timestamp, message.key, message.value)
                 if writing.stream.size_bytes > self._config.max_message_bytes:
                     raise self._too_large(HEADER_BYTES + writing.stream.size_bytes)

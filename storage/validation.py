@@ -32,6 +32,8 @@ from protocol.records.batch import (
     MAGIC_POSITION,
     MAGIC_V2,
     MIN_LEGACY_LENGTH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
     InvalidBatch,
@@ -381,18 +383,22 @@ def _check_records(
     is_log_append_time: bool,
     partition: str,
 ) -> None:
-    """Look as far into the records as the topic and `level` ask for."""
+    """Look as far into the records as the topic and `level` ask for; into every field before they are written anew."""
     limits = _timestamp_limits(config, now_ms)
+    is_recompressed = _target_compression(header, config) is not None
     if (
         config.is_compacted
+        or is_recompressed
         or level is ValidationLevel.FULL
         or header.is_log_append_time
         or (limits is not None and not is_log_append_time)
     ):
         _check_fields(
             whole, header, config, limits, max_decompressed_bytes,
-            is_log_append_time=is_log_append_time, partition=partition,
+            is_log_append_time=is_log_append_time, is_recompressed=is_recompressed, partition=partition,
         )  # fmt: skip
+        if is_recompressed:
+            _check_producer(header, partition)
     elif level is ValidationLevel.STRUCTURE:
         check_structure(whole, 0, header, max_decompressed_bytes)
 
@@ -423,17 +429,21 @@ def _check_fields(
     max_decompressed_bytes: int,
     *,
     is_log_append_time: bool,
+    is_recompressed: bool,
     partition: str,
 ) -> None:
     """Every record. Sets a right max timestamp in `header` and batch, as Kafka does."""
-    earliest, latest = limits or (-_NO_LIMIT, _NO_LIMIT)
+    earliest, latest = limits or (-_NO_LIMIT - 1, _NO_LIMIT)
     is_compacted = config.is_compacted
     claims_append_time = header.is_log_append_time
-    max_timestamp = NO_TIMESTAMP
+    min_timestamp = max_timestamp = NO_TIMESTAMP
     code = ErrorCode.INVALID_RECORD
     errors: list[tuple[int, str]] = []
     for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, max_decompressed_bytes)):
-        max_timestamp = max(max_timestamp, timestamp)
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        elif timestamp < min_timestamp:
+            min_timestamp = timestamp
         if is_compacted and not has_key:
             errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}"))
         elif not is_log_append_time and timestamp != NO_TIMESTAMP:
@@ -449,8 +459,25 @@ def _check_fields(
             errors.append((index, "Invalid timestamp type: a producer should not set it to LogAppendTime."))
     if errors:
         raise _rejected(code, errors)
+    if is_recompressed and min_timestamp < NO_TIMESTAMP:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Invalid negative timestamp {min_timestamp} in {partition}")
     if not is_log_append_time:
         patch_timestamp(whole, 0, header, is_log_append_time=False, max_timestamp=max_timestamp)
+
+
+def _check_producer(header: BatchHeader, partition: str) -> None:
+    """What Apache Kafka looks at in a batch that it makes itself, and lets pass in one that stays as it came."""
+    if header.producer_id == NO_PRODUCER_ID:
+        if header.is_transactional:
+            raise InvalidBatch(
+                ErrorCode.INVALID_RECORD, f"Transactional records without a valid producer ID in {partition}"
+            )
+    elif header.producer_epoch == NO_PRODUCER_EPOCH or header.base_sequence < 0:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"Invalid epoch {header.producer_epoch} or sequence number {header.base_sequence} "
+            f"in record batch with producerId {header.producer_id} in {partition}",
+        )
 
 
 def _rejected(code: ErrorCode, errors: list[tuple[int, str]]) -> RecordsRejected:

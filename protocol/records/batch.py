@@ -291,10 +291,12 @@ def patch_log_append_time(buffer: bytearray | memoryview, position: int, timesta
 def patch_timestamp(
     buffer: bytearray | memoryview, position: int, header: BatchHeader, *, is_log_append_time: bool, max_timestamp: int
 ) -> None:
-    """Set timestamp type and max timestamp, in the bytes and in `header`; no work when they are so already."""
+    """Set timestamp type and max timestamp, in the bytes and in `header`; no work when they are so already. Attributes that
+    nobody knows are gone then, as in Apache Kafka."""
     if header.is_log_append_time == is_log_append_time and header.max_timestamp == max_timestamp:
         return
-    header.attributes = header.attributes & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if is_log_append_time else 0)
+    kept = header.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME_BIT
+    header.attributes = kept | (LOG_APPEND_TIME_BIT if is_log_append_time else 0)
     header.max_timestamp = max_timestamp
     _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, header.attributes)
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp)

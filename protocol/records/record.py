@@ -52,6 +52,7 @@ _CRC_POSITION = 17
 _NULL = encode_varint(-1)
 _NO_ATTRIBUTES = b"\x00"
 _NO_HEADERS = b"\x00"
+_KEPT_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT  # of a batch that gets another codec
 MAX_INT64 = (1 << 63) - 1
 _INT64 = 1 << 64
 
@@ -212,8 +213,8 @@ def recompress(
     max_decompressed_bytes: int,
     max_compressed_bytes: int | None = None,
 ) -> bytes:
-    """The same batch in another codec: records untouched, header with the new codec, length and CRC. What comes out may be
-    limited too. Raises InvalidBatch, DecompressionTooLarge."""
+    """The same batch in another codec: records untouched, header with the new codec, length and CRC, and only the attributes
+    that a batch of Kafka's own making has. What comes out may be limited too. Raises InvalidBatch, DecompressionTooLarge."""
     stream = CompressionStream(compression, level)
     block = records_block(buffer, position, header)
     for chunk in decompress_chunks(header.compression, block, max_decompressed_bytes):
@@ -221,7 +222,7 @@ def recompress(
         if max_compressed_bytes is not None and stream.size_bytes > max_compressed_bytes:
             raise DecompressionTooLarge(max_compressed_bytes)
     return assemble(
-        header.base_offset, header.partition_leader_epoch, header.attributes & ~COMPRESSION_MASK | compression,
+        header.base_offset, header.partition_leader_epoch, header.attributes & _KEPT_ATTRIBUTES | compression,
         header.last_offset_delta, header.base_timestamp, header.max_timestamp,
         (header.producer_id, header.producer_epoch, header.base_sequence), header.records_count, stream.finish(),
     )  # fmt: skip

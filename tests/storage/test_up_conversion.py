@@ -146,6 +146,9 @@ def test_refusals(magic: int) -> None:
     assert refusal(wrapped(b"")) is ErrorCode.INVALID_RECORD
     assert refusal(wrapped(message, codec=4)) is ErrorCode.INVALID_RECORD
     assert refusal(message[:8] + (13).to_bytes(4, "big") + message[12:]) is ErrorCode.CORRUPT_MESSAGE
+    if magic:  # v0 has no timestamps
+        early = encode_message(1, 0, -2, None, b"a")
+        assert refusal(early) is refusal(wrapped(early)) is ErrorCode.INVALID_RECORD
     assert refusal(message, cleanup_policy="compact") is ErrorCode.INVALID_RECORD
 
 

@@ -472,6 +472,48 @@ def test_recompression_keeps_the_brokers_time_and_the_size_limit() -> None:
     assert refusal(grown, topic).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("codec", ALL_CODECS[1:])
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_recompressed_is_looked_at_in_full(codec: Compression, level: ValidationLevel) -> None:
+    topic = config(compression_type="uncompressed")
+    assert refusal(swapped(codec), topic, level=level).code == ErrorCode.INVALID_RECORD
+    late = bytes(with_field(encode_batch(many_records(5), compression=codec), ">q", 35, 99))
+    assert produced(late, topic, level=level).headers[0].max_timestamp == 1_000_004
+
+
+UNSTORABLE = {
+    "a timestamp below -1": encode_batch([Record(0, -5, b"k", b"v")]),
+    "a timestamp below -1 behind others": encode_batch([Record(0, 7, b"k", b"v"), Record(0, -2, b"k", b"v")]),
+    "a timestamp that overflows": bytes(with_field(encode_batch(many_records(2)), ">q", 27, (1 << 63) - 1)),
+    "a transaction of nobody": encode_batch(many_records(1), is_transactional=True),
+    "a producer without an epoch": encode_batch(many_records(1), producer_id=4, producer_epoch=-1, base_sequence=0),
+    "no producer that exists": encode_batch(many_records(1), producer_id=-7, producer_epoch=-7, base_sequence=-7),
+}
+
+
+@pytest.mark.parametrize(
+    "topic", [config(compression_type="lz4"), config(compression_type="lz4", message_timestamp_type="LogAppendTime")]
+)
+@pytest.mark.parametrize("batch", UNSTORABLE.values(), ids=UNSTORABLE)
+def test_what_kafka_cannot_write_is_not_recompressed(batch: bytes, topic: LogConfig) -> None:
+    assert produced(batch).headers, "it may stay as it came"
+    assert refusal(batch, topic).code == ErrorCode.INVALID_RECORD
+
+
+def test_a_producer_id_below_none_is_recompressed_when_the_rest_is_right() -> None:
+    batch = encode_batch(many_records(1), producer_id=-7, producer_epoch=0, base_sequence=0)
+    assert produced(batch, config(compression_type="lz4")).headers
+
+
+@pytest.mark.parametrize("attributes", [0x80, 0x100, 0x4000, -0x8000])
+def test_unknown_attributes_are_gone_from_what_the_broker_writes(attributes: int) -> None:
+    batch = bytes(with_field(BATCH, ">h", 21, attributes | 0x40))
+    for topic, expected in ((PLAIN, attributes | 0x40), (APPEND_TIME, 0x48), (config(compression_type="lz4"), 3)):
+        checked = produced(batch, topic)
+        assert checked.headers[0].attributes == read_header(checked.records).attributes == expected
+        assert crc_is_valid(checked.records, 0, checked.headers[0])
+
+
 # --- other origins ---
 
 
