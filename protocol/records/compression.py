@@ -1,8 +1,8 @@
 """The codecs of record batches: a whole block of records in, a whole block out, never more than the caller allows.
 
 Rules: pure. Decompression is a stream of chunks, so that a bomb costs no more memory than `max_bytes` and no more time
-than decompressing that much. Input that ends early or goes on behind its end is refused. What each codec is: the modules
-of `protocol.records.codecs`, loaded when a batch needs them.
+than decompressing that much. Input that ends early is refused; what follows its end is passed over where Java's readers do.
+What each codec is: the modules of `protocol.records.codecs`, loaded when a batch needs them.
 Source: Kafka Compression and its classes.
 """
 

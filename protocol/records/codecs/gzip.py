@@ -1,4 +1,7 @@
-"""gzip: RFC 1952, members one behind the other."""
+"""gzip: RFC 1952, members one behind the other. What follows a member and begins none is passed over, as Java does.
+
+Source: java.util.zip.GZIPInputStream.readTrailer.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ ERRORS = (zlib.error,)
 _WINDOW_BITS = 31  # 15 bits and a gzip header
 # What a member leaves over is copied: the first, mostly the only one, is given everything, those behind it a little first.
 _NEXT_MEMBER_BYTES = 4 * 1024
+_MEMBER_BEGINS = b"\x1f\x8b\x08"
+_MIN_MEMBER_BYTES = 10 + 8  # a header and a trailer; between them there is something, however little
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
@@ -40,6 +45,7 @@ def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
                 raise EOFError("it ends inside a gzip member")
             yield chunk
         position -= len(member.unused_data)
-        if position >= len(data):
+        begins_another = data[position : position + len(_MEMBER_BEGINS)] == _MEMBER_BEGINS
+        if not begins_another or len(data) - position <= _MIN_MEMBER_BYTES:
             return
         window = _NEXT_MEMBER_BYTES

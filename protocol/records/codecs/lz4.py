@@ -1,4 +1,7 @@
-"""lz4: one frame of independent blocks, as Kafka's clients know nothing else. Source: KIP-57."""
+"""lz4: one frame of independent blocks, as Kafka's clients know nothing else. What follows it is passed over, as Java does.
+
+Source: KIP-57; Kafka Lz4BlockInputStream.
+"""
 
 from __future__ import annotations
 
@@ -50,5 +53,3 @@ def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
         yield chunk
         chunk = frame.decompress(b"", chunk_bytes)
     yield chunk
-    if frame.unused_data:
-        raise EOFError("bytes follow the frame")

@@ -1,7 +1,7 @@
 """snappy: the xerial framing of Java's library (a 16-byte header, then blocks of raw snappy, each with its length), and raw
-snappy, which some clients send.
+snappy, which some clients send. A stream may follow another one; less than a block's length at the end is passed over.
 
-Source: org.xerial.snappy.SnappyOutputStream.
+Source: org.xerial.snappy.SnappyOutputStream, SnappyInputStream.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from protocol.records.codecs import Stream
 ERRORS = (snappy.UncompressError,)
 _MAGIC = b"\x82SNAPPY\x00"
 _HEADER = _MAGIC + (1).to_bytes(4, "big") * 2  # version, and oldest version that can read it
+_LENGTH_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
 _MAX_RATIO = 24  # a 3-byte copy makes 64 bytes at most
 
@@ -64,13 +65,16 @@ def chunks(data: memoryview, _chunk_bytes: int) -> Iterator[Buffer]:
     if data[: len(_MAGIC)] != _MAGIC:
         yield _unsnap_block(data)
         return
-    position = len(_HEADER)
-    if len(data) < position:
-        raise EOFError("it ends inside the header")
-    while position < len(data):
-        start = position + 4
-        position = start + int.from_bytes(data[start - 4 : start], "big")
-        if position > len(data) or start > len(data):
+    position = 0
+    while position + _LENGTH_BYTES <= len(data):
+        if data[position : position + len(_MAGIC)] == _MAGIC:
+            position += len(_HEADER)
+            if position > len(data):
+                raise EOFError("it ends inside a header")
+            continue
+        start = position + _LENGTH_BYTES
+        position = start + int.from_bytes(data[position:start], "big")
+        if position > len(data):
             raise EOFError("it ends inside a block")
         yield _unsnap_block(data[start:position])
 
