@@ -1,8 +1,8 @@
 """A batch v2 of which only some records stay, as cleaning leaves it.
 
-Offsets, producer, sequence and codec are those of the original. The records that stay are copied byte for byte, unless
-the batch is given a delete horizon: that is kept in the place of the base timestamp, from which the records' timestamps
-count, so every delta is written anew.
+Offsets, producer, sequence, codec and attributes are those of the original, but for attributes that nobody knows. The
+records that stay are copied byte for byte, unless the batch is given a delete horizon: that is kept in the place of the
+base timestamp, from which the records' timestamps count, so every delta is written anew.
 
 Rules: pure. Invariant: every record that stays keeps its offset and its timestamp.
 Source: Kafka MemoryRecords.buildRetainedRecordsInto, MemoryRecordsBuilder; KIP-534.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer, DecodeError
-from protocol.records.batch import DELETE_HORIZON_BIT, BatchHeader
+from protocol.records.batch import DELETE_HORIZON_BIT, KNOWN_ATTRIBUTES, BatchHeader
 from protocol.records.compression import Compression, compress
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import assemble, wrap_int64
@@ -31,17 +31,18 @@ def rebuild_batch(
     `delete_horizon_ms`: give it this one. Raises InvalidBatch.
     """
     assert spans, "use empty_batch"
+    attributes = header.attributes & KNOWN_ATTRIBUTES
     try:
         if delete_horizon_ms is None:
             records, max_delta = b"".join([block[start:end] for start, end in spans]), 0
             if not header.is_log_append_time:
                 max_delta = max(_timestamp_delta(block, start) for start, _ in spans)
-            base_timestamp, attributes = header.base_timestamp, header.attributes
+            base_timestamp = header.base_timestamp
         else:
             shift_ms = header.base_timestamp - delete_horizon_ms
             shifted = [_shifted(block, start, end, shift_ms) for start, end in spans]
             records, max_delta = b"".join([record for record, _ in shifted]), max(delta for _, delta in shifted)
-            base_timestamp, attributes = delete_horizon_ms, header.attributes | DELETE_HORIZON_BIT
+            base_timestamp, attributes = delete_horizon_ms, attributes | DELETE_HORIZON_BIT
     except (DecodeError, IndexError) as error:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"A record of {header} is broken: {error}") from error
     max_timestamp = header.max_timestamp if header.is_log_append_time else wrap_int64(base_timestamp + max_delta)

@@ -20,9 +20,7 @@ from protocol.errors import ErrorCode
 from protocol.java_text import AS_JAVA
 from protocol.primitives import Buffer, DecodeError
 from protocol.records.batch import (
-    COMPRESSION_MASK,
     CONTROL_BIT,
-    DELETE_HORIZON_BIT,
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
@@ -52,7 +50,7 @@ _CRC_POSITION = 17
 _NULL = encode_varint(-1)
 _NO_ATTRIBUTES = b"\x00"
 _NO_HEADERS = b"\x00"
-_KEPT_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT  # of a batch that gets another codec
+_KEPT_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT  # of a batch that is made anew
 MAX_INT64 = (1 << 63) - 1
 _INT64 = 1 << 64
 
@@ -232,7 +230,7 @@ def empty_batch(header: BatchHeader) -> bytes:
     """What compaction leaves of a producer's last batch when all its records go: offsets and sequence, no records."""
     return assemble(
         header.base_offset, header.partition_leader_epoch,
-        header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT), header.last_offset_delta, NO_TIMESTAMP,
+        header.attributes & _KEPT_ATTRIBUTES, header.last_offset_delta, NO_TIMESTAMP,
         header.max_timestamp, (header.producer_id, header.producer_epoch, header.base_sequence), 0, b"",
     )  # fmt: skip
 

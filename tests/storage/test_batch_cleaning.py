@@ -18,6 +18,7 @@ from protocol.records.record import Record, empty_batch, encode_batch, iter_reco
 from storage.batch_cleaning import BatchCleaner, Cleaned, Fate, LastRecord, read_keys
 from storage.offset_map import OffsetMap
 from storage.txn_index import AbortedTransaction
+from tests.protocol.records.batches import with_field
 
 NOW_MS = 1_700_000_000_000
 RETENTION_MS = 1000
@@ -74,6 +75,14 @@ def test_append_time_stays_what_it_was() -> None:
     cleaned = clean(batch, cleaner({b"b": 20}))
     assert {each.timestamp for each in records_of(cleaned.content)} == {NOW_MS + 77}
     assert read_header(cleaned.content).is_log_append_time
+
+
+@pytest.mark.parametrize("unknown", [0x80, 0x4000, -0x8000])
+def test_attributes_that_nobody_knows_go_with_the_first_record(unknown: int) -> None:
+    batch = bytes(with_field(encode_batch(RECORDS, base_offset=10, keep_offsets=True), ">h", 21, unknown))
+    assert clean(batch, cleaner()) == Cleaned(Fate.COPIED, 3)
+    kept = clean(batch, cleaner({b"a": 20, b"b": 12, b"c": 13})).content
+    assert read_header(kept).attributes == read_header(empty_batch(read_header(batch))).attributes == 0
 
 
 def test_a_batch_of_which_all_stays_is_copied() -> None:
