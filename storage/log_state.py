@@ -26,10 +26,11 @@ from storage.free_space import NoRoom
 from storage.leader_epoch_file import LeaderEpochFile
 from storage.loading import LoadedLog
 from storage.log_environment import LogEnvironment
-from storage.log_reader import LogReader, Segments
+from storage.log_reader import LogReader
 from storage.log_writer import LogWriter
 from storage.producer_state import NO_PRODUCERS, ProducerStates
 from storage.segment import Segment, random_roll_jitter_ms
+from storage.segments import Segments
 from storage.validation import PlainBatchRules, ValidationLevel
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,6 @@ from protocol.errors import KafkaError
 from runtime.filesystem import Buffer
 from storage.free_space import NoRoom
 from storage.log_environment import LogEnvironment
-from storage.log_reader import Segments
 from storage.recovery import open_and_mend_segment
 from storage.segment import (
     LOG_SUFFIX,
@@ -37,6 +36,7 @@ from storage.segment import (
     write_index,
     write_page,
 )
+from storage.segments import Segments
 from storage.txn_index import AbortedTransaction, TxnIndex
 from storage.write_back import WRITE_BACK_BYTES, WriteBack
 from storage.writer_order import Done, Placement, WriterHost, WriterOrder

@@ -21,7 +21,7 @@ from storage.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.interrupted_swap import segment_file_offset
 from storage.loading import LoadedLog, LoadRequest, load_log
 from storage.log_environment import LogEnvironment
-from storage.log_reader import LogReader, Segments
+from storage.log_reader import LogReader
 from storage.recovery import open_and_mend_segment
 from storage.segment import (
     LOG_SUFFIX,
@@ -35,6 +35,7 @@ from storage.segment import (
     sync_file,
     write_index,
 )
+from storage.segments import Segments
 from storage.txn_index import cut_content
 
 

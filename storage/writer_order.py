@@ -25,8 +25,8 @@ from runtime.filesystem import Buffer
 from storage.free_space import NoRoom, is_no_space
 from storage.log_environment import LogEnvironment
 from storage.log_jobs import LogJobs
-from storage.log_reader import Segments
 from storage.segment import Segment
+from storage.segments import Segments
 from storage.txn_index import AbortedTransaction
 
 Done = Callable[[KafkaError | None], None]
