@@ -14,9 +14,10 @@ Source: Kafka LocalLog.read, LogSegment.read, UnifiedLog.fetchOffsetByTimestamp.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -24,6 +25,7 @@ from typing import TypeVar
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_records, read_any_header
 from runtime.filesystem import Buffer
+from storage.index import CorruptIndex
 from storage.log_environment import LogEnvironment
 from storage.recovery import open_segment, write_indexes
 from storage.segment import (
@@ -53,7 +55,7 @@ MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 
 
 class SegmentReplaced(KafkaError):
-    """Another segment, a cleaned one, holds what was being read: to be looked for again."""
+    """What was being read is to be looked for again: another segment, a cleaned one, holds it now, or the log was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class LogReader:
     """Reads the segments that a log shares with it. `log_end_offset` comes with each call."""
 
     __slots__ = (
+        "_cut",
+        "_cuts",
         "_filesystem",
         "_hot",
         "_index_interval_bytes",
@@ -88,10 +92,27 @@ class LogReader:
         self._index_interval_bytes = index_interval_bytes
         self._hot = SegmentReader(environment.filesystem)
         self._places: dict[int, tuple[Segment, int]] = {}
+        # Done when the cut that is under way is through.
+        self._cut: asyncio.Future[None] | None = None
+        # How often a cut has begun or ended: what came from the files before may be none of theirs any more.
+        self._cuts = 0
 
     def forget_places(self) -> None:
         """Segments went away or were cut."""
         self._places.clear()
+
+    @contextmanager
+    def while_cut(self) -> Iterator[None]:
+        """The active segment's files get shorter in here, its indexes in memory follow at the end."""
+        assert self._cut is None
+        cut = self._cut = asyncio.get_running_loop().create_future()
+        self._cuts += 1
+        try:
+            yield
+        finally:
+            self._cut = None
+            self._cuts += 1
+            cut.set_result(None)
 
     # --- byte ranges ---
 
@@ -349,13 +370,21 @@ class LogReader:
         return await self._waiting(partial(segment.position_of, offset))
 
     async def _waiting(self, attempt: Callable[[SegmentReader], T]) -> T:
-        """Run `attempt` until nothing it needs is cold; what it needed is read once, in reader threads."""
+        """Run `attempt` until nothing it needs is cold; what it needed is read once, in reader threads.
+
+        Raises SegmentReplaced, KAFKA_STORAGE_ERROR.
+        """
         reader = SegmentReader(self._filesystem, {})
+        cuts = self._cuts
+        segment: Segment | None = None
         while True:
             try:
                 return attempt(reader)
             except Cold as cold:
                 segment, key, job = cold.segment, cold.key, cold.job
+            except CorruptIndex as error:
+                assert segment is not None, "an index in memory is sound"
+                raise await self._why_corrupt(segment, cuts, error) from error
             if job is None:
                 await self.open(segment)
                 continue
@@ -370,9 +399,26 @@ class LogReader:
             finally:
                 segment.pins -= 1
                 self._open_segments.unpinned(segment)
+            if cuts != self._cuts:
+                raise self._was_cut()
+
+    async def _why_corrupt(self, segment: Segment, cuts: int, error: CorruptIndex) -> KafkaError:
+        """What to raise when the file of an index is not what its segment has in memory."""
+        if self._cut is not None:
+            await asyncio.shield(self._cut)
+        if cuts != self._cuts:
+            return self._was_cut()
+        self._raise_if_gone(segment)
+        logger.warning("index is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), str(error))
+        if segment is not self._segments.active:
+            self._open_segments.close(segment)  # the next read opens it, and goes by what the files hold then
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {segment} is damaged: {error}")
+
+    def _was_cut(self) -> SegmentReplaced:
+        return SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut while it was read.")
 
     async def _again_when_replaced(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run `attempt`, which finds its segments by itself, until none of them was replaced meanwhile."""
+        """Run `attempt`, which finds its segments by itself, until none of them was replaced or cut meanwhile."""
         while True:
             with suppress(SegmentReplaced):
                 return await attempt()

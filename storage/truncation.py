@@ -80,9 +80,10 @@ async def cut_segments(
         forgets_without_snapshot=False,
         is_compacted=is_compacted,
     )
-    opened, loaded = await environment.queue.run(partial(cut_log, environment.filesystem, cut, request))
-    segment.adopt(opened)
-    segment.txn_index = loaded.segments[-1].txn_index
+    with reader.while_cut():
+        opened, loaded = await environment.queue.run(partial(cut_log, environment.filesystem, cut, request))
+        segment.adopt(opened)
+        segment.txn_index = loaded.segments[-1].txn_index
     return loaded
 
 
