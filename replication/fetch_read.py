@@ -10,6 +10,7 @@ Source: Kafka ReplicaManager.readFromLog, Partition.fetchRecords; KIP-207, KIP-3
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from replication.fetch_sessions import FetchItem
     from runtime.filesystem import Buffer
     from storage.txn_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -312,6 +315,9 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
             read.aborted = await partition.log.aborted_in_cold(item.fetch_offset, len(read.records))
     except KafkaError as error:
         return read.fail(error.code)
+    except Exception:  # the others of the fetch are answered, and its client need not wait for nothing
+        logger.exception("read failed: topic=%s partition=%d offset=%d", *partition.log.key, item.fetch_offset)
+        return read.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
     if read.is_overtaken:
         return read.fail(ErrorCode.FENCED_LEADER_EPOCH)
     return len(read.records)

@@ -380,3 +380,20 @@ def test_a_fetch_that_is_hurried_while_it_reads_from_the_disk_answers_once(
         assert [values(row_of(answer)) for answer in answers] == [["a"]]
 
     play(tmp_path, scenario)
+
+
+def test_a_read_from_the_disk_that_fails_in_a_way_nobody_knows_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,), replicas=(1,))
+        await broker.one.append("a")
+
+        async def read_cold(*_args: Any, **_more: Any) -> bytes:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_more: None)
+        monkeypatch.setattr(PartitionLog, "read_cold", read_cold)
+        assert (await row(broker, asked(0))).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    play(tmp_path, scenario)
