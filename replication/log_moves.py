@@ -286,6 +286,9 @@ class LogMoves:
                 raise
             copy.copy = found
             return False
+        except BaseException:
+            old.release()  # or what is kept in memory would be neither written nor answered
+            raise
         partition.replace_log(new)
         old.give_way_to(new)
         await old.close(flush=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
+from replication.log_copy import LogCopy
 from runtime.filesystem import Buffer
 from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin
@@ -114,6 +115,30 @@ def refusing(disk: Watched, matches: Callable[[str, str], bool], times: int) -> 
 
     disk.before = before
     return refused
+
+
+def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
+    a: Path, b: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.filled(20)
+            log, step, told = partition.log, LogCopy.step, []  # type: ignore[var-annotated]
+
+            async def fails(copy: LogCopy) -> bool:
+                if log.can_be_held and not log._writer.is_held:
+                    return await step(copy)
+                partition.when_written(here.produce(partition, "held"), told.append)
+                raise ZeroDivisionError
+
+            monkeypatch.setattr(LogCopy, "step", fails)
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            assert await here.values(partition) == [*numbers(20), "held"]
+            assert told == [ErrorCode.NONE]
+            assert partition.log is log and log.can_be_held
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
