@@ -260,14 +260,19 @@ def _diverges(read: PartitionRead, partition: Partition) -> bool:
 
 
 def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
-    """Bytes that `fill` could answer; unless `exactly`, 1 stands for "some"."""
+    """Bytes that `fill` could answer; unless `exactly`, 1 stands for "some". What `fill` will find damaged ends the wait."""
     if not read.has_records:
         return 0
     if not exactly:
         return 1
     item = read.item
     assert read.partition is not None
-    return min(read.partition.log.bytes_between(item.fetch_offset, read.limit_offset), max(item.max_bytes, 1))
+    try:
+        size_bytes = read.partition.log.bytes_between(item.fetch_offset, read.limit_offset)
+    except KafkaError:
+        read.ends_waiting = True
+        return 0
+    return min(size_bytes, max(item.max_bytes, 1))
 
 
 def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:

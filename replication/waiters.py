@@ -146,5 +146,13 @@ class WakeUps:
 
     def _wake(self) -> None:
         fetches, self._fetches = self._fetches, {}
-        for fetch in fetches:
-            fetch.on_progress()
+        waking = iter(fetches)
+        try:
+            for fetch in waking:
+                fetch.on_progress()
+        except BaseException:  # those behind it are woken a turn of the loop later
+            left = dict.fromkeys(waking)
+            if left and not self._fetches:
+                self._call_soon(self._wake)
+            self._fetches = left | self._fetches
+            raise

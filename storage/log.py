@@ -300,7 +300,7 @@ class PartitionLog(LogEnds):
 
     def bytes_between(self, start_offset: int, limit_offset: int) -> int:
         """Bytes that a read from `start_offset` to `limit_offset` could answer; an estimate when they are cold, or cannot be
-        read, which the read tells."""
+        read, which the read tells. Raises CORRUPT_MESSAGE where one of the two is looked for among what is no batch."""
         end_offset = self.log_end_offset
         limit_offset = min(limit_offset, end_offset)
         if start_offset >= limit_offset:

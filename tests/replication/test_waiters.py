@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from protocol.errors import ErrorCode
 from replication.waiters import (
     COMMITTED_END,
@@ -94,6 +96,25 @@ def test_who_watches_is_told_at_once_and_leaves_and_parked_fetches_are_woken_onc
     wake_ups.touch(here)
     turn.pop()()
     assert wakes == ["parked", "parked"]
+
+
+def test_a_fetch_that_fails_keeps_no_other_from_being_woken() -> None:
+    class Failing(_Session):
+        def on_progress(self) -> None:
+            super().on_progress()
+            raise ZeroDivisionError
+
+    turn: list[Callable[[], None]] = []
+    wake_ups, wakes = WakeUps(turn.append), []  # type: ignore[var-annotated]
+    later = _Session(wakes=wakes, name="later")
+    wake_ups.touch({Failing(wakes=wakes, name="failing"): None, _Session(wakes=wakes, name="behind"): None})
+    with pytest.raises(ZeroDivisionError):
+        turn.pop()()
+    wake_ups.touch({later: None})
+    assert wakes == ["failing"] and len(turn) == 1
+    turn.pop()()
+    assert wakes == ["failing", "behind", "later"]
+    assert turn == []
 
 
 def test_nobody_is_woken_for_a_session_that_nobody_waits_for() -> None:

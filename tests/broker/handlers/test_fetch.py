@@ -397,3 +397,33 @@ def test_a_read_from_the_disk_that_fails_in_a_way_nobody_knows_is_answered(
         assert (await row(broker, asked(0))).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     play(tmp_path, scenario)
+
+
+def damage(log: PartitionLog, offset: int) -> None:
+    """No batch can be as short as the one at `offset` says, one of those that are all as long."""
+    path = Path(log.segments.active.path(".log"))
+    content = bytearray(path.read_bytes())
+    position = len(content) // log.log_end_offset * offset
+    content[position + 8 : position + 12] = bytes(4)
+    path.write_bytes(content)
+
+
+def test_who_waits_for_many_bytes_hears_of_a_damaged_place_at_once(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1,), replicas=(1,))
+        for value in "abcd":
+            await broker.one.append(value)
+        damage(broker.one.partition.log, 1)
+        request = asked(3, wait_ms=500)
+        request.min_bytes = 1 << 20
+        assert (await row(broker, request)).error_code == ErrorCode.CORRUPT_MESSAGE
+
+        request = asked(4, wait_ms=500)
+        request.min_bytes = 1 << 20
+        parked = start(broker, request)
+        assert await parked.now() is None
+        await broker.one.append("e")
+        broker.turn()
+        assert row_of(await parked.now()).error_code == ErrorCode.CORRUPT_MESSAGE
+
+    play(tmp_path, scenario)
