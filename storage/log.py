@@ -31,7 +31,7 @@ from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY, TimestampOffset
 from storage.producer_state import Duplicate
 from storage.segment import LOG_SUFFIX, NO_TIMESTAMP
-from storage.txn_index import AbortedTransaction
+from storage.txn_index import AbortedTransaction, CorruptTxnIndex
 from storage.validation import (
     AppendOrigin,
     ValidatedRecords,
@@ -268,7 +268,7 @@ class PartitionLog(LogEnds):
         except OSError as error:
             raise self._unread(error) from error
 
-    def _unread(self, error: OSError) -> KafkaError:
+    def _unread(self, error: OSError | CorruptTxnIndex) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self.directory} failed: {error}")
 
     async def read_cold(self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool) -> Buffer:
@@ -315,15 +315,18 @@ class PartitionLog(LogEnds):
         Kafka tells a consumer. None when that takes the disk: `aborted_in_cold`. Raises KAFKA_STORAGE_ERROR."""
         try:
             return self._reader.aborted_in(fetch_offset, size_bytes, self.log_end_offset)
-        except OSError as error:
+        except (OSError, CorruptTxnIndex) as error:
             raise self._unread(error) from error
 
     async def aborted_in_cold(self, fetch_offset: int, size_bytes: int) -> list[AbortedTransaction]:
         """Like `aborted_in`, waiting for the disk in reader threads."""
-        return await self._reader.aborted_in_cold(fetch_offset, size_bytes, self.log_end_offset)
+        try:
+            return await self._reader.aborted_in_cold(fetch_offset, size_bytes, self.log_end_offset)
+        except CorruptTxnIndex as error:
+            raise self._unread(error) from error
 
     async def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
-        """Those that overlap [start_offset, upper_bound_offset), in the order of their markers."""
+        """Those that overlap [start_offset, upper_bound_offset), in the order of their markers. Raises CorruptTxnIndex."""
         return await self._reader.aborted_between(start_offset, upper_bound_offset)
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:

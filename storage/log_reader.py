@@ -25,6 +25,7 @@ from typing import TypeVar
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_records, read_any_header
 from runtime.filesystem import Buffer
+from runtime.slices import SHORT_ROWS, Slices
 from storage.index import CorruptIndex
 from storage.log_environment import LogEnvironment
 from storage.recovery import open_segment, write_indexes
@@ -40,7 +41,7 @@ from storage.segment import (
     check_length,
 )
 from storage.segments import Segments
-from storage.txn_index import AbortedTransaction
+from storage.txn_index import ENTRY_BYTES, AbortedTransaction, find_in
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ EMPTY = b""
 # Of one log. Each takes some 200 bytes, and every partition that is read has them: a thousand partitions, 6 MB.
 _REMEMBERED_PLACES = 32
 _SEARCH_BYTES = 64 * 1024
+_ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """Of a stored batch that a search by timestamp has to look into."""
 
@@ -71,6 +73,7 @@ class LogReader:
     """Reads the segments that a log shares with it. `log_end_offset` comes with each call."""
 
     __slots__ = (
+        "_clock",
         "_cut",
         "_cuts",
         "_filesystem",
@@ -85,6 +88,7 @@ class LogReader:
 
     def __init__(self, segments: Segments, environment: LogEnvironment, index_interval_bytes: int) -> None:
         self._segments = segments
+        self._clock = environment.clock
         self._filesystem = environment.filesystem
         self._queue = environment.queue
         self._readers = environment.readers
@@ -238,47 +242,68 @@ class LogReader:
         if not segments.has_aborted_from(start_offset):
             return []
         try:
-            return self._aborted_in(self._hot, start_offset, size_bytes, log_end_offset)
+            upper_bound_offset = self._upper_bound_offset(self._hot, start_offset, size_bytes, log_end_offset)
+            found: list[AbortedTransaction] = []
+            for segment in segments.starting_from(start_offset):
+                of_segment = segment.find_aborted(start_offset, upper_bound_offset, self._hot)
+                found += of_segment.transactions
+                if of_segment.is_complete:
+                    break
+                if len(found) > SHORT_ROWS:
+                    return None  # others are to run in between
         except Cold:
             return None
+        return found
 
     async def aborted_in_cold(
         self, start_offset: int, size_bytes: int, log_end_offset: int
     ) -> list[AbortedTransaction]:
-        return await self._again_when_replaced(
-            lambda: self._waiting(lambda reader: self._aborted_in(reader, start_offset, size_bytes, log_end_offset))
-        )
+        async def attempt() -> list[AbortedTransaction]:
+            upper_bound_offset = await self._waiting(
+                lambda reader: self._upper_bound_offset(reader, start_offset, size_bytes, log_end_offset)
+            )
+            return await self._aborted_between(start_offset, upper_bound_offset)
 
-    def _aborted_in(
+        return await self._again_when_replaced(attempt)
+
+    def _upper_bound_offset(
         self, reader: SegmentReader, start_offset: int, size_bytes: int, log_end_offset: int
-    ) -> list[AbortedTransaction]:
+    ) -> int:
+        """An offset behind the `size_bytes` bytes that a read at `start_offset` has answered."""
         segment, position = self._place(start_offset, reader)
         while position >= segment.written_bytes:
             following = self._segments.after(segment)
             if following is None:
-                return []
+                return start_offset
             segment, position = following, 0
         self._need_open(segment)
         upper_bound_offset = segment.upper_bound_offset(position, size_bytes, reader)
         if upper_bound_offset is None:
             upper_bound_offset = self._segments.end_offset(segment, log_end_offset)
-        return self._aborted_between(start_offset, upper_bound_offset, reader)
+        return upper_bound_offset
 
     async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
-        return await self._again_when_replaced(
-            lambda: self._waiting(partial(self._aborted_between, start_offset, upper_bound_offset))
-        )
+        return await self._again_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
 
-    def _aborted_between(
-        self, start_offset: int, upper_bound_offset: int, reader: SegmentReader
-    ) -> list[AbortedTransaction]:
+    async def _aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """Piece by piece, each of them once. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
         found: list[AbortedTransaction] = []
+        cuts, slices = self._cuts, Slices(self._clock)
         for segment in self._segments.starting_from(start_offset):
-            of_segment = segment.find_aborted(start_offset, upper_bound_offset, reader)
-            found += of_segment.transactions
-            if of_segment.is_complete:
-                break
+            index = segment.txn_index
+            if index is None or segment.base_offset < self._segments.first.base_offset:
+                continue  # the log begins behind it by now
+            content = await self._waiting(partial(SegmentReader.txn_index_bytes, segment=segment, index=index))
+            for at in range(0, len(content), _ABORTED_PIECE_BYTES):
+                # Copied: a view would keep the index from growing meanwhile.
+                piece = find_in(bytes(content[at : at + _ABORTED_PIECE_BYTES]), start_offset, upper_bound_offset)
+                found += piece.transactions
+                if piece.is_complete:
+                    return found
+                await slices.breathe()
+                if cuts != self._cuts:
+                    raise self._was_cut()
         return found
 
     # --- timestamps ---

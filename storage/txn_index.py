@@ -23,8 +23,6 @@ from struct import Struct
 from protocol.primitives import Buffer
 
 _ENTRY = Struct(">hqqqq")
-_OFFSETS = Struct(">qqq")
-_OFFSETS_AT = 10
 _LAST_OFFSET = Struct(">q")
 _LAST_OFFSET_AT = 18
 _VERSION = 0
@@ -69,9 +67,13 @@ def decode_transactions(content: Buffer) -> Iterator[AbortedTransaction]:
     """Each whole entry. Raises CorruptTxnIndex for a version that is not known."""
     whole = memoryview(content)[: len(content) // ENTRY_BYTES * ENTRY_BYTES]
     for version, *columns in _ENTRY.iter_unpack(whole):
-        if version != _VERSION:
-            raise CorruptTxnIndex(f"an entry has version {version}")
+        _check_version(version)
         yield AbortedTransaction(*columns)
+
+
+def _check_version(version: int) -> None:
+    if version != _VERSION:
+        raise CorruptTxnIndex(f"an entry has version {version}")
 
 
 def check_content(content: Buffer, base_offset: int) -> None:
@@ -80,8 +82,7 @@ def check_content(content: Buffer, base_offset: int) -> None:
         raise CorruptTxnIndex(f"{len(content)} bytes are no multiple of {ENTRY_BYTES}")
     previous = base_offset - 1
     for version, _, first_offset, last_offset, _ in _ENTRY.iter_unpack(content):
-        if version != _VERSION:
-            raise CorruptTxnIndex(f"an entry has version {version}")
+        _check_version(version)
         if last_offset <= previous:
             raise CorruptTxnIndex(f"last offset {last_offset} behind {previous}, in segment {base_offset}")
         if not 0 <= first_offset < last_offset:
@@ -90,14 +91,15 @@ def check_content(content: Buffer, base_offset: int) -> None:
 
 
 def find_in(content: Buffer, fetch_offset: int, upper_bound_offset: int) -> FoundTransactions:
-    """The transactions that overlap [fetch_offset, upper_bound_offset), among those of an index file's content."""
+    """The transactions that overlap [fetch_offset, upper_bound_offset), among those of an index file's content, or of a
+    piece of it. Raises CorruptTxnIndex."""
     found: list[AbortedTransaction] = []
-    view = memoryview(content)
-    for position in range(_position_of(content, fetch_offset), len(content) - ENTRY_BYTES + 1, ENTRY_BYTES):
-        first_offset, _, last_stable_offset = _OFFSETS.unpack_from(content, position + _OFFSETS_AT)
+    begin, end = _position_of(content, fetch_offset), len(content) // ENTRY_BYTES * ENTRY_BYTES
+    for version, producer_id, first_offset, last_offset, stable in _ENTRY.iter_unpack(memoryview(content)[begin:end]):
         if first_offset < upper_bound_offset:
-            found.extend(decode_transactions(view[position : position + ENTRY_BYTES]))
-        if last_stable_offset >= upper_bound_offset:
+            _check_version(version)
+            found.append(AbortedTransaction(producer_id, first_offset, last_offset, stable))
+        if stable >= upper_bound_offset:
             return FoundTransactions(found, is_complete=True)
     return FoundTransactions(found, is_complete=False)
 
