@@ -481,3 +481,31 @@ def two_batches_in_an_old_version(run: Run) -> None:
 @case(ProduceRequest, "normal", "0-2")
 def zstd_in_an_old_version(run: Run) -> None:
     run.ask(sending(run.topic(), (0, batch(b"a", codec=4))))
+
+
+@case(ProduceRequest, "edge")
+def a_partition_twice(run: Run) -> None:
+    topic = run.topic()
+    one, two, damaged = batch(b"a"), batch(b"b", b"c"), batch(b"d", crc=1)
+    for first, second in ((one, two), (one, damaged), (damaged, one), (one + two, one), (one, one + two)):
+        run.ask(sending(topic, (0, first), (0, second)))
+    stored(run, topic)
+
+
+@case(ProduceRequest, "wrong")
+def records_that_refuse_the_whole_request(run: Run) -> None:
+    topic = run.topic(partitions=3)
+    good, fields = batch(b"a"), {"producer_id": 987657, "producer_epoch": 0, "base_sequence": 0, "attributes": 0x10}
+    for bad in (batch(b"a", magic=3), batch(b"a", length=10), batch(b"a", **fields), batch(b"a", crc=1)):
+        run.ask(sending(topic, (0, good), (1, bad), (2, good)))
+
+
+@case(ProduceRequest, "wrong")
+def what_is_refused_first(run: Run) -> None:
+    topic = run.topic()
+    run.ask(sending(run.name("missing"), (0, batch(b"a")), acks=2))
+    run.ask(sending(topic, (0, b""), acks=2))
+    run.ask(sending(topic, (0, batch(b"a") + batch(b"b")), acks=2))
+    for records in (b"", batch(b"a") + batch(b"b"), batch(b"a", crc=1)):
+        for partition in (0, 999):
+            run.ask(sending("__consumer_offsets", (partition, records)))
