@@ -334,8 +334,9 @@ class PartitionLog(LogEnds):
         return await self._reader.offset_for_timestamp(timestamp, self.log_start_offset)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of the log."""
-        return await self._reader.offset_of_max_timestamp(self.log_start_offset)
+        """The first record with the largest timestamp of the log. It may be one that DeleteRecords has deleted, as long as
+        the files hold it, and one without a timestamp when no record has any; None for a log without records."""
+        return await self._reader.offset_of_max_timestamp()
 
     def segment_times(self) -> list[tuple[int, int]]:
         """(base offset, ms when it was last written to) of each segment: what ListOffsets v0 goes by. Asks the disk."""

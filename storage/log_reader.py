@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_records, read_any_header
+from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
 from runtime.slices import SHORT_ROWS, Slices
 from storage.index import CorruptIndex
@@ -332,30 +333,30 @@ class LogReader:
         position = segment.indexed_position(offset, reader)
         return self._first_record(
             segment, position, reader,
-            wanted_batch=lambda max_timestamp: max_timestamp >= timestamp,
+            wanted_batch=lambda header: header.max_timestamp >= timestamp,
             wanted=lambda record_timestamp, offset: record_timestamp >= timestamp and offset >= start_offset,
         )  # fmt: skip
 
-    async def offset_of_max_timestamp(self, start_offset: int) -> TimestampOffset | None:
-        """The first record that has the log's largest timestamp, of its first segment that has it."""
-        return await self._again_when_replaced(lambda: self._offset_of_max_timestamp(start_offset))
+    async def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp of all that the files hold, in the first segment that has it:
+        it may be deleted already, or have no timestamp where none has, as in Kafka."""
+        return await self._again_when_replaced(self._offset_of_max_timestamp)
 
-    async def _offset_of_max_timestamp(self, start_offset: int) -> TimestampOffset | None:
-        latest: Segment | None = None
-        for segment in self._segments.starting_from(start_offset):
+    async def _offset_of_max_timestamp(self) -> TimestampOffset | None:
+        latest = self._segments.first
+        for segment in self._segments:
             await self._ensure_known(segment)
-            if segment.written_bytes and (latest is None or segment.max_timestamp > latest.max_timestamp):
+            if segment.max_timestamp > latest.max_timestamp:
                 latest = segment
-        if latest is None or latest.max_timestamp < 0:
-            return None
         return await self._waiting(partial(self._search_max, latest))
 
     def _search_max(self, segment: Segment, reader: SegmentReader) -> TimestampOffset | None:
         timestamp = segment.max_timestamp
         return self._first_record(
             segment, segment.indexed_position(segment.offset_of_max_timestamp, reader), reader,
-            wanted_batch=lambda max_timestamp: max_timestamp == timestamp,
+            wanted_batch=lambda header: header.max_timestamp == timestamp,
             wanted=lambda record_timestamp, offset: record_timestamp == timestamp,
+            is_max=True,
         )  # fmt: skip
 
     def _first_record(
@@ -364,16 +365,20 @@ class LogReader:
         position: int,
         reader: SegmentReader,
         *,
-        wanted_batch: Callable[[int], bool],
+        wanted_batch: Callable[[BatchHeader], bool],
         wanted: Callable[[int, int], bool],
+        is_max: bool = False,
     ) -> TimestampOffset | None:
+        """`is_max`: as in Kafka only the first batch is looked into, and no message of format v0."""
         end = segment.written_bytes
         while position < end:
             left = end - position
             chunk = reader.log_bytes(segment, min(_SEARCH_BYTES, left), position, min(MIN_BATCH_BYTES, left))
             header = read_any_header(chunk, 0)
             check_length(segment, header.batch_length, position)
-            if wanted_batch(header.max_timestamp):
+            if wanted_batch(header):
+                if is_max and not header.magic:
+                    return None
                 size = header.size_bytes
                 if len(chunk) < size:
                     check_fits(segment, size, position)
@@ -381,6 +386,8 @@ class LogReader:
                 for record in iter_any_records(chunk, 0, header, MAX_DECOMPRESSED_BYTES):
                     if wanted(record.timestamp, record.offset):
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+                if is_max:
+                    return None
             position += header.size_bytes
         return None
 

@@ -295,6 +295,33 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
     with_log(tmp_path, body, segment_bytes=900, index_interval_bytes=1)
 
 
+def test_the_largest_timestamp_is_looked_for_in_all_that_the_files_hold(tmp_path: Path) -> None:
+    """As Apache Kafka does, also where DeleteRecords has deleted it."""
+
+    async def body(_: World, log: PartitionLog) -> None:
+        for stamp in (-1, 100, 300, -1, 200, 300, 250):
+            await append(log, "x" * 200, timestamp=stamp)
+        assert len(log.segments) > 2
+        log.high_watermark = log.log_end_offset
+        for start in range(log.log_end_offset + 1):
+            log.raise_log_start_offset(start)
+            latest = await log.offset_of_max_timestamp()
+            assert latest is not None and (latest.offset, latest.timestamp) == (2, 300)
+
+    with_log(tmp_path, body, segment_bytes=600)
+
+
+def test_the_largest_timestamp_of_records_without_any_is_the_first_records(tmp_path: Path) -> None:
+    async def body(_: World, log: PartitionLog) -> None:
+        for _at in range(6):
+            await append(log, "x" * 200, timestamp=-1)
+        assert len(log.segments) > 1
+        latest = await log.offset_of_max_timestamp()
+        assert latest is not None and (latest.offset, latest.timestamp, latest.leader_epoch) == (0, -1, 0)
+
+    with_log(tmp_path, body, segment_bytes=600)
+
+
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         assert await log.offset_for_timestamp(0) is None

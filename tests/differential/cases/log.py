@@ -76,6 +76,24 @@ def largest_timestamp_of_an_empty_partition(run: Run) -> None:
     run.ask(listing(run.topic(), MAX_TIMESTAMP))
 
 
+@case(ListOffsetsRequest, "edge", "7+")
+def largest_timestamp_of_records_without_any(run: Run) -> None:
+    topic = run.topic()
+    for _ in range(2):
+        run.produce(topic, batch(b"a", base_timestamp=-1))
+    run.ask(listing(topic, MAX_TIMESTAMP))
+
+
+@case(ListOffsetsRequest, "edge", "7+")
+def largest_timestamp_of_deleted_records(run: Run) -> None:
+    topic = run.topic(segment_bytes="200")
+    for start in (1000, 2000, 0, 500):
+        run.produce(topic, batch(b"x" * 100, base_timestamp=MARCH + start))
+    for offset in (1, 2, 4):
+        run.do(deleting(topic, offset))
+        run.ask(listing(topic, MAX_TIMESTAMP))
+
+
 @case(ListOffsetsRequest, "edge", "1-6")
 def specials_before_their_version(run: Run) -> None:
     run.ask(listing(filled(run), MAX_TIMESTAMP))
