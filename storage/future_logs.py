@@ -276,7 +276,7 @@ class FutureLogs:
             loaded = await self._run(target, partial(load_log, filesystem, request))
             if not (self._is_online(source) and self._is_online(target)):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
-        except (OSError, KafkaError):
+        except BaseException:  # whoever holds the log has it go on, in its folder
             await self._put_back(target, path, copy.directory)
             await self._put_back(source, aside, log.directory)
             raise

@@ -14,6 +14,8 @@ from protocol.errors import ErrorCode
 from replication.log_copy import LogCopy
 from runtime.filesystem import Buffer
 from runtime.os_filesystem import OsFileSystem
+from storage import future_logs
+from storage.loading import LoadedLog
 from storage.log import AppendOrigin
 from tests.replication.move_world import TOPIC, move_world, numbers
 from tests.storage.full_disk import no_space
@@ -137,6 +139,26 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             assert await here.values(partition) == [*numbers(20), "held"]
             assert told == [ErrorCode.NONE]
             assert partition.log is log and log.can_be_held
+
+    asyncio.run(run())
+
+
+def test_an_exchange_that_ends_between_its_renames_gives_the_log_its_folder_back(
+    a: Path, b: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_log(*_: object) -> LoadedLog:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.filled(20)
+            folder = Path(partition.log.directory)
+            monkeypatch.setattr(future_logs, "load_log", load_log)
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            assert here.folders()[folder.parent.name] == [folder.name]
+            here.produce(partition, "on")
+            assert await here.values(partition) == [*numbers(20), "on"]
 
     asyncio.run(run())
 
