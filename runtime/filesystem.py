@@ -78,6 +78,9 @@ class FileSystem(Protocol):
     def list_directory(self, path: str) -> list[str]:
         """Sorted names."""
 
+    def absolute(self, path: str) -> str:
+        """The same place as told from the root, without empty parts. Links and `..` stay: only the disk knows them."""
+
     def is_directory(self, path: str) -> bool: ...
 
     def exists(self, path: str) -> bool: ...

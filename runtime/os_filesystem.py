@@ -220,6 +220,10 @@ class OsFileSystem:
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
+    def absolute(self, path: str) -> str:
+        parts = (path if path.startswith("/") else f"{os.getcwd()}/{path}").split("/")
+        return "/" + "/".join(part for part in parts if part not in ("", "."))
+
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(path)
 

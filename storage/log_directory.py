@@ -150,7 +150,8 @@ class LogDirectory:
         self._lock = self._filesystem.lock(self._file(LOCK_FILE))
         if self._lock is None:
             raise DirectoryRefused(
-                f"Failed to acquire the lock {self._file(LOCK_FILE)}: another broker is using {self.path}."
+                f"Failed to acquire the lock {self._file(LOCK_FILE)}: another broker is using {self.path}, or log.dirs names "
+                "it twice, through a link."
             )
 
     def unlock(self) -> None:

@@ -84,7 +84,7 @@ class LogManager:
         self._randomness = randomness
         self._on_directory_failed = on_directory_failed
         self._tasks = TaskScope("logs")
-        self._paths = [path.rstrip("/") or "/" for path in directories]
+        self._paths = [filesystem.absolute(path) for path in directories]
         self._open_segments = OpenSegments(disk.readers())
         self._directories: dict[str, OnlineDirectory] = {}
         self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
@@ -145,6 +145,9 @@ class LogManager:
     def lock(self) -> None:
         """Hold every directory. Raises DirectoryRefused. Blocks. A directory with IO errors, here and until it is loaded, is
         offline; with none left there is nothing to start on."""
+        for path, count in Counter(self._paths).items():
+            if count > 1:
+                raise DirectoryRefused(f"log.dirs names {path} twice.")
         for path in self._paths:
             files = LogDirectory(self._filesystem, path)
             try:

@@ -506,6 +506,9 @@ class SimFileSystem:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         self.storage.sync_names(path)
 
+    def absolute(self, path: str) -> str:
+        return "/" + "/".join(part for part in path.split("/") if part)
+
     def free_bytes(self, path: str) -> int:
         self._path(path)
         return self.storage.free_bytes

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import re
 from pathlib import Path
 
 import pytest
 
+from config.topic import LogConfig
 from runtime.filesystem import Buffer, FileSystem
+from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.log_directory import DirectoryRefused
-from tests.storage.logs import append
+from storage.log_manager import LogManager
+from tests.storage.logs import SETTINGS, ManualClock, append
 from tests.storage.test_log_manager import TOPIC_ID, broker, files
 
 UNIQUE = "0123456789abcdef" * 2
@@ -113,6 +117,38 @@ def test_a_start_that_is_refused_leaves_every_directory_as_after_a_clean_stop(tm
             async with broker(a, b):
                 pass
         assert (files(a), files(b)) == before
+
+    asyncio.run(run())
+
+
+def test_directories_are_told_from_the_root_and_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Apache Kafka; who moves a log has to name its directory so."""
+    monkeypatch.chdir(tmp_path)
+
+    def logs_over(*directories: str) -> LogManager:
+        return LogManager(
+            settings=SETTINGS,
+            directories=directories,
+            config_of=lambda topic: LogConfig.from_settings(SETTINGS, {}),
+            filesystem=OsFileSystem(),
+            disk=OsDisk(),
+            clock=ManualClock(),
+            randomness=random.Random(1),
+            on_directory_failed=lambda path, error: None,
+        )
+
+    async def run() -> None:
+        assert logs_over("a", "./b", f"{tmp_path}//c/", "/").paths == [f"{tmp_path}/{name}" for name in "abc"] + ["/"]
+        for directories in (("a", "a"), ("a", f"{tmp_path}//a/")):
+            with pytest.raises(DirectoryRefused, match=f"log.dirs names {tmp_path}/a twice"):
+                logs_over(*directories).lock()
+        assert not (tmp_path / "a").exists()
+        (tmp_path / "a").mkdir()
+        (tmp_path / "link").symlink_to("a")
+        logs = logs_over("a", "link")
+        with pytest.raises(DirectoryRefused, match=f"using {tmp_path}/link, or log.dirs names it twice"):
+            logs.lock()
+        logs.abandon()
 
     asyncio.run(run())
 
