@@ -160,6 +160,11 @@ class ControlRequests:
 
     # --- what nobody has told ---
 
+    async def on_room_again(self) -> None:
+        """A log directory that had refused a write has room."""
+        async with self._in_order:
+            await self._partitions.on_room_again()
+
     async def forget_topics(self, gone: Iterable[TopicImage]) -> None:
         """They are no more, as the store says."""
         async with self._in_order:

@@ -180,6 +180,7 @@ class Broker:
             randomness=doors.randomness,
             on_directory_failed=self._on_directory_failed,
             is_named=lambda key: self._services is not None and self._services.partitions.find(*key) is not None,
+            on_room_again=self._on_room_again,
         )
 
     @property
@@ -505,6 +506,10 @@ class Broker:
             self._on_fatal(f"every log directory has failed, the last one {path}: {error}")
         elif path == self._store_path and not self.has_others:
             self._on_fatal(f"the log directory {path}, which holds the store, has failed: {error}")
+
+    def _on_room_again(self) -> None:
+        if self._services is not None and not self._tasks.is_closed:
+            self._tasks.spawn(self._services.control.on_room_again(), name="partitions that wait for room")
 
     # --- stop ---
 

@@ -4,10 +4,12 @@
                                           leader alive   leave its fetcher, then follow the new leader
                                           leader gone    open the log, and stay what it was (KAFKA-1647)
     StopReplica:                          leave its fetcher, then let go, or delete
+    LeaderAndIsr, no room for the log:    wait, and become what was wanted last when there is room
 
 Rules: control requests are handled one at a time, in order; each yields between partitions so that clients are served
 meanwhile. Of one LeaderAndIsr, partitions that are led here come first: producers wait for them. What a change means to
-a coordinator is told to the listeners after the partition has changed.
+a coordinator is told to the listeners after the partition has changed. A partition that waits for room is answered NONE, for
+a controller that hears of a storage error takes the replica offline, and asks for it no more.
 Invariants: a request of an older controller epoch changes nothing; a partition never goes back to an older leader epoch;
 what a former leader sent is not appended any more once a partition has changed hands.
 Source: Kafka ReplicaManager.becomeLeaderOrFollower, stopReplicas; KIP-516 (topic ids), KIP-570 (leader epoch in StopReplica).
@@ -34,6 +36,7 @@ from protocol.primitives import ZERO_UUID
 from replication.doors import ALONE, PartitionDoors, PartitionHost
 from replication.partition import NO_EPOCH, Partition, WakeUps
 from runtime.slices import Slices
+from storage.free_space import NoRoom
 from storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -49,7 +52,7 @@ class Logs(Protocol):
         self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
     ) -> PartitionLog:
         """Open the log, or make it where a new one belongs. One that is not new is not made while a directory that may
-        hold it is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        hold it is offline. Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when there is only no room for it now."""
 
     async def delete(self, topic: str, partition: int) -> None:
         """Set the log's folder aside for deletion. Missing is no error, unless a directory that may hold it is offline.
@@ -157,6 +160,8 @@ class Partitions:
         # here.
         self._topics: dict[bytes, str] = {}
         self._sizes: Counter[bytes] = Counter()
+        # Partitions whose logs there was no room for: their topic's id, and what was wanted of them last.
+        self._waiting: dict[tuple[str, int], tuple[bytes, LeaderAndIsrPartitionState]] = {}
         self.controller_id = -1
         self.controller_epoch = 0
 
@@ -196,11 +201,7 @@ class Partitions:
         for leads in (True, False):
             for index, (topic_name, topic_id, state) in enumerate(assigned):
                 if (state.leader == self._broker_id) is leads:
-                    await self._moving.suspend(topic_name, state.partition_index)
-                    try:
-                        outcome.errors[index] = await self._become(topic_name, topic_id, state, outcome)
-                    finally:
-                        self._moving.resume(topic_name, state.partition_index)
+                    outcome.errors[index] = await self._assign(topic_name, topic_id, state, outcome)
                     await slices.breathe()
         self._following.settle()
         self._log_assignment(request, outcome)
@@ -229,6 +230,39 @@ class Partitions:
                 len(outcome.of_dead_leaders), sorted(set(outcome.of_dead_leaders.values())),
                 *next(iter(outcome.of_dead_leaders)),
             )  # fmt: skip
+        if outcome.without_room:
+            logger.error(
+                "partitions wait, there is no room for their logs: partitions=%d such_as=%s-%d",
+                len(outcome.without_room), *outcome.without_room[0],
+            )  # fmt: skip
+
+    async def on_room_again(self) -> None:
+        """Partitions that wait become what was wanted of them last, as far as there is room. A control request as any."""
+        outcome, taken_up = _Assignment(self._doors.now_ms(), []), list[tuple[str, int]]()
+        slices = Slices(self._doors.now_ms)
+        for key, (topic_id, state) in list(self._waiting.items()):
+            error = await self._assign(key[0], topic_id, state, outcome)
+            if key in self._waiting:
+                break  # for the others there is no room either
+            if error is ErrorCode.NONE:
+                taken_up.append(key)
+            await slices.breathe()
+        self._following.settle()
+        if taken_up:
+            logger.info(
+                "partitions taken up, there is room for their logs: partitions=%d such_as=%s-%d still_waiting=%d "
+                "begin_to_lead=%d begin_to_follow=%d",
+                len(taken_up), *taken_up[0], len(self._waiting), outcome.leads_count, outcome.follows_count,
+            )  # fmt: skip
+
+    async def _assign(
+        self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, outcome: _Assignment
+    ) -> ErrorCode:
+        await self._moving.suspend(topic, state.partition_index)
+        try:
+            return await self._become(topic, topic_id, state, outcome)
+        finally:
+            self._moving.resume(topic, state.partition_index)
 
     async def _become(
         self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, outcome: _Assignment
@@ -245,12 +279,23 @@ class Partitions:
                 return await self._learn_topic_id(known, topic_id)
         if self._broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        key = (topic, state.partition_index)
+        waiting_id, waiting = self._waiting.get(key, (topic_id, None))
+        if waiting is not None and waiting_id == topic_id and state.leader_epoch < waiting.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        error = ErrorCode.NONE
         try:
             known = await self._open(topic, topic_id, state)
             await self._change_role(known, state, outcome)
-        except KafkaError as error:
-            return error.code
-        return ErrorCode.NONE
+        except NoRoom:
+            self._waiting[key] = (topic_id, state)
+            if waiting is None:
+                outcome.without_room.append(key)
+            return ErrorCode.NONE
+        except KafkaError as refusal:
+            error = refusal.code
+        self._waiting.pop(key, None)
+        return error
 
     async def _learn_topic_id(self, known: Partition, topic_id: bytes) -> ErrorCode:
         """The epoch of now: all there may be to tell is the id of a topic that had none."""
@@ -347,9 +392,13 @@ class Partitions:
 
     async def _stop(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
         known = self._by_name.get((topic, index))
+        _, waiting = self._waiting.get((topic, index), (ZERO_UUID, None))
+        current = known or waiting
+        is_of_an_epoch = leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH)
+        if current is not None and is_of_an_epoch and leader_epoch < current.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._waiting.pop((topic, index), None)
         if known is not None:
-            if leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and leader_epoch < known.leader_epoch:
-                return ErrorCode.FENCED_LEADER_EPOCH
             if delete and known.log.failure is not None:
                 return ErrorCode.KAFKA_STORAGE_ERROR  # its files cannot go now; the controller asks again later
             if delete:
@@ -389,6 +438,8 @@ class _Assignment:
     leads_count: int = 0
     follows_count: int = 0
     of_dead_leaders: dict[tuple[str, int], int] = field(default_factory=dict)
+    # Only those that did not wait before.
+    without_room: list[tuple[str, int]] = field(default_factory=list)
 
 
 def _partition_states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:

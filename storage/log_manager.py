@@ -33,7 +33,7 @@ from storage.checkpoints import Key
 from storage.cleaner import LogCleaner
 from storage.description import DirectoryDescription
 from storage.folder_files import partition_folder
-from storage.free_space import FreeSpace, is_no_space
+from storage.free_space import FreeSpace, NoRoom, is_no_space
 from storage.future_logs import FutureDoors, FutureLogs
 from storage.loading import LoadedLog, LoadRequest, make_and_load_log
 from storage.log import PartitionLog
@@ -75,6 +75,7 @@ class LogManager:
         randomness: Randomness,
         on_directory_failed: Callable[[str, OSError], None],
         is_named: Callable[[Key], bool] = lambda _key: True,
+        on_room_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._config_of = config_of
@@ -119,6 +120,7 @@ class LogManager:
             readers=disk.readers(),
             clock=clock,
             on_failed=self.fail_directory,
+            on_room_again=on_room_again,
         )
         self.future = FutureLogs(
             FutureDoors(
@@ -332,7 +334,7 @@ class LogManager:
         """The log, made when there is none: in the directory with the fewest logs, of those with room.
 
         `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
-        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when no directory has room: `on_room_again` says when to ask again.
         """
         key = (topic, partition)
         while (creating := self._creating.get(key)) is not None:
@@ -349,17 +351,36 @@ class LogManager:
         if not self._directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
         created = self._creating[key] = asyncio.get_running_loop().create_future()
-        directory = self.future.preferred(key)
-        if directory is None:
-            directory = min(self._directories.values(), key=OnlineDirectory.rank_as_place)
-        directory.reserved += 1
         try:
-            with directory.held():
-                return await self._create(directory, key, topic_id)
+            return await self._create_in_some(key, topic_id)
         finally:
-            directory.reserved -= 1
             del self._creating[key]
             created.set_result(None)
+
+    async def _create_in_some(self, key: Key, topic_id: bytes) -> PartitionLog:
+        """In the directory where it was wanted, else in the best; where there is no room for it, in the next. Each is asked: a
+        disk may look full and have room for a log, and one that has refused is heard of when it has room again."""
+        directory = wanted = self.future.preferred(key)
+        refusing: list[OnlineDirectory] = []
+        while True:
+            if directory is None:
+                directory = min(
+                    (each for each in self._directories.values() if each not in refusing),
+                    key=OnlineDirectory.rank_as_place,
+                )
+            directory.reserved += 1
+            try:
+                with directory.held():
+                    return await self._create(directory, key, topic_id)
+            except NoRoom:
+                refusing.append(directory)
+                if all(each in refusing for each in self._directories.values()):
+                    if wanted is not None:
+                        self.future.prefer(*key, wanted.path)
+                    raise
+            finally:
+                directory.reserved -= 1
+            directory = None
 
     async def _create(self, directory: OnlineDirectory, key: Key, topic_id: bytes) -> PartitionLog:
         path = f"{directory.path}/{partition_folder(*key)}"
@@ -375,7 +396,8 @@ class LogManager:
             loaded = await directory.queue.run(partial(make_and_load_log, self._filesystem, request))
         except OSError as error:
             self._on_error(directory.path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
+            kind = NoRoom if is_no_space(error) else KafkaError
+            raise kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
         self._check_online(directory)
         return self._register(directory, key, path, loaded)
 

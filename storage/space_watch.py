@@ -1,7 +1,8 @@
 """Measures how much room the log directories have, and tells their logs when it is too little or enough again.
 
     free bytes, now and then  -->  FreeSpace (pure)  --room has changed-->  every log of the directory
-                                                     --room again------->  halted logs go on
+                                                     --room again------->  halted logs go on, logs that there was no
+                                                                           room for are made (`on_room_again`)
 
 Rules: a look is one statvfs in a reader thread, once a second where there is plenty and more often near the floor; in
 between logs count what they append, each time it has an entry in the index. A change is one line of the log for a directory,
@@ -35,6 +36,7 @@ class SpaceWatch:
         readers: Readers,
         clock: Clock,
         on_failed: Callable[[str, OSError], None],
+        on_room_again: Callable[[], None],
     ) -> None:
         self._directories = directories
         self._floor_bytes = floor_bytes
@@ -42,7 +44,8 @@ class SpaceWatch:
         self._readers = readers
         self._clock = clock
         self._on_failed = on_failed
-        # Directories that have refused a write: they may have logs that halted.
+        self._on_room_again = on_room_again
+        # Directories that have refused a write: they may have logs that halted, or were not made.
         self._refusing: set[str] = set()
 
     async def run(self) -> None:
@@ -77,6 +80,7 @@ class SpaceWatch:
                 await log.go_on()
             if not directory.halted_logs():
                 self._refusing.discard(directory.path)
+                self._on_room_again()
 
     def on_no_room(self, directory: OnlineDirectory, error: OSError) -> None:
         """The disk has refused a write."""

@@ -55,6 +55,9 @@ class NotedPartitions:
         self.taken.append(request)
         return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=[])
 
+    async def on_room_again(self) -> None:
+        self.taken.append("room again")
+
 
 class NotedSettings:
     def __init__(self) -> None:
@@ -165,6 +168,29 @@ def test_a_controller_that_was_replaced_meanwhile_changes_nothing() -> None:
         assert codes == [ErrorCode.STALE_CONTROLLER_EPOCH] * 3
         assert site.partitions.taken == []
         assert site.metadata.image.topics == {}
+
+    asyncio.run(run())
+
+
+def test_what_waits_for_room_waits_for_the_requests_before_it_as_well() -> None:
+    async def run() -> None:
+        site = Site()
+        request = LeaderAndIsrRequest(controller_id=OWN_ID, controller_epoch=1, live_leaders=[])
+        is_asking, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def slow(_topics: Iterable[str]) -> None:
+            is_asking.set()
+            await may_answer.wait()
+
+        site.settings.learn_topics = slow  # type: ignore[assignment]
+        asking = asyncio.ensure_future(site.control.on_leader_and_isr(request))
+        await is_asking.wait()
+        taking_up = asyncio.ensure_future(site.control.on_room_again())
+        await asyncio.sleep(0)
+        assert site.partitions.taken == []
+        may_answer.set()
+        await asyncio.gather(asking, taking_up)
+        assert site.partitions.taken == [request, "room again"]
 
     asyncio.run(run())
 

@@ -24,11 +24,14 @@ class FullDisk(OsFileSystem):
         self.left_bytes = left_bytes
         self.free: int | None = None
         self.broken: set[str] = set()
+        # Folders in which nothing grows any more.
+        self.full: set[str] = set()
         self.refusals = 0
         self.refuses_fsync = False
 
     def take(self, path: str, wanted: int) -> int:
-        granted = min(wanted, self.left_bytes)
+        is_full = any(path.startswith(f"{folder}/") for folder in self.full)
+        granted = 0 if is_full else min(wanted, self.left_bytes)
         self.left_bytes -= granted
         if granted < wanted:
             self.refusals += 1

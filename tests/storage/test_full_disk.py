@@ -251,13 +251,17 @@ def test_a_log_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_b
         async with broker(a, b, filesystem=disk) as here:
             await here.logs.log_for("one", 0, TOPIC_ID)
             disk.left_bytes = left_bytes
-            with pytest.raises(KafkaError):
+            with pytest.raises(NoRoom):
                 await here.logs.log_for("t", 0, TOPIC_ID)
+            assert not (a / "t-0").exists()
             assert not (b / "t-0").exists()
             assert not here.failed
             disk.left_bytes = PLENTY
+            disk.full = {str(b)}
             log = await here.logs.log_for("t", 0, TOPIC_ID)
-            assert log.directory == str(a / "t-0"), "there was no room in the other one"
+            assert log.directory == str(a / "t-0"), "there is no room in the other one"
+            disk.full = set()
+            await goes_on(here, log)
             await append(log, "a")
         async with broker(a, b, filesystem=disk) as again:
             assert await all_values(again.logs.logs["t", 0]) == [(0, "a")]
@@ -282,6 +286,63 @@ def test_a_log_is_made_where_there_is_room(tmp_path: Path) -> None:
             here.clock.now_ms += 10_000
             await here.logs.space.look()
             assert await made("six") == ["a"]
+
+    asyncio.run(run())
+
+
+def test_a_log_that_a_directory_has_no_room_for_is_made_in_another(tmp_path: Path) -> None:
+    """Nobody knew that it was full; also when the log was wanted there."""
+
+    async def run() -> None:
+        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        disk.free = PLENTY
+        async with broker(a, b, filesystem=disk) as here:
+            disk.full = {str(a)}
+            here.logs.future.prefer("wanted", 0, str(a))
+            for topic in ("any", "wanted"):
+                log = await here.logs.log_for(topic, 0, TOPIC_ID)
+                assert log.directory == str(b / f"{topic}-0")
+                assert not (a / f"{topic}-0").exists()
+            assert not here.failed
+            assert [each.reserved for each in here.logs._directories.values()] == [0, 0]
+            disk.full = set()
+
+    asyncio.run(run())
+
+
+def test_a_log_that_no_directory_has_room_for_can_be_asked_for_again_when_one_has(tmp_path: Path) -> None:
+    async def run() -> None:
+        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        disk.free = PLENTY
+        async with broker(a, b, filesystem=disk) as here:
+            disk.full = {str(a), str(b)}
+            here.logs.future.prefer("t", 0, str(b))
+            with pytest.raises(NoRoom):
+                await here.logs.log_for("t", 0, TOPIC_ID)
+            await here.logs.space.look()
+            assert here.room_again_ms == []
+            disk.full = set()
+            here.clock.now_ms += 60_000
+            await here.logs.space.look()
+            assert set(here.room_again_ms) == {here.clock.now_ms}
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            assert log.directory == str(b / "t-0"), "where it was wanted"
+
+    asyncio.run(run())
+
+
+def test_a_disk_that_is_broken_is_no_full_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        disk = FullDisk()
+        async with broker(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
+            disk.broken = {
+                str(tmp_path / "a" / "t-0" / f"{0:020d}.log"),
+                str(tmp_path / "a" / "t-0" / "partition.metadata"),
+            }
+            with pytest.raises(KafkaError) as raised:
+                await here.logs.log_for("t", 0, TOPIC_ID)
+            assert not isinstance(raised.value, NoRoom)
+            assert here.failed == [str(tmp_path / "a")]
 
     asyncio.run(run())
 

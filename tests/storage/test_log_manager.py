@@ -33,6 +33,8 @@ class Broker:
     logs: LogManager
     failed: list[str] = field(default_factory=list)
     clock: ManualClock = field(default_factory=ManualClock)
+    # When a directory that had refused a write was heard to have room.
+    room_again_ms: list[int] = field(default_factory=list)
 
 
 @asynccontextmanager
@@ -49,6 +51,7 @@ async def broker(
     disk = OsDisk()
     clock = ManualClock()
     failed: list[str] = []
+    room_again_ms: list[int] = []
     logs = LogManager(
         settings=settings,
         directories=[str(path) for path in directories],
@@ -58,13 +61,14 @@ async def broker(
         clock=clock,
         randomness=random.Random(1),
         on_directory_failed=lambda path, error: failed.append(path),
+        on_room_again=lambda: room_again_ms.append(clock.now_ms),
     )
     try:
         logs.lock()
         logs.claim(broker_id, cluster_id)
         await logs.load()
         logs.start()
-        yield Broker(logs, failed, clock)
+        yield Broker(logs, failed, clock, room_again_ms)
     finally:
         left: list[File] = []
         if kill:

@@ -1,0 +1,66 @@
+"""Brokers of a cluster without a byte left: what was created meanwhile works when there is room."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.broker.cluster_world import ClusterWorld
+from tests.simulation.loop import SimLoop, simulate
+
+
+def fill(world: ClusterWorld, *broker_ids: int) -> None:
+    for broker_id in broker_ids:
+        storage = world.machines[broker_id].storage
+        storage.capacity_bytes = storage.used_bytes
+
+
+def make_room(world: ClusterWorld) -> None:
+    for machine in world.machines.values():
+        machine.storage.capacity_bytes = None
+
+
+def held_count(world: ClusterWorld) -> int:
+    return sum(len(broker.services.partitions) for broker in world.live.values())
+
+
+@pytest.mark.parametrize("floor_bytes", [0, 1000])
+def test_topics_created_on_a_full_broker_are_taken_up_when_there_is_room(floor_bytes: int) -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(
+            loop, (1,), offsets_topic_replication_factor="1", barnabas_disk_free_min_bytes=str(floor_bytes)
+        )
+        await world.start()
+        fill(world, 1)
+        await world.create_topic("orders", partitions=2, replicas=1)
+        request = FindCoordinatorRequest(key="group")
+        await world.ask(1, request, 2, FindCoordinatorResponse)
+        await world.until(lambda: "__consumer_offsets" in world.live[1].metadata.image.topics)
+        assert held_count(world) == 0
+        make_room(world)
+        for partition in range(2):
+            assert await world.produce("orders", b"on", partition) == (ErrorCode.NONE, 0)
+        await world.until(lambda: held_count(world) == 2 + 3)
+        answer = await world.ask(1, request, 2, FindCoordinatorResponse)
+        assert (answer.error_code, answer.node_id) == (ErrorCode.NONE, 1)
+
+    simulate(1, program)
+
+
+@pytest.mark.parametrize("full", [(1,), (1, 2), (1, 2, 3)])
+def test_replicas_of_full_brokers_come_into_sync_when_there_is_room(full: tuple[int, ...]) -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, barnabas_disk_free_min_bytes="1000", replica_lag_time_max_ms="10000")
+        await world.start()
+        fill(world, *full)
+        await world.create_topic("orders", partitions=3)
+        assert held_count(world) == 3 * (3 - len(full))
+        make_room(world)
+        for partition in range(3):
+            assert await world.produce("orders", b"on", partition) == (ErrorCode.NONE, 0)
+        for partition in range(3):
+            await world.until(lambda partition=partition: world.isr_of("orders", partition) == {1, 2, 3})  # type: ignore[misc]
+        assert held_count(world) == 9
+
+    simulate(1, program)
