@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller import znodes
 from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.primitives import ZERO_UUID
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -58,9 +61,32 @@ def test_replicas_of_full_brokers_come_into_sync_when_there_is_room(full: tuple[
         assert held_count(world) == 3 * (3 - len(full))
         make_room(world)
         for partition in range(3):
-            assert await world.produce("orders", b"on", partition) == (ErrorCode.NONE, 0)
+            # Shortly after a refused write a disk counts as full.
+            while (await world.produce("orders", b"on", partition))[0] is ErrorCode.KAFKA_STORAGE_ERROR:
+                pass
         for partition in range(3):
             await world.until(lambda partition=partition: world.isr_of("orders", partition) == {1, 2, 3})  # type: ignore[misc]
         assert held_count(world) == 9
+
+    simulate(1, program)
+
+
+@pytest.mark.parametrize("full", [(1,), (1, 2, 3)])
+def test_a_topic_created_on_full_brokers_can_be_deleted(full: tuple[int, ...]) -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, barnabas_disk_free_min_bytes="1000")
+        await world.start()
+        fill(world, *full)
+        await world.create_topic("orders", partitions=3)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders", topic_id=ZERO_UUID)], timeout_ms=10_000)
+        answer = await world.ask(world.controller_id, request, 6, DeleteTopicsResponse)
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        make_room(world)
+        await world.until(lambda: znodes.topic_path("orders") not in world.ensemble.tree.nodes)
+        await world.create_topic("orders", partitions=3)
+        for partition in range(3):
+            while (await world.produce("orders", b"on", partition))[0] is ErrorCode.KAFKA_STORAGE_ERROR:
+                pass
+        await world.until(lambda: held_count(world) == 9)
 
     simulate(1, program)
