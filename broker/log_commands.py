@@ -159,7 +159,9 @@ def _summary(tasks: list[Task], shown: int) -> str:
 
 
 def _line(match: Match) -> str:
-    headers = ",".join(name if value is None else f"{name}={_text(value)}" for name, value in match.headers)
+    headers = ",".join(
+        _harmless(name) if value is None else f"{_harmless(name)}={_text(value)}" for name, value in match.headers
+    )
     cut = "..." if match.value is not None and len(match.value) < match.value_size else ""
     return (
         f"{match.topic}-{match.partition} offset: {match.offset} timestamp: {match.timestamp} ({_time(match.timestamp)}) "
@@ -194,7 +196,11 @@ def _time(timestamp_ms: int) -> str:
 
 def _text(content: bytes | None) -> str:
     """On one line, and harmless to a terminal."""
-    return "null" if content is None else content.decode("utf-8", "backslashreplace").translate(_CONTROL_CHARACTERS)
+    return "null" if content is None else _harmless(content.decode("utf-8", "backslashreplace"))
+
+
+def _harmless(text: str) -> str:
+    return text.translate(_CONTROL_CHARACTERS)
 
 
 def _json_text(content: bytes | None) -> object:

@@ -225,11 +225,13 @@ def test_the_command_says_when_there_is_nothing(data: tuple[Path, list[Record]])
 
 def test_control_characters_stay_on_their_line(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    batch = encode_batch([Record(0, -1, b"\xff", b"a\nb\x1b[2J", [])])
+    batch = encode_batch([Record(0, -1, b"\xff", b"a\nb\x1b[2J", [("h\n", b"\x1b"), ("\x1b", None)])])
     (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(batch)
     code, lines, _ = run("log", "find", tmp_path, "--key-hex", "ff")
     assert code == 0
-    assert lines == ["t-0 offset: 0 timestamp: -1 (none) key: \\xff headers: [] value: a\\x0ab\\x1b[2J"]
+    assert lines == [
+        "t-0 offset: 0 timestamp: -1 (none) key: \\xff headers: [h\\x0a=\\x1b,\\x1b] value: a\\x0ab\\x1b[2J"
+    ]
 
 
 def test_a_reader_that_has_seen_enough(data: tuple[Path, list[Record]]) -> None:
