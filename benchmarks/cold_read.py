@@ -8,8 +8,8 @@ The reader is a client that takes most of a core, and other people's consumers r
 only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's: the kernel takes the
 core from it as soon as one of them is ready, where a process that is merely nice (`--reader-nice 19`) ends its slice first.
 `--reader-rate` is a consumer that has other things to do than to read; without it, one that reads as fast as it can.
-`--reader-bare` only receives and looks for where to go on, as little as a client can do: with it a broker is asked for about
-twice as much as a real consumer takes here.
+`--reader-elsewhere` goes further: the requests are known from a first pass, and the kernel throws away what comes, uncopied, so
+that the consumer takes hardly more of this machine than one on another would.
 
 On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
 sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
@@ -35,7 +35,7 @@ from benchmarks import workloads
 from benchmarks.brokers import Running, kafka, ours
 from benchmarks.file_server import file_server
 from benchmarks.process import pin
-from benchmarks.wire import connect, next_offset
+from benchmarks.wire import connect, steps_through, throw_away
 from benchmarks.workloads import Target
 
 SHARES = (0.5, 0.99)
@@ -59,7 +59,7 @@ class Reader:
 
     nice: int
     is_idle: bool
-    is_bare: bool
+    is_elsewhere: bool
     megabytes_a_second: float
 
     def take_place(self) -> None:
@@ -76,8 +76,8 @@ class Reader:
 def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> None:
     """Read the topic from its start, again and again, until the process is ended; `megabytes` counts."""
     reader.take_place()
-    if reader.is_bare:
-        receive_cold(target, topic, folder, megabytes, reader)
+    if reader.is_elsewhere:
+        throw_away_cold(target, topic, folder, megabytes, reader)
     options = {"bootstrap.servers": target.bootstrap_servers, "group.id": "cold", "enable.auto.commit": False}
     if reader.megabytes_a_second:
         options["queued.max.messages.kbytes"] = 4096  # what is fetched ahead would be read at full speed
@@ -95,17 +95,17 @@ def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: 
             reader.wait(megabytes.value, time.monotonic() - started)
 
 
-def receive_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> NoReturn:
-    """The same without a client library."""
+def throw_away_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> NoReturn:
+    """The same as if the consumer were on another machine."""
+    steps = steps_through(target.address, topic, 0)
+    buffer = bytearray(max(step.answer_bytes for step in steps))
     started = time.monotonic()
     with connect(target.address) as stream:
         while True:
             drop_pages(folder)
-            offset, is_more = 0, True
-            while is_more:
-                following = next_offset(stream, topic, 0, offset=offset)
-                megabytes.value += (following - offset) / 1000
-                offset, is_more = following, following > offset
+            for step in steps:
+                throw_away(stream, step, buffer)
+                megabytes.value += step.records / 1000
                 reader.wait(megabytes.value, time.monotonic() - started)
 
 
@@ -156,12 +156,16 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the old topic")
     parser.add_argument("--reader-nice", type=int, default=0, help="niceness of the client that reads it")
     parser.add_argument("--reader-idle", action="store_true", help="it runs when nobody else wants the core")
-    parser.add_argument("--reader-bare", action="store_true", help="it only receives, without a client library")
+    parser.add_argument(
+        "--reader-elsewhere",
+        action="store_true",
+        help="as if on another machine: what comes is thrown away by the kernel",
+    )
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
     parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
     options = parser.parse_args()
-    reader = Reader(options.reader_nice, options.reader_idle, options.reader_bare, options.reader_rate)
+    reader = Reader(options.reader_nice, options.reader_idle, options.reader_elsewhere, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
         brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
@@ -183,7 +187,13 @@ def main() -> None:
                 with cold_reader(broker, topics[broker.name], reader) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
-                with file_server(old_files(broker, topics[broker.name]), rate, cores, reader.take_place):
+                with file_server(
+                    old_files(broker, topics[broker.name]),
+                    rate,
+                    cores,
+                    reader.take_place,
+                    is_thrown_away=reader.is_elsewhere,
+                ):
                     beside_files = latency(broker.target.bootstrap_servers)
                 figures = [*quiet, *shared, *beside_files, shared[1] / quiet[1], shared[1] / beside_files[1], rate]
                 found.setdefault(broker.name, []).append(figures)

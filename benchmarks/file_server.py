@@ -36,25 +36,31 @@ def _serve(listener: socket.socket, files: Sequence[Path], megabytes_a_second: f
             os.close(descriptor)
 
 
-def _receive(address: tuple[str, int], take_place: Callable[[], None], received: Any) -> None:
+def _receive(address: tuple[str, int], take_place: Callable[[], None], received: Any, flags: int) -> None:
     take_place()
     buffer = bytearray(_PIECE_BYTES)
     with socket.create_connection(address) as connection:
         while True:
-            received.value += connection.recv_into(buffer)
+            received.value += connection.recv_into(buffer, _PIECE_BYTES, flags)
 
 
 @contextmanager
 def file_server(
-    files: Sequence[Path], megabytes_a_second: float, cores: set[int], take_place: Callable[[], None]
+    files: Sequence[Path],
+    megabytes_a_second: float,
+    cores: set[int],
+    take_place: Callable[[], None],
+    *,
+    is_thrown_away: bool = False,
 ) -> Iterator[Any]:
     """Yields the bytes received so far (`value`). `cores` are the server's; `take_place`: of the client's process among the
-    machine's others."""
+    machine's others; `is_thrown_away`: its kernel drops what comes, uncopied."""
+    flags = socket.MSG_WAITALL | socket.MSG_TRUNC if is_thrown_away else 0
     received = _fork.Value("q", 0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         parts = (
             _fork.Process(target=_serve, args=(listener, files, megabytes_a_second, cores)),
-            _fork.Process(target=_receive, args=(listener.getsockname(), take_place, received)),
+            _fork.Process(target=_receive, args=(listener.getsockname(), take_place, received, flags)),
         )
         for part in parts:
             part.start()

@@ -6,6 +6,7 @@ import select
 import socket
 import struct
 import time
+from dataclasses import dataclass
 
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -115,19 +116,50 @@ def _wait_until_served(stream: socket.socket) -> None:
     stream.recv(size, socket.MSG_WAITALL)
 
 
-def next_offset(stream: socket.socket, topic: str, partition: int, *, offset: int) -> int:
-    """Where a consumer goes on behind what one request brings; `offset` when there is nothing."""
-    stream.sendall(fetch_frame(topic, partition, offset=offset, max_wait_ms=0))
-    size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
-    answer = stream.recv(size, socket.MSG_WAITALL)
-    if len(answer) != size:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of a consumer that reads a partition, and what it brings."""
+
+    frame: bytes
+    answer_bytes: int
+    records: int
+
+
+def steps_through(address: tuple[str, int], topic: str, partition: int) -> list[Step]:
+    """The requests of a consumer that reads a whole partition, by reading it."""
+    steps: list[Step] = []
+    offset = 0
+    with connect(address) as stream:
+        while True:
+            frame = fetch_frame(topic, partition, offset=offset, max_wait_ms=0)
+            stream.sendall(frame)
+            answer = stream.recv(_answer_bytes(stream), socket.MSG_WAITALL)
+            found = decode_response(answer, FetchResponse, FETCH_VERSION)[1].responses[0].partitions[0]
+            if found.error_code:
+                raise ValueError(f"error {found.error_code}")
+            if not found.records:
+                return steps
+            following = max(header.next_offset for _, header in iter_headers(found.records))
+            steps.append(Step(frame, len(answer), following - offset))
+            offset = following
+
+
+def throw_away(stream: socket.socket, step: Step, buffer: bytearray) -> None:
+    """Ask, and have the kernel drop what comes, uncopied: a consumer cannot take less of this machine. `buffer` is as large as
+    an answer and stays as it was."""
+    stream.sendall(step.frame)
+    size = _answer_bytes(stream)
+    if size != step.answer_bytes:
+        raise ValueError(f"{size} bytes where {step.answer_bytes} came before")
+    if stream.recv_into(buffer, size, socket.MSG_WAITALL | socket.MSG_TRUNC) != size:
         raise ConnectionError("the broker closed the connection")
-    found = decode_response(answer, FetchResponse, FETCH_VERSION)[1].responses[0].partitions[0]
-    if found.error_code:
-        raise ValueError(f"error {found.error_code}")
-    for _, header in iter_headers(found.records or b""):
-        offset = header.next_offset
-    return offset
+
+
+def _answer_bytes(stream: socket.socket) -> int:
+    size = stream.recv(4, socket.MSG_WAITALL)
+    if len(size) != 4:
+        raise ConnectionError("the broker closed the connection")
+    return int(struct.unpack(">i", size)[0])
 
 
 def produce_answer(address: tuple[str, int], topic: str, partition: int = 0) -> int:
