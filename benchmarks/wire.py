@@ -62,7 +62,7 @@ def pipelined_rate(
     with connect(address) as stream:
         burst = frame * step
         stream.sendall(frame * in_flight)
-        answer_bytes = 4 + struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
+        answer_bytes = 4 + _answer_bytes(stream)
         buffer = bytearray(answer_bytes * step)
         left = len(buffer) - 4
         answered, started = 0, time.perf_counter() + WARM_UP_S
@@ -112,8 +112,7 @@ def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds
 def _wait_until_served(stream: socket.socket) -> None:
     """Return when the broker has accepted this connection, and with it all that were made before."""
     stream.sendall(b"".join(encode_request(ApiVersionsRequest(), 0, 1, "bench")))
-    size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
-    stream.recv(size, socket.MSG_WAITALL)
+    stream.recv(_answer_bytes(stream), socket.MSG_WAITALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,7 @@ def produce_answer(address: tuple[str, int], topic: str, partition: int = 0) -> 
     with connect(address) as stream:
         stream.settimeout(10)
         stream.sendall(produce_frame(topic, partition, 100))
-        size = struct.unpack(">i", stream.recv(4, socket.MSG_WAITALL))[0]
+        size = _answer_bytes(stream)
         answer = stream.recv(size, socket.MSG_WAITALL)
         if len(answer) != size:
             raise ConnectionError("the broker closed the connection")

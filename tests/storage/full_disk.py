@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
+from tests.storage.file_around import FileAround
 
 PLENTY = 1 << 40
 
@@ -64,12 +65,11 @@ class FullDisk(OsFileSystem):
         return min(self.left_bytes, super().free_bytes(path))
 
 
-class _Bounded:
+class _Bounded(FileAround):
     """An open file of it."""
 
     def __init__(self, file: File, disk: FullDisk) -> None:
-        self.path = file.path
-        self._file = file
+        super().__init__(file)
         self._disk = disk
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
@@ -90,17 +90,8 @@ class _Bounded:
         self._disk.check(self.path)
         return self._file.read_hot(length, position)
 
-    def size(self) -> int:
-        return self._file.size()
-
-    def truncate(self, size_bytes: int) -> None:
-        self._file.truncate(size_bytes)
-
     def sync(self) -> None:
         self._disk.check(self.path)
         if self._disk.refuses_fsync:
             raise no_space(self.path)
         self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()

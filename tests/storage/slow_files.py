@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from runtime.filesystem import Buffer, File, FileStat
 from runtime.os_filesystem import OsFileSystem
+from tests.storage.file_around import FileAround
 
 
 class Delays:
@@ -24,10 +25,9 @@ class Delays:
             time.sleep(self._longest_s * self._random.random() ** 3)
 
 
-class SlowFile:
+class SlowFile(FileAround):
     def __init__(self, file: File, delay: Delays) -> None:
-        self.path = file.path
-        self._file = file
+        super().__init__(file)
         self._delay = delay
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
@@ -37,9 +37,6 @@ class SlowFile:
     def read_at(self, length: int, position: int) -> Buffer:
         self._delay()
         return self._file.read_at(length, position)
-
-    def read_hot(self, length: int, position: int) -> Buffer | None:
-        return self._file.read_hot(length, position)
 
     def size(self) -> int:
         self._delay()
@@ -52,9 +49,6 @@ class SlowFile:
     def sync(self) -> None:
         self._delay()
         self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class SlowFileSystem(OsFileSystem):

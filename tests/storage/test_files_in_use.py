@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 from protocol.errors import KafkaError
@@ -13,6 +12,7 @@ from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin, PartitionLog
 from storage.recovery import scan_segment
 from tests.storage.cleaning import cleanery
+from tests.storage.file_around import FileAround
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import NOW_MS, Outcome, all_values, append, batch, config, open_log, until, world
 
@@ -41,17 +41,13 @@ class Gate:
         assert await asyncio.to_thread(self._reached.wait, 30)
 
 
-class GatedFile:
+class GatedFile(FileAround):
     """Waits at the gates before it is flushed, and before it is read. While the gate for reads is shut, nothing is hot."""
 
     def __init__(self, file: File, flushes: Gate, reads: Gate) -> None:
-        self.path = file.path
-        self._file = file
+        super().__init__(file)
         self._flushes = flushes
         self._reads = reads
-
-    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
-        self._file.write_at(buffers, position)
 
     def read_at(self, length: int, position: int) -> Buffer:
         if self.path.endswith(".log"):
@@ -61,19 +57,10 @@ class GatedFile:
     def read_hot(self, length: int, position: int) -> Buffer | None:
         return None if self._reads.is_shut else self._file.read_hot(length, position)
 
-    def size(self) -> int:
-        return self._file.size()
-
-    def truncate(self, size_bytes: int) -> None:
-        self._file.truncate(size_bytes)
-
     def sync(self) -> None:
         if self.path.endswith(".log"):
             self._flushes.pass_through()
         self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class GatedFileSystem(OsFileSystem):

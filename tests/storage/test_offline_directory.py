@@ -20,6 +20,7 @@ from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin, PartitionLog
 from storage.log_directory import LOCK_FILE
 from storage.log_manager import LogManager
+from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, all_values, append, batch, until
 from tests.storage.test_log_manager import TOPIC_ID, broker
 
@@ -80,12 +81,11 @@ class WatchedFileSystem(OsFileSystem):
         super().make_directory(path)
 
 
-class WatchedFile:
+class WatchedFile(FileAround):
     """One file of it."""
 
     def __init__(self, file: File, world: WatchedFileSystem) -> None:
-        self.path = file.path
-        self._file = file
+        super().__init__(file)
         self._world = world
         self._is_closed = False
         self._users = 0
@@ -110,9 +110,6 @@ class WatchedFile:
     def read_hot(self, length: int, position: int) -> Buffer | None:
         self._use("hot read")
         return None
-
-    def size(self) -> int:
-        return self._file.size()
 
     def truncate(self, size_bytes: int) -> None:
         self._use("truncate")

@@ -9,6 +9,7 @@ from pathlib import Path
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFile, OsFileSystem
 from storage.log import PartitionLog
+from tests.storage.file_around import FileAround
 from tests.storage.logs import World, append, config, open_log, read, values_of, world
 
 VALUE = "x" * 200_000
@@ -34,13 +35,10 @@ class Asked(OsFileSystem):
         self.waited.clear()
 
 
-class AskedFile:
+class AskedFile(FileAround):
     def __init__(self, asked: Asked, file: OsFile) -> None:
-        self.path = file.path
+        super().__init__(file)
         self._asked = asked
-        self._file = file
-        self.write_at, self.size, self.truncate = file.write_at, file.size, file.truncate
-        self.sync, self.close = file.sync, file.close
 
     def read_at(self, length: int, position: int) -> Buffer:
         self._asked.waited.append((position, length))
