@@ -286,7 +286,7 @@ class LogMoves:
                 raise
             copy.copy = found
             return False
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             old.release()  # or what is kept in memory would be neither written nor answered
             raise
         partition.replace_log(new)

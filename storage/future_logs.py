@@ -17,6 +17,7 @@ two logs of one partition, on which it does not start); KIP-113.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -276,7 +277,7 @@ class FutureLogs:
             loaded = await self._run(target, partial(load_log, filesystem, request))
             if not (self._is_online(source) and self._is_online(target)):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
-        except BaseException:  # whoever holds the log has it go on, in its folder
+        except (Exception, asyncio.CancelledError):  # whoever holds the log has it go on, in its folder
             await self._put_back(target, path, copy.directory)
             await self._put_back(source, aside, log.directory)
             raise
