@@ -22,6 +22,10 @@ def partition_folder(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
 def remove_segment_files(filesystem: FileSystem, directory: str, base_offset: int) -> None:
     """The `.log` goes first: indexes alone are put right by the next start, and a segment below the recovery point without
     its transaction index would not be."""

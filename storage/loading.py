@@ -28,6 +28,7 @@ from storage.folder_files import (
     MOVED_FILE,
     PARTITION_METADATA_FILE,
     format_partition_metadata,
+    parent_of,
     parse_partition_metadata,
     remove_segment_files,
 )
@@ -107,7 +108,7 @@ def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog
     except OSError as error:
         if is_no_space(error) and not was_there:
             filesystem.remove_tree(request.directory)
-            filesystem.sync_directory(request.directory.rpartition("/")[0] or "/")
+            filesystem.sync_directory(parent_of(request.directory))
         raise
 
 

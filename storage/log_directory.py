@@ -25,6 +25,7 @@ from sys import intern
 
 from runtime.filesystem import FileLock, FileSystem
 from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
+from storage.folder_files import parent_of
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +145,7 @@ class LogDirectory:
         """Make the directory if need be, and hold it. Raises DirectoryRefused, OSError."""
         if not self._filesystem.exists(self.path):
             self._filesystem.make_directory(self.path)
-            self._filesystem.sync_directory(self.path.rpartition("/")[0] or "/")
+            self._filesystem.sync_directory(parent_of(self.path))
         if not self._filesystem.is_directory(self.path):
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", self.path)
         self._lock = self._filesystem.lock(self._file(LOCK_FILE))

@@ -18,6 +18,7 @@ from functools import partial
 
 from protocol.errors import KafkaError
 from runtime.filesystem import Buffer
+from storage.folder_files import parent_of
 from storage.free_space import NoRoom
 from storage.log_environment import LogEnvironment
 from storage.recovery import open_and_mend_segment
@@ -312,7 +313,7 @@ class LogWriter(WriterOrder):
         old = self._segments.active
         config, filesystem = self._host.config, self._environment.filesystem
         old.note_max_timestamp()
-        tails = [(old.path(index.suffix), *index.unwritten()) for index in (old.offset_index, old.time_index)]
+        write_indexes = self._index_job(old)
         known_offset, snapshot = self._snapshot_before
         if snapshot is None or known_offset != base_offset:
             snapshot = self._host.producer_snapshot(base_offset)
@@ -328,8 +329,7 @@ class LogWriter(WriterOrder):
         new.is_awaited = True
 
         def job() -> None:
-            for path, content, position in tails:
-                write_index(filesystem, path, content, position)
+            write_indexes()
             if snapshot is not None:
                 filesystem.write_bytes(new.path(SNAPSHOT_SUFFIX), snapshot)
             new.file = create_files(filesystem, new.directory, base_offset)
@@ -440,20 +440,10 @@ class LogWriter(WriterOrder):
         """Leave the files as a clean start wants them: indexes whole and trimmed, a snapshot at the end, all flushed."""
         if self._takes_nothing or (not self.has_written and self.recovery_point >= self.log_end_offset):
             return
-        active, filesystem = self._segments.active, self._environment.filesystem
-        end_offset = self.log_end_offset
-        tails: list[tuple[str, bytes, int]] = []
+        active, end_offset = self._segments.active, self.log_end_offset
         if active.file is not None:
             active.note_max_timestamp()
-            tails = [
-                (active.path(index.suffix), *index.unwritten()) for index in (active.offset_index, active.time_index)
-            ]
-
-        def job() -> None:
-            for path, content, position in tails:
-                write_index(filesystem, path, content, position)
-
-        self._jobs.run_or_fail(job)
+            self._jobs.run_or_fail(self._index_job(active))
         await self.write_snapshot(snapshot)
         self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
         await self.flush(end_offset)
@@ -461,24 +451,28 @@ class LogWriter(WriterOrder):
     async def write_indexes(self) -> bool:
         """Write what the active segment's indexes have in memory. Whether the segment may be closed then: nothing has been
         appended meanwhile, and nobody uses it."""
-        active, filesystem, end_bytes = (
-            self._segments.active,
-            self._environment.filesystem,
-            self._segments.active.end_bytes,
-        )
+        active = self._segments.active
+        end_bytes = active.end_bytes
         if active.file is None or self._is_held or self._is_busy or self._takes_nothing:
             return False
         active.note_max_timestamp()
-        tails = [(active.path(index.suffix), *index.unwritten()) for index in (active.offset_index, active.time_index)]
+        self._jobs.run_or_fail(self._index_job(active))
+        await self.settle()
+        is_unchanged = active is self._segments.active and active.file is not None and active.end_bytes == end_bytes
+        return is_unchanged and not (active.pins or self._is_held or self._is_busy or self._takes_nothing)
+
+    def _index_job(self, segment: Segment) -> Callable[[], None]:
+        """A job that writes what the segment's indexes have in memory now."""
+        filesystem = self._environment.filesystem
+        tails = [
+            (segment.path(index.suffix), *index.unwritten()) for index in (segment.offset_index, segment.time_index)
+        ]
 
         def job() -> None:
             for path, content, position in tails:
                 write_index(filesystem, path, content, position)
 
-        self._jobs.run_or_fail(job)
-        await self.settle()
-        is_unchanged = active is self._segments.active and active.file is not None and active.end_bytes == end_bytes
-        return is_unchanged and not (active.pins or self._is_held or self._is_busy or self._takes_nothing)
+        return job
 
     async def write_snapshot(self, content: bytes | None) -> None:
         """Keep the producers' state at the log's end, on the disk when this returns."""
@@ -507,10 +501,6 @@ class LogWriter(WriterOrder):
             filesystem.rename(path + ".tmp", path)
 
         self._jobs.run_or_fail(partial(filesystem.replace, path, content) if durable else replace)
-
-
-def parent_of(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
 
 
 def _both(first: Done, second: Done) -> Done:
