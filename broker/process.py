@@ -97,6 +97,7 @@ class BrokerProcess:
             return await self._run(broker, http, network)
         finally:
             watchdog.close()
+            network.close()
             await disk.close()
 
     def _doors(self, disk: OsDisk, network: OsNetwork) -> Doors:

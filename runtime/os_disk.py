@@ -14,11 +14,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.disk import DiskQueue, Readers
+from runtime.os_threads import OsThreads
 
 if TYPE_CHECKING:
     from runtime.filesystem import Buffer, File
@@ -245,59 +246,20 @@ class OsDiskQueue:
 
 
 class OsReaders:
-    """Threads that start when they are needed, and take what comes first.
-
-    A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
-    one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
-    """
+    """`runtime.disk.Readers`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = READER_THREADS) -> None:
         self._loop = loop
-        self._limit = threads
-        self._threads = 0
-        self._under_way = 0  # jobs that were given and are not reported yet
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
-        self._is_closed = False
+        self._threads = OsThreads(loop, threads, "cold read")
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
-        assert not self._is_closed, "job for closed readers"
         future: asyncio.Future[T] = self._loop.create_future()
-        self._under_way += 1
-        self._jobs.put((job, future))
-        if self._threads < min(self._under_way, self._limit):
-            self._threads += 1
-            threading.Thread(target=self._work, name=f"cold read {self._threads}", daemon=True).start()
+        self._threads.start(lambda: None if future.cancelled() else job(), partial(_resolve, future))
         return future
-
-    def _work(self) -> None:
-        """A thread."""
-        jobs, post = self._jobs, self._loop.call_soon_threadsafe
-        while (given := jobs.get()) is not None:
-            job, future = given
-            result, error = None, None
-            if not future.cancelled():
-                try:
-                    result = job()
-                except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
-                    error = raised
-            try:
-                post(self._finished, future, result, error)
-            except RuntimeError:
-                return  # the loop is closed: the process ends and nobody waits
-            del given, job, future, result, error  # what they hold is not to live until the next one
-
-    def _finished(self, future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
-        self._under_way -= 1
-        _resolve(future, result, error)
 
     async def close(self) -> None:
         """Jobs that have not begun never do; those that have are not waited for."""
-        self._is_closed = True
-        with suppress(Empty):
-            while given := self._jobs.get_nowait():
-                given[1].cancel()
-        for _ in range(self._threads):
-            self._jobs.put(None)
+        self._threads.close()
 
 
 class OsDisk:
@@ -338,10 +300,12 @@ def _report(done: Callable[[OSError | None], None], error: BaseException | None)
     done(error)
 
 
-def _resolve(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if future.cancelled():
         return
     if error is None:
         future.set_result(result)
+    elif isinstance(error, asyncio.CancelledError):
+        future.cancel()
     else:
         future.set_exception(error)

@@ -1,9 +1,13 @@
 """Sockets: the asyncio (uvloop) adapter of `runtime.transport`.
 
 Rules: bytes are moved and nothing is decided. Received bytes go straight into the handler's buffer (BufferedProtocol).
+A large write begins in a thread, which gives the socket as much as it takes at once, and never waits for it; the rest, and
+all writes while the threads are busy, leave by the loop. So copying a long answer into the kernel holds up nobody else.
 `listen` binds every address that a host name stands for, on one port: `localhost` is both loopbacks, an empty host is
 every interface of both families, and port 0 picks one that is free on all of them.
-Invariant: the handler hears `connected` first and `disconnected` last, once each.
+Invariants: the handler hears `connected` first and `disconnected` last, once each; `writing_paused` and `writing_resumed`
+in turns. What is written behind a write that a thread is at waits for it. A thread has a descriptor of its own, so that it
+cannot meet another connection under the number of one that ended.
 """
 
 from __future__ import annotations
@@ -11,18 +15,27 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from runtime.filesystem import Buffer
+from runtime.os_threads import OsThreads
 from runtime.transport import Address, Connection, ConnectionHandler, Listener
 
 # Above the high mark a peer counts as a slow reader; below the low one it is served again.
 # What is below the mark is memory for every connection, on top of the kernel's own buffers of some megabytes.
 WRITE_HIGH_WATER_BYTES = 64 * 1024
 WRITE_LOW_WATER_BYTES = 16 * 1024
+# From this size on a write begins in a thread: copying it takes the loop longer than handing it over.
+LARGE_WRITE_BYTES = 128 * 1024
+# As many are copied at a time, beside whatever the loop does.
+SENDING_THREADS = 2
+# The most buffers one writev takes (Linux: UIO_MAXIOV).
+MAX_BUFFERS_PER_WRITE = 1024
 # Tries to find a port that is free on every address of a listener.
 PORT_ATTEMPTS = 32
 # What a machine without IPv6 (or IPv4) answers when that family's address is bound.
@@ -41,11 +54,23 @@ class SocketOptions:
 class OsConnection(asyncio.BufferedProtocol):
     """Both faces of a stream: asyncio's protocol, and the `Connection` its handler sees."""
 
-    def __init__(self, handler: ConnectionHandler, options: SocketOptions) -> None:
+    def __init__(self, handler: ConnectionHandler, options: SocketOptions, senders: OsThreads) -> None:
         self._handler = handler
         self._options = options
+        self._senders = senders
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
+        # What a thread is at, with what descriptor, and what waits behind it.
+        self._leaving_bytes = 0
+        self._descriptor = -1
+        self._behind: list[Buffer] = []
+        self._behind_bytes = 0
+        self._error: Exception | None = None
+        # Of what the handler was told, and why.
+        self._is_slow = False
+        self._is_transport_full = False
+        # It closes when the thread is through.
+        self._is_closing = False
         self.peer = self.local = Address("", 0)
         # The two calls of every read reach the handler without a frame in between.
         self.get_buffer = handler.receive_buffer  # type: ignore[method-assign,assignment]
@@ -62,31 +87,39 @@ class OsConnection(asyncio.BufferedProtocol):
         self._handler.connected(self)
 
     def pause_writing(self) -> None:
-        self._handler.writing_paused()
+        self._is_transport_full = True
+        self._tell_pace()
 
     def resume_writing(self) -> None:
-        self._handler.writing_resumed()
+        self._is_transport_full = False
+        self._tell_pace()
 
     def eof_received(self) -> bool:
         return False  # a peer that stops sending is gone: there are no half-open streams
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._handler.disconnected(error)
+        self._behind.clear()
+        self._handler.disconnected(error or self._error)
 
     # --- the handler's side ---
 
     def write(self, chunks: Sequence[Buffer]) -> None:
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or self._is_closing or transport.is_closing():
             return
-        if len(chunks) == 1:
+        if self._leaving_bytes:
+            self._behind += chunks
+            self._behind_bytes += sum(map(len, chunks))
+        elif len(chunks) == 1 and len(chunks[0]) < LARGE_WRITE_BYTES:
             transport.write(chunks[0])
-        else:
+        elif not self._is_left_to_a_thread(transport, chunks):
             transport.writelines(chunks)
 
     def unsent_bytes(self) -> int:
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if self._transport is None:
+            return 0
+        return self._transport.get_write_buffer_size() + self._leaving_bytes + self._behind_bytes
 
     def pause_reading(self) -> None:
         if self._is_reading and self._transport is not None and not self._transport.is_closing():
@@ -94,17 +127,84 @@ class OsConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
+        if self._is_closing:
+            return
         if not self._is_reading and self._transport is not None and not self._transport.is_closing():
             self._is_reading = True
             self._transport.resume_reading()
 
     def close(self) -> None:
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        if self._leaving_bytes:
+            self.pause_reading()
+            self._is_closing = True
+        else:
             self._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    # --- large writes ---
+
+    def _is_left_to_a_thread(self, transport: asyncio.Transport, chunks: Sequence[Buffer]) -> bool:
+        size = sum(map(len, chunks))
+        if size < LARGE_WRITE_BYTES or self._senders.is_busy or transport.get_write_buffer_size():
+            return False
+        try:
+            self._descriptor = os.dup(transport.get_extra_info("socket").fileno())
+        except OSError:  # there are too many: the loop needs none
+            return False
+        self._leaving_bytes = size
+        self._senders.start(partial(_send, self._descriptor, list(chunks)), self._sent)
+        self._tell_pace()
+        return True
+
+    def _sent(self, rest: list[Buffer] | None, error: BaseException | None) -> None:
+        """A thread is through; `rest` is what the socket did not take."""
+        os.close(self._descriptor)
+        behind, self._behind, self._behind_bytes = self._behind, [], 0
+        self._leaving_bytes = 0
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if rest is None:
+            self._error = error if isinstance(error, Exception) else None
+            transport.abort()
+            return
+        if rest or behind:
+            transport.writelines([*rest, *behind])
+        if self._is_closing:
+            transport.close()
+        else:
+            self._tell_pace()
+
+    def _tell_pace(self) -> None:
+        is_slow = self._is_transport_full or self._leaving_bytes > 0
+        if is_slow != self._is_slow:
+            self._is_slow = is_slow
+            if is_slow:
+                self._handler.writing_paused()
+            else:
+                self._handler.writing_resumed()
+
+
+def _send(descriptor: int, chunks: list[Buffer]) -> list[Buffer]:
+    """A thread's: what the socket did not take at once. Raises OSError."""
+    try:
+        while chunks:
+            written = os.writev(descriptor, chunks[:MAX_BUFFERS_PER_WRITE])
+            whole = 0
+            while whole < len(chunks) and written >= len(chunks[whole]):
+                written -= len(chunks[whole])
+                whole += 1
+            chunks = chunks[whole:]
+            if written:
+                chunks[0] = memoryview(chunks[0])[written:]
+    except BlockingIOError:
+        pass  # the peer is slower than we are
+    return chunks
 
 
 class OsListener:
@@ -125,19 +225,18 @@ class OsNetwork:
 
     def __init__(self, options: SocketOptions | None = None) -> None:
         self._options = options or SocketOptions()
+        self._senders: OsThreads | None = None
 
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
         addresses = await _addresses(host)
         sockets = _bind_all(addresses, port)
         bound_port: int = sockets[0].getsockname()[1]
-        loop, options = asyncio.get_running_loop(), self._options
+        loop, make = asyncio.get_running_loop(), self._make_connections()
         servers: list[asyncio.Server] = []
         try:
             for sock in sockets:
                 servers.append(  # noqa: PERF401 - those that did start must be closed when one does not
-                    await loop.create_server(
-                        lambda: OsConnection(factory(), options), sock=sock, backlog=options.backlog
-                    )
+                    await loop.create_server(lambda: make(factory()), sock=sock, backlog=self._options.backlog)
                 )
         except OSError:
             for sock in sockets:
@@ -146,11 +245,11 @@ class OsNetwork:
         return OsListener(Address(host, bound_port), servers)
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
-        loop, options = asyncio.get_running_loop(), self._options
+        loop, make = asyncio.get_running_loop(), self._make_connections()
         refusals: list[OSError] = []
         for address in await _peer_addresses(host, port):
             try:
-                _, connection = await loop.create_connection(lambda: OsConnection(handler, options), address, port)
+                _, connection = await loop.create_connection(lambda: make(handler), address, port)
             except OSError as error:
                 refusals.append(error)
             else:
@@ -158,6 +257,18 @@ class OsNetwork:
         if len(refusals) == 1:
             raise refusals[0]
         raise OSError("; ".join(dict.fromkeys(map(str, refusals))) or f"{host} has no address")
+
+    def _make_connections(self) -> Callable[[ConnectionHandler], OsConnection]:
+        if self._senders is None:
+            self._senders = OsThreads(asyncio.get_running_loop(), SENDING_THREADS, "large write")
+        senders = self._senders
+        return lambda handler: OsConnection(handler, self._options, senders)
+
+    def close(self) -> None:
+        """When nothing is listened to and connected any more. Needed only where writes were large."""
+        if self._senders is not None:
+            self._senders.close()
+            self._senders = None
 
 
 async def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:

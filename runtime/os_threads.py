@@ -1,0 +1,79 @@
+"""A few threads for what would hold up the event loop: reads of disks, writes of large answers.
+
+A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
+one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
+
+Rules: threads start when they are needed, and take what comes first. A thread runs only the job it was given, and reports
+through `call_soon_threadsafe`.
+Invariant: `done` of every job is called once, on the loop, unless the loop ends before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class OsThreads:
+    """At most `limit` threads, called `name`. Made on the loop that it serves; its owner closes it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, name: str) -> None:
+        self._loop = loop
+        self._limit = limit
+        self._name = name
+        self._threads = 0
+        self._under_way = 0  # jobs that were given and are not reported yet
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]] | None]
+        self._jobs = SimpleQueue()
+        self._is_closed = False
+
+    @property
+    def is_busy(self) -> bool:
+        """A job given now would wait for another."""
+        return self._under_way >= self._limit
+
+    def start(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+        """`done` hears the job's result, or what it raised, or a CancelledError if it never began."""
+        assert not self._is_closed, "job for closed threads"
+        self._under_way += 1
+        self._jobs.put((job, done))
+        if self._threads < min(self._under_way, self._limit):
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"{self._name} {self._threads}", daemon=True).start()
+
+    def _work(self) -> None:
+        """A thread."""
+        jobs, post = self._jobs, self._loop.call_soon_threadsafe
+        while (given := jobs.get()) is not None:
+            job, done = given
+            result, error = None, None
+            try:
+                result = job()
+            except BaseException as raised:  # noqa: BLE001 - not swallowed: its owner hears it on the loop
+                error = raised
+            try:
+                post(self._finished, done, result, error)
+            except RuntimeError:
+                return  # the loop is closed: the process ends and nobody waits
+            del given, job, done, result, error  # what they hold is not to live until the next one
+
+    def _finished(
+        self, done: Callable[[Any, BaseException | None], None], result: Any, error: BaseException | None
+    ) -> None:
+        self._under_way -= 1
+        done(result, error)
+
+    def close(self) -> None:
+        """Jobs that have not begun never do; those that have are not waited for."""
+        self._is_closed = True
+        with suppress(Empty):
+            while given := self._jobs.get_nowait():
+                self._finished(given[1], None, asyncio.CancelledError())
+        for _ in range(self._threads):
+            self._jobs.put(None)
