@@ -3,8 +3,8 @@
 Rules: synchronous; a read that would wait for the disk answers "cold" and leaves the wait to the caller. Records are
 never looked into: the answer is a byte range of the log, and at read_committed the aborted transactions that overlap it.
 Invariants: a consumer sees nothing at or past the high watermark (read_committed: the last stable offset), on the leader
-or on a follower; an offset between that and the log end is an empty answer, never OFFSET_OUT_OF_RANGE. Who sees more than
-that reads in the leader epoch in which it asked, or nothing, however long the read waits.
+or on a follower, however long the read waits; an offset between that and the log end is an empty answer, never
+OFFSET_OUT_OF_RANGE. Who sees more than that reads in the leader epoch in which it asked, or nothing, however long it waits.
 Source: Kafka ReplicaManager.readFromLog, Partition.fetchRecords; KIP-207, KIP-320, KIP-392, KIP-595 (diverging epoch).
 """
 
@@ -154,11 +154,14 @@ class PartitionRead:
         """More than the client has, which `fill` would read."""
         return self.item.fetch_offset < self.limit_offset
 
-    @property
-    def is_overtaken(self) -> bool:
-        """Another epoch has begun since: the log may have been cut, and hold what does not belong behind the client's."""
+    def overtaken(self) -> ErrorCode | None:
+        """Why the log does not hold any more what this client may see: another epoch has begun, in which it may have been cut;
+        or, for one who is shown committed records alone, it was cut below those that were, and may have others there."""
         partition = self.partition
-        return partition is not None and self.leader_epoch not in (UNKNOWN_EPOCH, partition.assignment.leader_epoch)
+        assert partition is not None
+        if self.leader_epoch == UNKNOWN_EPOCH:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.limit_offset > partition.log.high_watermark else None
+        return None if self.leader_epoch == partition.assignment.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 
     def fail(self, error: ErrorCode) -> int:
         """Nothing can be read after all: no bytes."""
@@ -286,8 +289,8 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
     limit_bytes = min(max_bytes, item.max_bytes)
     if limit_bytes <= 0 and not at_least_one:
         return 0
-    if read.is_overtaken:
-        return read.fail(ErrorCode.FENCED_LEADER_EPOCH)
+    if (overtaken := read.overtaken()) is not None:
+        return read.fail(overtaken)
     try:
         read.records = partition.log.read(
             item.fetch_offset, limit_offset=read.limit_offset, max_bytes=max(limit_bytes, 0), at_least_one=at_least_one
@@ -323,6 +326,6 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
     except Exception:  # the others of the fetch are answered, and its client need not wait for nothing
         logger.exception("read failed: topic=%s partition=%d offset=%d", *partition.log.key, item.fetch_offset)
         return read.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if read.is_overtaken:
-        return read.fail(ErrorCode.FENCED_LEADER_EPOCH)
+    if (overtaken := read.overtaken()) is not None:
+        return read.fail(overtaken)
     return len(read.records)

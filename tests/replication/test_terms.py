@@ -108,6 +108,29 @@ def test_a_follower_gets_no_records_of_an_epoch_that_began_while_its_fetch_waite
     play(tmp_path, scenario)
 
 
+def test_a_consumer_gets_no_records_that_took_the_place_of_committed_ones_while_its_fetch_waited(
+    tmp_path: Path,
+) -> None:
+    """An unclean election has cut the log, and what was appended since is not committed."""
+
+    async def scenario(one: Replica) -> None:
+        one.lead(isr=(1,))
+        for value in ("a", "b", "c"):
+            await one.append(value)
+        readers = Reader(), Reader(read_committed=True), Reader(needs_leader=False)
+        waiting = [read_of(one, 1, epoch=-1, reader=reader) for reader in readers for _ in range(2)]
+        assert all(read.has_records for read in waiting)
+        await replace_the_end(one)
+        assert one.partition.log.high_watermark <= 1 < one.partition.log.log_end_offset
+        for hot, cold in zip(waiting[::2], waiting[1::2], strict=True):
+            assert fill(hot, 1 << 20, at_least_one=True) == 0
+            assert (hot.error, bytes(hot.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+            assert await fill_cold(cold, 1 << 20, at_least_one=True) == 0
+            assert (cold.error, bytes(cold.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+
+    play(tmp_path, scenario)
+
+
 def test_a_consumer_gets_what_was_committed_when_its_fetch_came_whoever_leads_since(tmp_path: Path) -> None:
     async def scenario(one: Replica) -> None:
         one.lead(isr=(1,))
