@@ -33,6 +33,7 @@ from storage.recovery import open_segment, write_indexes
 from storage.segment import (
     LENGTH_OVERHEAD_BYTES,
     LOG_SUFFIX,
+    LONG_READ_BYTES,
     MIN_BATCH_BYTES,
     Cold,
     OpenedSegment,
@@ -53,6 +54,10 @@ EMPTY = b""
 _REMEMBERED_PLACES = 32
 _SEARCH_BYTES = 64 * 1024
 _ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
+# With so much behind what it takes, a reader catches up: one long piece after another, whose copying everybody else on the
+# loop would feel, and in memory more often than not, because threads read ahead for it. A follower in a burst is less far
+# behind, and whatever comes later for it comes later for all that wait for acks=all.
+CATCHING_UP_BYTES = 64 * 1024 * 1024
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """Of a stored batch that a search by timestamp has to look into."""
 
@@ -166,13 +171,15 @@ class LogReader:
         if segment is not self._segments.active:
             self._open_segments.touch(segment)
         length = max(min(max_bytes, end - position), LENGTH_OVERHEAD_BYTES)
-        chunk = reader.log_bytes(segment, length, position, LENGTH_OVERHEAD_BYTES)
+        may_be_hot = length < LONG_READ_BYTES or end - position - length < CATCHING_UP_BYTES
+        chunk = reader.log_bytes(segment, length, position, LENGTH_OVERHEAD_BYTES, may_be_hot=may_be_hot)
         first_bytes = LENGTH_OVERHEAD_BYTES + check_length(segment, int.from_bytes(chunk[8:12], "big"), position)
         if len(chunk) < first_bytes:
             check_fits(segment, first_bytes, position)
             if not at_least_one and length < first_bytes:
                 return EMPTY
-            chunk = reader.log_bytes(segment, max(first_bytes, length), position, first_bytes)
+            length = max(first_bytes, length)
+            chunk = reader.log_bytes(segment, length, position, first_bytes, may_be_hot=may_be_hot)
         self._remember_end(segment, position, chunk, end, limit_offset, log_end_offset, reader)
         return chunk
 

@@ -45,7 +45,7 @@ _WALK_BYTES = 8192
 
 # A read that waits anyway leaves longer pieces to a thread at once: trying them on the loop would copy what is hot of them in
 # its time, and have the kernel read ahead there what is not.
-_LONG_READ_BYTES = 128 * 1024
+LONG_READ_BYTES = 128 * 1024
 
 # Base offset, length, magic, last offset delta. A message of before v2 has its last offset in the place of the first,
 # and no delta; the smallest is a byte shorter than this.
@@ -102,8 +102,10 @@ class SegmentReader:
         self._filesystem = filesystem
         self.fetched = fetched
 
-    def log_bytes(self, segment: Segment, length: int, position: int, at_least: int) -> Buffer:
-        """Up to `length` bytes of the `.log`, at least `at_least`."""
+    def log_bytes(
+        self, segment: Segment, length: int, position: int, at_least: int, *, may_be_hot: bool = True
+    ) -> Buffer:
+        """Up to `length` bytes of the `.log`, at least `at_least`; without `may_be_hot` a thread is to read them anyway."""
         key = (LOG_SUFFIX, segment, position, length)
         fetched = self.fetched
         if fetched is not None and key in fetched:
@@ -118,7 +120,8 @@ class SegmentReader:
         file = segment.file
         if file is None:
             raise Cold(segment, key, None)
-        buffer = None if fetched is not None and length >= _LONG_READ_BYTES else file.read_hot(length, position)
+        is_for_a_thread = not may_be_hot or (fetched is not None and length >= LONG_READ_BYTES)
+        buffer = None if is_for_a_thread else file.read_hot(length, position)
         if buffer is None or len(buffer) < at_least:
             raise Cold(segment, key, partial(file.read_at, length, position))
         return buffer

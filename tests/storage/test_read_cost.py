@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFile, OsFileSystem
+from storage import log_reader
 from storage.log import PartitionLog
 from tests.storage.file_around import FileAround
 from tests.storage.logs import World, append, config, open_log, read, values_of, world
@@ -100,6 +103,31 @@ def test_a_loader_leaves_long_pieces_to_a_thread(tmp_path: Path) -> None:
             assert [offset for offset, _ in values_of(bytes(content))] == [0, 1]
             assert max(length for _, length in asked.hot) < CONSUMER_BYTES / 2
             assert asked.waited == [(0, 2 * CONSUMER_BYTES)]
+            await log.close()
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_is_far_behind_is_read_for_in_a_thread_though_its_bytes_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reader, "CATCHING_UP_BYTES", len(VALUE) * BATCHES // 2)
+
+    async def run() -> None:
+        asked = Asked()
+        async with world(str(tmp_path), filesystem=asked) as one:
+            log = await log_of_batches(one, tmp_path)
+            batch_bytes = log.size_bytes // BATCHES
+            asked.forget()
+            for offset in range(BATCHES):
+                assert values_of(await read(log, offset, max_bytes=CONSUMER_BYTES)) == [(offset, VALUE)]
+            in_threads = [position // batch_bytes for position, length in asked.waited if length == CONSUMER_BYTES]
+            on_the_loop = [position // batch_bytes for position, length in asked.hot if length > batch_bytes // 2]
+            assert in_threads + on_the_loop == list(range(BATCHES))
+            assert 1 < len(in_threads) < BATCHES - 1
+            asked.forget()
+            assert values_of(await read(log, 0, max_bytes=1000)) == [(0, VALUE)]  # that one batch, however large
+            assert not asked.waited
             await log.close()
 
     asyncio.run(run())
