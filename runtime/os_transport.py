@@ -23,6 +23,7 @@ from functools import partial
 from typing import cast
 
 from runtime.filesystem import Buffer
+from runtime.os_filesystem import MAX_BUFFERS_PER_WRITE
 from runtime.os_threads import OsThreads
 from runtime.transport import Address, Connection, ConnectionHandler, Listener
 
@@ -34,8 +35,6 @@ WRITE_LOW_WATER_BYTES = 16 * 1024
 LARGE_WRITE_BYTES = 128 * 1024
 # As many are copied at a time, beside whatever the loop does.
 SENDING_THREADS = 2
-# The most buffers one writev takes (Linux: UIO_MAXIOV).
-MAX_BUFFERS_PER_WRITE = 1024
 # Tries to find a port that is free on every address of a listener.
 PORT_ATTEMPTS = 32
 # What a machine without IPv6 (or IPv4) answers when that family's address is bound.

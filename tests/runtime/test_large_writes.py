@@ -19,55 +19,19 @@ import uvloop
 from runtime.filesystem import Buffer
 from runtime.os_transport import LARGE_WRITE_BYTES, SENDING_THREADS, OsNetwork
 from runtime.transport import Connection
+from tests.runtime.recorder import Recorder
 
 KiB = 1024
 LARGE = bytes(range(256)) * (LARGE_WRITE_BYTES // 256 * 8)
 RUNS: list[Callable[[Any], Any]] = [asyncio.run, uvloop.run]
 
 
-class Server:
-    """A handler that hears what becomes of what it writes."""
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.events: list[str] = []
-        self.received_bytes = 0
-        self.error: Exception | None = None
-        self._changed = asyncio.Event()
-        self._buffer = memoryview(bytearray(1000))
-
-    def connected(self, connection: Connection) -> None:
-        self.connection = connection
-        self._note("connected")
-
-    def receive_buffer(self, _size_hint: int) -> memoryview:
-        return self._buffer
-
-    def received(self, count: int) -> None:
-        self.received_bytes += count
-
-    def writing_paused(self) -> None:
-        self._note("paused")
-
-    def writing_resumed(self) -> None:
-        self._note("resumed")
-
-    def disconnected(self, error: Exception | None) -> None:
-        self.error = error
-        self._note("disconnected")
-
-    def _note(self, event: str) -> None:
-        self.events.append(event)
-        self._changed.set()
-
-    async def until(self, event: str) -> None:
-        async with asyncio.timeout(20):
-            while self.events[-1:] != [event]:
-                self._changed.clear()
-                await self._changed.wait()
+async def hears(server: Recorder, event: str) -> None:
+    """Returns when this is the last that it has heard."""
+    await server.until(lambda: server.events[-1:] == [event])
 
 
-Story = Callable[[Server, Connection, socket.socket], Awaitable[None]]
+Story = Callable[[Recorder, Connection, socket.socket], Awaitable[None]]
 
 
 @contextmanager
@@ -87,18 +51,18 @@ def tell(request: pytest.FixtureRequest) -> Iterator[Callable[[Story], None]]:
     """Runs a story of a server's handler, its connection and its peer's blocking socket."""
 
     async def main(story: Story) -> None:
-        network, server = OsNetwork(), Server()
+        network, server = OsNetwork(), Recorder()
         listener = await network.listen("127.0.0.1", 0, lambda: server)
         with socket.socket() as peer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * KiB)
             peer.setblocking(False)
             await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", listener.address.port))
-            await server.until("connected")
+            await hears(server, "connected")
             assert server.connection is not None
             await story(server, server.connection, peer)
             if "disconnected" not in server.events:
                 server.connection.abort()
-                await server.until("disconnected")
+                await hears(server, "disconnected")
         await listener.close()
         network.close()
 
@@ -127,7 +91,7 @@ async def turn_until(condition: Callable[[], bool]) -> None:
 
 
 def test_large_and_small_writes_arrive_in_their_order(tell: Callable[[Story], None]) -> None:
-    async def story(server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         written = b""
         writes: list[list[Buffer]] = [[LARGE] * 64, [b"small"], [b"head", LARGE, memoryview(LARGE)[7:], b"", b"tail"]]
         for chunks in writes:
@@ -135,7 +99,7 @@ def test_large_and_small_writes_arrive_in_their_order(tell: Callable[[Story], No
             written += b"".join(chunks)
         assert connection.unsent_bytes() == len(written)
         assert await receive(peer, len(written)) == written
-        await server.until("resumed")
+        await hears(server, "resumed")
         assert connection.unsent_bytes() == 0
         assert server.events == ["connected", "paused", "resumed"]
 
@@ -143,17 +107,17 @@ def test_large_and_small_writes_arrive_in_their_order(tell: Callable[[Story], No
 
 
 def test_a_large_write_may_have_more_buffers_than_one_call_takes(tell: Callable[[Story], None]) -> None:
-    async def story(server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         for _ in range(3):
             connection.write([*[b"x"] * 2500, LARGE])
             assert await receive(peer, 2500 + len(LARGE)) == b"x" * 2500 + LARGE
-            await server.until("resumed")
+            await hears(server, "resumed")
 
     tell(story)
 
 
 def test_a_thread_does_not_wait_for_a_slow_peer(tell: Callable[[Story], None]) -> None:
-    async def story(server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         many = [LARGE] * 64  # more than the kernel's buffers hold
         connection.write(many)
         assert server.events == ["connected", "paused"]
@@ -161,20 +125,20 @@ def test_a_thread_does_not_wait_for_a_slow_peer(tell: Callable[[Story], None]) -
         await turn_until(lambda: connection.unsent_bytes() < len(LARGE) * 64)
         assert connection.unsent_bytes() > 0
         assert await receive(peer, len(LARGE) * 64) == LARGE * 64
-        await server.until("resumed")
+        await hears(server, "resumed")
 
     tell(story)
 
 
 def test_what_is_written_before_the_close_arrives(tell: Callable[[Story], None]) -> None:
-    async def story(server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         connection.write([LARGE])
         connection.write([b"behind"])
         connection.close()
         connection.write([b"dropped"])
         connection.resume_reading()
         assert await receive(peer, 2 * len(LARGE)) == LARGE + b"behind"
-        await server.until("disconnected")
+        await hears(server, "disconnected")
         assert server.events == ["connected", "paused", "disconnected"]
         assert server.error is None
 
@@ -182,11 +146,11 @@ def test_what_is_written_before_the_close_arrives(tell: Callable[[Story], None])
 
 
 def test_an_abort_drops_what_has_not_left(tell: Callable[[Story], None]) -> None:
-    async def story(server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         connection.write([LARGE] * 64)
         connection.write([b"behind"])
         connection.abort()
-        await server.until("disconnected")
+        await hears(server, "disconnected")
         assert connection.unsent_bytes() == 0
         received = await receive(peer, 65 * len(LARGE))
         assert (LARGE * 64).startswith(received)
@@ -196,12 +160,12 @@ def test_an_abort_drops_what_has_not_left(tell: Callable[[Story], None]) -> None
 
 
 def test_a_peer_that_goes_away_in_a_large_write_is_heard_once(tell: Callable[[Story], None]) -> None:
-    async def story(server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         connection.pause_reading()  # so that only the write can find out
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()  # with a reset
         connection.write([LARGE])
-        await server.until("disconnected")
+        await hears(server, "disconnected")
         assert server.events == ["connected", "paused", "disconnected"]
         assert isinstance(server.error, OSError)
 
@@ -214,7 +178,7 @@ def test_without_a_free_descriptor_the_loop_sends(
     def full(_descriptor: int) -> int:
         raise OSError(24, "Too many open files")
 
-    async def story(_server: Server, connection: Connection, peer: socket.socket) -> None:
+    async def story(_server: Recorder, connection: Connection, peer: socket.socket) -> None:
         monkeypatch.setattr(os, "dup", full)
         connection.write([LARGE])
         assert await receive(peer, len(LARGE)) == LARGE
@@ -227,15 +191,15 @@ def test_while_the_threads_are_busy_the_loop_sends() -> None:
 
     async def main() -> None:
         network = OsNetwork()
-        servers: list[Server] = []
+        servers: list[Recorder] = []
 
-        def serve() -> Server:
-            servers.append(Server())
+        def serve() -> Recorder:
+            servers.append(Recorder())
             return servers[-1]
 
         listener = await network.listen("127.0.0.1", 0, serve)
         may_go_on, begun = threading.Event(), threading.Semaphore(0)
-        first = Server()
+        first = Recorder()
         connection = await network.connect("127.0.0.1", listener.address.port, first)
         senders = connection._senders  # type: ignore[attr-defined]
 
@@ -249,11 +213,11 @@ def test_while_the_threads_are_busy_the_loop_sends() -> None:
             await asyncio.to_thread(begun.acquire, timeout=20)
         assert senders.is_busy
         connection.write([LARGE])
-        await turn_until(lambda: bool(servers) and servers[0].received_bytes == len(LARGE))
+        await turn_until(lambda: bool(servers) and len(servers[0].data) == len(LARGE))
         may_go_on.set()
         connection.abort()
-        await first.until("disconnected")
-        await servers[0].until("disconnected")
+        await hears(first, "disconnected")
+        await hears(servers[0], "disconnected")
         await listener.close()
         network.close()
 
