@@ -62,7 +62,8 @@ def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
         "joins-behind",
         "any-controller-believed",
     ]
-    ran = simulation("--mutants", *names)
+    # One that takes more seeds has become hard to find: something hides it.
+    ran = simulation("--within", "40", "--mutants", *names)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(names)
 

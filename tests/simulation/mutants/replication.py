@@ -91,6 +91,7 @@ def _reads_past_watermark(patches: Patches) -> None:
             read = original(item, partition, reader)
             if read.limit_offset >= 0:
                 read.limit_offset = partition.log.log_end_offset
+                read.leader_epoch = partition.assignment.leader_epoch  # as for those who may; else it is noticed later
             return read
 
         return inspect
