@@ -15,6 +15,18 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 
+def unwritten(chunks: Sequence[Buffer], written: int) -> list[Buffer]:
+    """What is left of `chunks` when their first `written` bytes are gone. It does not begin with an empty one."""
+    whole = 0
+    while whole < len(chunks) and written >= len(chunks[whole]):
+        written -= len(chunks[whole])
+        whole += 1
+    rest = list(chunks[whole:])
+    if written:
+        rest[0] = memoryview(rest[0])[written:]
+    return rest
+
+
 @dataclass(frozen=True, slots=True)
 class FileStat:
     size_bytes: int

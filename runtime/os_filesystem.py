@@ -19,7 +19,7 @@ import shutil
 import struct
 from collections.abc import Sequence
 
-from runtime.filesystem import Buffer, File, FileLock, FileStat
+from runtime.filesystem import Buffer, File, FileLock, FileStat, unwritten
 
 # The most buffers one pwritev takes (Linux: UIO_MAXIOV).
 MAX_BUFFERS_PER_WRITE = 1024
@@ -68,16 +68,10 @@ class OsFile:
 
     def _write_rest(self, buffers: Sequence[Buffer], written: int, position: int) -> None:
         """The slow case: more buffers than one call takes, or a short write (a signal, a disk that is filling up)."""
-        rest = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
-        position += written
-        while True:
-            while rest and written >= len(rest[0]):
-                written -= len(rest.pop(0))
-            if not rest:
-                return
-            rest[0] = rest[0][written:]
+        rest, position = unwritten(buffers, written), position + written
+        while rest:
             written = os.pwritev(self._descriptor, rest[:MAX_BUFFERS_PER_WRITE], position)
-            position += written
+            rest, position = unwritten(rest, written), position + written
 
     def read_at(self, length: int, position: int) -> Buffer:
         if self._is_read_hot and length >= MIN_READ_BYTES_FOR_AHEAD:

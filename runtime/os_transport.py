@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from runtime.filesystem import Buffer
+from runtime.filesystem import Buffer, unwritten
 from runtime.os_filesystem import MAX_BUFFERS_PER_WRITE
 from runtime.os_threads import OsThreads
 from runtime.transport import Address, Connection, ConnectionHandler, Listener
@@ -194,13 +194,7 @@ def _send(descriptor: int, chunks: list[Buffer]) -> list[Buffer]:
     try:
         while chunks:
             written = os.writev(descriptor, chunks[:MAX_BUFFERS_PER_WRITE])
-            whole = 0
-            while whole < len(chunks) and written >= len(chunks[whole]):
-                written -= len(chunks[whole])
-                whole += 1
-            chunks = chunks[whole:]
-            if written:
-                chunks[0] = memoryview(chunks[0])[written:]
+            chunks = unwritten(chunks, written)
     except BlockingIOError:
         pass  # the peer is slower than we are
     return chunks
