@@ -14,19 +14,21 @@ from controller.zookeeper_client import ClientDoors
 from controller.zookeeper_ensemble import ConnectString
 from controller.zookeeper_options import ZooKeeperOptions
 from controller.zookeeper_session import Credentials
+from controller.zookeeper_wire import OpCode
 from runtime.clock import Clock, SystemClock
 from runtime.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from runtime.transport import Network
-from tests.controller.memory_zookeeper import MemoryZooKeeper
+from tests.controller.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import SimLoop
+from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
 
 T = TypeVar("T")
 
 TIMEOUT_MS = 4_000
 FAR = "far"  # the machine of the simulated server
+CONNECTED, SUSPENDED, EXPIRED = SessionEvent.CONNECTED, SessionEvent.SUSPENDED, SessionEvent.EXPIRED
 
 
 class MemorySessionFile:
@@ -148,6 +150,25 @@ async def simulated_client(loop: SimLoop, **options: object) -> AsyncIterator[tu
     await client.store.close()
     await client.tasks.close()
     await sim.server.close()
+
+
+Story = Callable[[MemoryZooKeeper, Client], Awaitable[None]]
+
+
+def tell(story: Story, **options: object) -> None:
+    """Run `story` with one client on a fresh server."""
+
+    async def program(loop: SimLoop) -> None:
+        async with simulated_client(loop, **options) as (server, client):
+            await story(server, client)
+
+    simulate(1, program)
+
+
+def once(fate: Fate, code: OpCode) -> Callable[[OpCode, str], Fate]:
+    """`fate` for the first request of this kind, an answer for every other."""
+    fates = {code: fate}
+    return lambda asked, _path: fates.pop(asked, Fate.ANSWERED)
 
 
 async def run_counters(stores: Sequence[ZooKeeperStore], rounds: int) -> None:

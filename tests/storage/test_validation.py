@@ -1,4 +1,4 @@
-"""What may enter a log, refusal by refusal."""
+"""What may enter a log, refusal by refusal. What the topic makes of it: `test_rewritten_batches.py`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import HEADER, InvalidBatch, crc_is_valid, crc_of, patch, read_header
+from protocol.records.batch import HEADER, InvalidBatch, crc_of, patch, read_header
 from protocol.records.compression import Compression, compress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
-from protocol.records.record import Record, encode_batch, encode_record, iter_records
+from protocol.records.record import Record, encode_batch, encode_record
 from storage import validation
 from storage.validation import (
     INLINE_RECOMPRESSED_BYTES,
@@ -28,53 +27,20 @@ from storage.validation import (
     plain_batch,
     validate,
 )
-from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, many_records, with_field, with_records
-
-NOW_MS = 1_700_000_000_000
-HOUR_MS = 3_600_000
-SETTINGS = BrokerSettings({})
-LEVELS = tuple(ValidationLevel)
-BATCH = encode_batch(many_records(20))
-
-
-def config(**overrides: str) -> LogConfig:
-    return LogConfig.from_settings(SETTINGS, {name.replace("_", "."): value for name, value in overrides.items()})
-
-
-PLAIN = config()
-APPEND_TIME = config(message_timestamp_type="LogAppendTime")
-COMPACTED = config(cleanup_policy="compact")
-LIMITED = config(message_timestamp_before_max_ms=str(HOUR_MS), message_timestamp_after_max_ms=str(HOUR_MS))
-
-
-def produced(
-    records: bytes | bytearray | memoryview,
-    topic: LogConfig = PLAIN,
-    *,
-    version: int | None = 9,
-    level: ValidationLevel = ValidationLevel.STRUCTURE,
-) -> ValidatedRecords:
-    return validate(
-        records, config=topic, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, produce_version=version, level=level
-    )
-
-
-def refusal(
-    records: bytes | bytearray,
-    topic: LogConfig = PLAIN,
-    *,
-    version: int | None = 9,
-    level: ValidationLevel = ValidationLevel.STRUCTURE,
-) -> KafkaError:
-    with pytest.raises(KafkaError) as caught:
-        produced(records, topic, version=version, level=level)
-    return caught.value
-
-
-def timestamps(checked: ValidatedRecords) -> list[int]:
-    header = checked.headers[0]
-    return [record.timestamp for record in iter_records(checked.records, 0, header, MAX_BYTES)]
-
+from tests.protocol.records.batches import ALL_CODECS, many_records, with_field, with_records
+from tests.storage.logs import NOW_MS, config
+from tests.storage.validating import (
+    APPEND_TIME,
+    BATCH,
+    COMPACTED,
+    HOUR_MS,
+    LEVELS,
+    LIMITED,
+    PLAIN,
+    produced,
+    refusal,
+    swapped,
+)
 
 # --- what is taken ---
 
@@ -303,13 +269,6 @@ def test_a_transactional_batch() -> None:
 # --- refusals by the records ---
 
 
-def swapped(codec: Compression) -> bytes:
-    """A batch whose records have the deltas 0 2 1 3."""
-    records = many_records(4)
-    block = b"".join(encode_record(record, delta, 0) for delta, record in zip([0, 2, 1, 3], records, strict=True))
-    return bytes(with_records(encode_batch(records, compression=codec), compress(codec, block)))
-
-
 @pytest.mark.parametrize("codec", ALL_CODECS)
 def test_the_levels_look_further_and_further(codec: Compression) -> None:
     batch = encode_batch(many_records(20), compression=codec)
@@ -402,116 +361,6 @@ def test_a_keyless_record_with_a_bad_timestamp_is_named_once() -> None:
     assert error.code == ErrorCode.INVALID_TIMESTAMP
     assert isinstance(error, RecordsRejected)
     assert [index for index, _ in error.record_errors] == [0, 1]
-
-
-# --- what the topic does to records ---
-
-
-@pytest.mark.parametrize("codec", ALL_CODECS)
-def test_log_append_time(codec: Compression) -> None:
-    buffer = bytearray(encode_batch(many_records(3), compression=codec))
-    checked = produced(memoryview(buffer), APPEND_TIME)
-    header = checked.headers[0]
-    assert checked.log_append_time_ms == NOW_MS == header.max_timestamp
-    assert crc_is_valid(buffer, 0, read_header(buffer)) and read_header(buffer).crc == header.crc
-    assert timestamps(checked) == [NOW_MS] * 3
-
-
-def test_log_append_time_ignores_limits() -> None:
-    topic = config(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="1")
-    assert produced(encode_batch([Record(0, 5, b"k", b"v")]), topic).headers
-
-
-def test_a_producer_must_not_claim_append_time() -> None:
-    claimed = encode_batch(many_records(2), log_append_time_ms=NOW_MS)
-    error = refusal(claimed, APPEND_TIME)
-    assert error.code == ErrorCode.INVALID_TIMESTAMP
-    assert isinstance(error, RecordsRejected)
-    assert len(error.record_errors) == 2
-
-
-def test_a_claim_of_append_time_is_taken_back_in_other_topics() -> None:
-    checked = produced(encode_batch(many_records(2), log_append_time_ms=NOW_MS - 5))
-    header = read_header(checked.records)
-    assert not header.is_log_append_time and header.max_timestamp == NOW_MS - 5
-    assert crc_is_valid(checked.records, 0, header)
-
-
-def test_a_wrong_max_timestamp_is_put_right_where_fields_are_read() -> None:
-    wrong = bytes(with_field(BATCH, ">q", 35, 99))
-    checked = produced(wrong, level=ValidationLevel.FULL)
-    assert read_header(checked.records).max_timestamp == 1_000_019 == checked.headers[0].max_timestamp
-    assert crc_is_valid(checked.records, 0, checked.headers[0])
-
-
-CODEC_NAMES = {codec: codec.name.lower() for codec in ALL_CODECS} | {Compression.NONE: "uncompressed"}
-
-
-@pytest.mark.parametrize("source", ALL_CODECS)
-@pytest.mark.parametrize("target", ALL_CODECS)
-def test_compression_type(source: Compression, target: Compression) -> None:
-    batch = encode_batch(many_records(50), compression=source, producer_id=4, producer_epoch=0, base_sequence=7)
-    checked = produced(batch, config(compression_type=CODEC_NAMES[target]))
-    header = checked.headers[0]
-    assert read_header(checked.records).compression is header.compression is target
-    assert (len(checked.records), header.base_sequence, header.records_count) == (header.size_bytes, 7, 50)
-    assert crc_is_valid(checked.records, 0, header)
-    assert list(iter_records(checked.records, 0, header, MAX_BYTES)) == list(
-        iter_records(batch, 0, read_header(batch), MAX_BYTES)
-    )
-    if source is target:
-        assert bytes(checked.records) == batch
-
-
-def test_recompression_keeps_the_brokers_time_and_the_size_limit() -> None:
-    topic = config(compression_type="uncompressed", message_timestamp_type="LogAppendTime", max_message_bytes="5000")
-    small = encode_batch(many_records(10), compression=Compression.LZ4)
-    assert set(timestamps(produced(small, topic))) == {NOW_MS}
-    grown = encode_batch(many_records(100), compression=Compression.ZSTD)
-    assert len(grown) < 5000
-    assert refusal(grown, topic).code == ErrorCode.MESSAGE_TOO_LARGE
-
-
-@pytest.mark.parametrize("codec", ALL_CODECS[1:])
-@pytest.mark.parametrize("level", LEVELS)
-def test_what_is_recompressed_is_looked_at_in_full(codec: Compression, level: ValidationLevel) -> None:
-    topic = config(compression_type="uncompressed")
-    assert refusal(swapped(codec), topic, level=level).code == ErrorCode.INVALID_RECORD
-    late = bytes(with_field(encode_batch(many_records(5), compression=codec), ">q", 35, 99))
-    assert produced(late, topic, level=level).headers[0].max_timestamp == 1_000_004
-
-
-UNSTORABLE = {
-    "a timestamp below -1": encode_batch([Record(0, -5, b"k", b"v")]),
-    "a timestamp below -1 behind others": encode_batch([Record(0, 7, b"k", b"v"), Record(0, -2, b"k", b"v")]),
-    "a timestamp that overflows": bytes(with_field(encode_batch(many_records(2)), ">q", 27, (1 << 63) - 1)),
-    "a transaction of nobody": encode_batch(many_records(1), is_transactional=True),
-    "a producer without an epoch": encode_batch(many_records(1), producer_id=4, producer_epoch=-1, base_sequence=0),
-    "no producer that exists": encode_batch(many_records(1), producer_id=-7, producer_epoch=-7, base_sequence=-7),
-}
-
-
-@pytest.mark.parametrize(
-    "topic", [config(compression_type="lz4"), config(compression_type="lz4", message_timestamp_type="LogAppendTime")]
-)
-@pytest.mark.parametrize("batch", UNSTORABLE.values(), ids=UNSTORABLE)
-def test_what_kafka_cannot_write_is_not_recompressed(batch: bytes, topic: LogConfig) -> None:
-    assert produced(batch).headers, "it may stay as it came"
-    assert refusal(batch, topic).code == ErrorCode.INVALID_RECORD
-
-
-def test_a_producer_id_below_none_is_recompressed_when_the_rest_is_right() -> None:
-    batch = encode_batch(many_records(1), producer_id=-7, producer_epoch=0, base_sequence=0)
-    assert produced(batch, config(compression_type="lz4")).headers
-
-
-@pytest.mark.parametrize("attributes", [0x80, 0x100, 0x4000, -0x8000])
-def test_unknown_attributes_are_gone_from_what_the_broker_writes(attributes: int) -> None:
-    batch = bytes(with_field(BATCH, ">h", 21, attributes | 0x40))
-    for topic, expected in ((PLAIN, attributes | 0x40), (APPEND_TIME, 0x48), (config(compression_type="lz4"), 3)):
-        checked = produced(batch, topic)
-        assert checked.headers[0].attributes == read_header(checked.records).attributes == expected
-        assert crc_is_valid(checked.records, 0, checked.headers[0])
 
 
 # --- other origins ---
