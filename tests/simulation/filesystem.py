@@ -80,6 +80,9 @@ class Names:
             self.directories.discard(path)
             self.directories.add(target + path[len(source) :])
 
+    def drop_files_in(self, directory: str) -> None:
+        self.files = {path: inode for path, inode in self.files.items() if _parent(path) != directory}
+
     def drop_orphans(self) -> None:
         """What stands in a directory that was lost is lost too."""
         self.directories = {path for path in self.directories if self._is_reachable(path)}
@@ -281,6 +284,9 @@ class SimStorage:
             if change.touches(directory) or change.path in ancestors:
                 if change.kind == "rename" and change.path in self._durable_names.directories:
                     rest = [each.moved(change.path, change.target) for each in rest]
+                elif change.kind == "rmdir":  # with all that was in it
+                    rest = [each for each in rest if not each.path.startswith(change.path + "/")]
+                    self._durable_names.drop_files_in(change.path)
                 self._durable_names.apply(change)
             else:
                 rest.append(change)

@@ -127,6 +127,38 @@ def test_renames_and_removals_survive_in_order() -> None:
             assert fs.read_bytes("/data/topic-0/log") == RECORD
 
 
+def test_a_folder_that_takes_the_name_of_a_removed_one_keeps_its_files() -> None:
+    """What was never synced in the first one went with it, and is not done to the second one later."""
+    for seed in range(10):
+        machine = storage(seed)
+        fs = machine.boot()
+        fs.make_directory("/data/topic-0")
+        fs.write_bytes("/data/topic-0/log", b"refused")
+        fs.remove_tree("/data/topic-0")
+        fs.sync_directory("/data")
+        fs.make_directory("/data/topic-0.x-future")
+        fs.replace("/data/topic-0.x-future/log", RECORD)
+        fs.rename("/data/topic-0.x-future", "/data/topic-0")
+        fs.sync_directory("/data")
+        fs.sync_directory("/data/topic-0")
+        machine.crash_power()
+        assert machine.boot().read_bytes("/data/topic-0/log") == RECORD
+
+
+def test_a_folder_that_takes_the_name_of_a_removed_one_has_none_of_its_files() -> None:
+    machine = storage()
+    fs = machine.boot()
+    fs.make_directory("/data/topic-0")
+    fs.replace("/data/topic-0/log", RECORD)
+    fs.sync_directory("/data")
+    fs.remove_tree("/data/topic-0")
+    fs.sync_directory("/data")
+    fs.make_directory("/data/topic-0")
+    fs.sync_directory("/data")
+    machine.crash_power()
+    assert machine.boot().list_directory("/data/topic-0") == []
+
+
 def test_a_full_disk_cuts_the_write_short() -> None:
     machine = storage(capacity_bytes=1500)
     fs = machine.boot()
