@@ -1,4 +1,4 @@
-"""How the owners are made of settings and doors: the parts of `broker.server` that only translate.
+"""How settings and doors become owners: the parts of `broker.owners` and `broker.server` that only translate.
 
 Rules: no state, no IO, no order; every function makes one thing.
 """

@@ -1,4 +1,4 @@
-"""The broker as a whole: makes every owner once, joins them, starts them in order and stops them in the reverse one.
+"""The life of a broker: what it stands on, its owners (`broker.owners`), its start in order and its stop in the reverse one.
 
     lock directories -> store -> identity -> settings -> logs (recovery) -> bind -> register -> elect -> announced -> serve
     hand over leaderships -> stop accepting -> drain -> step down -> close fetchers, groups, partitions, logs (clean
@@ -7,8 +7,8 @@
 With `zookeeper.connect` the broker is one of several: control requests and ApiVersions are served as soon as the port is
 open, everything else once the controller has announced this broker to it. Without it, it is a cluster of its own.
 
-Rules: this is the composition root: no decisions of the protocol, no state of a partition. Everything that touches the
-world comes in through `Doors`, so that a simulation runs the same broker.
+Rules: no decisions of the protocol, no state of a partition. Everything that touches the world comes in through `Doors`,
+so that a simulation runs the same broker. What is made here is started here and stopped here, and so are the owners.
 Invariants: connections are accepted early (a port of 0 must be known before registration) but clients are not served
 until the cluster image is there; the clean-shutdown marker is written only after all logs were flushed.
 Source: Kafka KafkaServer.startup, shutdown.
@@ -22,73 +22,47 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from broker.acceptor import Acceptor
-from broker.advertised import AdvertisedAddresses
-from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
 from broker.composition import (
     accept_limits,
     connection_limits,
     controlled_shutdown_version,
-    group_coordinator_settings,
-    inter_broker_listener,
     inter_broker_version,
-    isr_changes,
     listener_plans,
     registration,
-    selector,
 )
 from broker.connection_shared import ConnectionShared
-from broker.control import ControlRequests, CoordinatorElections
-from broker.controller_claims import ControllerClaims
 from broker.controller_line import ControllerLine
-from broker.deleted_topics import DeletedTopics
 from broker.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.dynamic_settings import DynamicSettings
 from broker.handlers import ALL
 from broker.handover import hand_over
-from broker.internal_topics import InternalLog, InternalTopics
 from broker.listeners import ListenerPlan
 from broker.log_directory_events import LogDirectoryEvents
 from broker.membership import Membership
 from broker.metrics import BrokerMetrics
+from broker.owners import Foundation, Owners
 from broker.power_loss import BootFile, stay_away_after_power_loss
-from broker.producer_id_blocks import producer_id_blocks
-from broker.replication_quotas import ReplicationQuotas
 from broker.services import Services
 from broker.settings_effects import SettingsEffects
 from broker.store_directory import store_directory
 from broker.stray_logs import tell_of_strays
 from broker.topics_at_start import TopicAtStart, create_topics_at_start
 from config.broker import BrokerSettings
-from controller.admin import FallBackToOneReplica, StrictReplication
 from controller.any_session import in_any_session
-from controller.channels import BrokerChannel, InProcessChannel
-from controller.host import Controller, ControllerSeat
-from controller.network_channel import network_channels
-from controller.producer_ids import ProducerIds
 from controller.registration import choose_broker_id, cluster_id, ensure_persistent_paths
 from controller.store import SessionEvent, Store
 from controller.waiting import image_shows
 from controller.znodes import BrokerRegistration
-from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator
+from coordinator.host import GROUP_METADATA_TOPIC
 from metadata.image import ClusterImage, MetadataCache
-from protocol.broker_client import BrokerClient
 from protocol.errors import KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest
-from replication.doors import PartitionDoors
-from replication.fetch_sessions import FetchSessions
-from replication.fetcher import FetcherDoors
-from replication.fetchers import Fetchers
 from replication.isr_expiry import expire_lagging_replicas
-from replication.leader_endpoint import FetchSettings
-from replication.live_brokers import LiveBrokers
-from replication.log_moves import LogMoves, MoveDoors
-from replication.partitions import FollowsNobody, Partitions
 from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
-from runtime.slices import LongWork
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address, Listener, Network
@@ -160,8 +134,6 @@ class Broker:
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
         self._membership: Membership | None = None
         self._line: ControllerLine | None = None
-        self._fetchers: Fetchers | None = None
-        self._log_moves: LogMoves | None = None
         self.metadata = MetadataCache()
         self.broker_id = -1
         self.is_ready = False
@@ -294,69 +266,40 @@ class Broker:
         self._has_stayed_away = True
 
     def _join(self) -> Services:
-        """Make the owners and give them to each other."""
-        doors, settings, tasks, timer = self._doors, self.settings, self._tasks, self._timer
-        store = self._store
+        """Make the owners, and those who tell the cluster of this broker."""
+        doors, settings, tasks, store = self._doors, self.settings, self._tasks, self._store
         assert store is not None
-        metrics = self._metrics
-        controller = self._make_controller(store)
-        line = self._line = ControllerLine(self.broker_id, controller, self.metadata, self._broker_client, doors.clock)
-        self._quotas = ReplicationQuotas(self.broker_id, settings, doors.clock)
-        if self.has_others:
-            self._fetchers = self._make_fetchers()
-        elections = CoordinatorElections()
-        log_moves = self._log_moves = self._make_log_moves()
-        partitions = Partitions(
-            self.broker_id, self.logs, asyncio.get_running_loop().call_soon, elections,
-            doors=self._partition_doors(line, store, metrics), following=self._fetchers, moving=log_moves,
-        )  # fmt: skip
-        self.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
-        groups = self._group_coordinator(partitions, metrics)
-        elections.groups = groups
-        claims = ControllerClaims(self.broker_id, store)
-        control = ControlRequests(
-            self.broker_id, partitions, self.metadata, self._dynamic, claims, groups.on_partitions_deleted
+        table = DispatchTable(ALL)
+        owners = Owners(
+            Foundation(
+                settings=settings,
+                broker_id=self.broker_id,
+                has_others=self.has_others,
+                version=self._version,
+                plans=self._plans,
+                clock=doors.clock,
+                randomness=doors.randomness,
+                network=doors.network,
+                timer=self._timer,
+                tasks=tasks,
+                store=store,
+                dynamic_settings=self._dynamic,
+                logs=self.logs,
+                metadata=self.metadata,
+                metrics=self._metrics,
+                requests=self.request_budget,
+                api_versions=table.api_versions(),
+            ),
+            is_registered=lambda: self._is_registered,
         )
-        deleted = DeletedTopics(
-            store, self.metadata, lambda: (claims.epoch, control.broker_epoch), control.forget_topics, tasks
-        )
-        self.metadata.subscribe(deleted.on_image)
+        services = self._services = owners.services
+        self._line = owners.line
         self._log_directory_events = LogDirectoryEvents(self.broker_id, store, tasks)
         self._membership = Membership(
             store, self._registration, self._on_registered, self._on_fatal,
             clock=doors.clock, tasks=tasks, session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )  # fmt: skip
-        blocks = producer_id_blocks(self.broker_id, lambda: self.broker_epoch, self._version, line, store)
-        table = DispatchTable(ALL)
-        answers = AnswerMemory(MemoryBudget(settings.barnabas_fetch_response_memory_bytes), timer)
-        self._services = services = Services(
-            settings=settings,
-            broker_id=self.broker_id,
-            clock=doors.clock,
-            randomness=doors.randomness,
-            timer=timer,
-            tasks=tasks,
-            long_work=LongWork(doors.clock, asyncio.get_running_loop().call_soon),
-            partitions=partitions,
-            log_moves=log_moves,
-            fetchers=self._fetchers,
-            fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, doors.randomness),
-            requests=self.request_budget,
-            answers=answers,
-            metadata=self.metadata,
-            advertised=AdvertisedAddresses(self.broker_id, self._plans),
-            control=control,
-            controller=controller,
-            producer_ids=ProducerIds(blocks),
-            internal_topics=InternalTopics(controller, tasks),
-            groups=groups,
-            logs=self.logs,
-            store=store,
-            dynamic_settings=self._dynamic,
-            metrics=metrics,
-            api_versions=table.api_versions(),
-        )
-        SettingsEffects(services, self._acceptor, self._quotas, self._fetchers).follow()
+        SettingsEffects(services, self._acceptor, owners.quotas, services.fetchers).follow()
         self._serve_through(table, services)
         return services
 
@@ -374,102 +317,6 @@ class Broker:
                 limits=connection_limits(self.settings),
             )
         )
-
-    def _make_controller(self, store: Store) -> Controller:
-        seat = ControllerSeat(
-            self.broker_id, inter_broker_listener(self._plans), self._channel, lambda: self._is_registered
-        )
-        policy = StrictReplication() if self.has_others else FallBackToOneReplica()
-        return Controller(
-            seat, store, self.metadata, lambda: self._dynamic.settings, policy,
-            clock=self._doors.clock, randomness=self._doors.randomness, tasks=self._tasks,
-        )  # fmt: skip
-
-    def _partition_doors(self, line: ControllerLine, store: Store, metrics: BrokerMetrics) -> PartitionDoors:
-        clock, settings = self._doors.clock, self.settings
-        if not self.has_others:
-            return PartitionDoors(now_ms=clock.monotonic_ms)
-        changes = isr_changes(self.broker_id, lambda: self.broker_epoch, self._version, line, store, clock, self._tasks)
-        return PartitionDoors(
-            now_ms=clock.monotonic_ms,
-            is_alive=lambda broker_id: broker_id in self.metadata.image.brokers,
-            isr_changes=changes,
-            quota=self._quotas.leader,
-            metrics=metrics,
-            select_replica=selector(settings),
-            lag_max_ms=settings.replica_lag_time_max_ms,
-        )
-
-    def _make_log_moves(self) -> LogMoves:
-        settings = self.settings
-        threads = settings.num_replica_alter_log_dirs_threads or len(settings.log_directories)
-        return LogMoves(
-            MoveDoors(
-                logs=self.logs.future,
-                following=self._fetchers or FollowsNobody(),
-                clock=self._doors.clock,
-                tasks=self._tasks,
-                quota=self._quotas.log_moves,
-                copies_at_once=threads,
-                fetch_max_bytes=settings.replica_fetch_max_bytes,
-            )
-        )
-
-    def _make_fetchers(self) -> Fetchers:
-        doors = FetcherDoors(
-            clock=self._doors.clock,
-            version=self._version,
-            broker_epoch=lambda: self.broker_epoch,
-            quota=self._quotas.follower,
-            metrics=self._metrics,
-        )
-        fetching = FetchSettings.of(self.settings, self.broker_id)
-        return Fetchers(fetching, self._doors.network, self._address_of, doors, self._tasks)
-
-    def _group_coordinator(self, partitions: Partitions, metrics: BrokerMetrics) -> GroupCoordinator:
-        settings, doors = self.settings, self._doors
-        log = InternalLog(
-            GROUP_METADATA_TOPIC, partitions, doors.clock,
-            acks=settings.offsets_commit_required_acks, read_bytes=settings.offsets_load_buffer_size,
-        )  # fmt: skip
-        return GroupCoordinator(
-            group_coordinator_settings(settings),
-            CoordinatorDoors(
-                clock=doors.clock,
-                timer=self._timer,
-                randomness=doors.randomness,
-                tasks=self._tasks,
-                writer=log,
-                reader=log,
-            ),
-            metrics,
-        )
-
-    def _channel(self, known: BrokerRegistration) -> BrokerChannel:
-        """The controller's line to a broker: in process to this one."""
-        if known.broker_id == self.broker_id:
-            return InProcessChannel(self.services.control)
-        connect = network_channels(
-            self._doors.network,
-            self.broker_id,
-            inter_broker_listener(self._plans),
-            self._version,
-            timeout_ms=self.settings.controller_socket_timeout_ms,
-        )
-        return connect(known)
-
-    def _broker_client(self, broker_id: int) -> BrokerClient:
-        """A line to another broker, wherever the image says that it is."""
-        return BrokerClient(
-            self._doors.network,
-            lambda: self._address_of(broker_id),
-            str(self.broker_id),
-            timeout_ms=self.settings.controller_socket_timeout_ms,
-        )
-
-    def _address_of(self, broker_id: int) -> Address | None:
-        endpoint = self.metadata.image.endpoint(broker_id, inter_broker_listener(self._plans))
-        return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     async def _bind(self) -> None:
         """Open the ports. Clients may connect; they are served once `Acceptor.open` says so."""
@@ -517,15 +364,15 @@ class Broker:
         """Answer what has begun, flush, leave everything as a clean start wants it. Bounded in time."""
         was_serving, self.is_ready = self.is_ready, False
         self._enter("stopping")
-        if self._fetchers is not None:
-            self._fetchers.take_no_more()
+        services = self._services
+        if services is not None and services.fetchers is not None:
+            services.fetchers.take_no_more()
         if was_serving and self.has_others and self.settings.controlled_shutdown_enable:
             await self._hand_over()
         for listener in self._listeners:
             await listener.close()
         self._listeners.clear()
         await self._drain()
-        services = self._services
         if services is not None:
             await services.controller.retire()
             services.groups.close()
@@ -537,10 +384,9 @@ class Broker:
                 await services.controller.close()
             except KafkaError as error:
                 logger.warning("controller did not step down: error=%s", error)
-        if self._log_moves is not None:
-            await self._log_moves.close()
-        if self._fetchers is not None:
-            await self._fetchers.close()
+            await services.log_moves.close()
+            if services.fetchers is not None:
+                await services.fetchers.close()
         if self._line is not None:
             self._line.close()
         self._acceptor.stop()

@@ -1,4 +1,4 @@
-"""The owners a handler may call. Made once by `broker.server`, in order; handlers keep no state of their own."""
+"""The owners a handler may call. Made once, by `broker.owners`; handlers keep no state of their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the partitions of a broker are given from outside, once for all of them.
 
-Rules: replication declares what it needs, `broker.server` joins it to what there is. The values of `PartitionDoors` that
+Rules: replication declares what it needs, `broker.owners` joins it to what there is. The values of `PartitionDoors` that
 are not given belong to a broker without others beside it.
 Source: Kafka ReplicaManager's dependencies; KIP-73 (quota), KIP-392 (selector).
 """

@@ -129,7 +129,7 @@ def test_a_new_coordinator_tells_no_offset_that_could_still_be_lost() -> None:
         assert shown is not None
         second, idle = [broker_id for broker_id in shown.replicas if broker_id != first]
 
-        fetchers = world.live[idle]._fetchers
+        fetchers = world.live[idle].services.fetchers
         assert fetchers is not None
         await fetchers.leave(GROUP_METADATA_TOPIC, 0)
         fetchers.take_no_more()
