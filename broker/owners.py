@@ -189,7 +189,7 @@ class Owners:
         return LogMoves(
             MoveDoors(
                 logs=base.logs.future,
-                following=fetchers or FollowsNobody(),
+                following=FollowsNobody() if fetchers is None else fetchers,
                 clock=base.clock,
                 tasks=base.tasks,
                 quota=self.quotas.log_moves,
