@@ -20,21 +20,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
-from runtime.clock import Clock
 from runtime.filesystem import FileSystem
-from runtime.randomness import Randomness, uuid_bytes
+from runtime.randomness import uuid_bytes
 from storage.checkpoints import Key, recovery_points
 from storage.folder_files import MOVED_FILE, partition_folder
-from storage.loading import LoadedLog, LoadRequest, load_log, make_and_load_log
+from storage.loading import LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
 from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder
+from storage.log_doors import LogDoors
 from storage.online_directory import OnlineDirectory
 from storage.segment import create_files
 
@@ -46,36 +45,14 @@ logger = logging.getLogger(__name__)
 _MAX_PREFERRED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class FutureDoors:
-    """What the log manager gives: its directories and logs, which change, and its ways with them."""
-
-    directories: Mapping[str, OnlineDirectory]
-    logs: Mapping[Key, PartitionLog]
-    paths: Sequence[str]
-    """Of all directories."""
-    offline: Mapping[str, str]
-    filesystem: FileSystem
-    clock: Clock
-    randomness: Randomness
-    request_for: Callable[[OnlineDirectory, Key, str], LoadRequest]
-    """How a log in a folder is to be opened."""
-    make: Callable[[OnlineDirectory, Key, str, LoadedLog], PartitionLog]
-    """A log of what was opened there."""
-    register: Callable[[OnlineDirectory, Key, PartitionLog], None]
-    """The log is the partition's from now on."""
-    unregister: Callable[[OnlineDirectory, Key], None]
-    on_error: Callable[[str, OSError], None]
-    remove_later: Callable[[Iterable[str], int], None]
-    checkpoint: Callable[[OnlineDirectory], None]
-    """A log has come to the directory, or left it."""
-
-
 class FutureLogs:
-    """See the module. `logs` are the copies by partition."""
+    """See the module. `logs` are the copies by partition; `paths` those of all directories; `checkpoint(directory)` is called
+    when a log has come to the directory, or left it."""
 
-    def __init__(self, doors: FutureDoors) -> None:
+    def __init__(self, doors: LogDoors, paths: Sequence[str], checkpoint: Callable[[OnlineDirectory], None]) -> None:
         self._doors = doors
+        self._paths = paths
+        self._checkpoint = checkpoint
         self._preferred: dict[Key, str] = {}
         self.logs: dict[Key, PartitionLog] = {}
 
@@ -83,7 +60,7 @@ class FutureLogs:
 
     def check_directory(self, path: str) -> OnlineDirectory:
         """Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
-        if path not in self._doors.paths:
+        if path not in self._paths:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this broker's log directories.")
         directory = self._doors.directories.get(path)
         if directory is None:
@@ -115,10 +92,10 @@ class FutureLogs:
         doors, filesystem = self._doors, self._doors.filesystem
         folders = await directory.queue.run(directory.files.future_folders)
         marked = await directory.queue.run(partial(_marked, filesystem, [path for _, path in folders]))
-        if any(path in marked and key not in doors.logs for key, path in folders):
+        if any(path in marked and key not in doors.current.logs for key, path in folders):
             await self._keep_set_aside()
         for key, path in folders:
-            log, is_marked = doors.logs.get(key), path in marked
+            log, is_marked = doors.current.logs.get(key), path in marked
             if log is None and is_marked and not doors.offline:
                 await directory.queue.run(partial(_finish, filesystem, directory.path, path, partition_folder(*key)))
                 await self._adopt(directory, key, f"{directory.path}/{partition_folder(*key)}")
@@ -132,7 +109,7 @@ class FutureLogs:
                 await self._set_aside(directory, key, path)
             else:
                 await directory.queue.run(partial(filesystem.unlink, f"{path}/{MOVED_FILE}"))
-                request = doors.request_for(directory, key, path)
+                request = doors.current.request_for(directory, key, path)
                 copy = await self._open(directory, key, path, request)
                 if copy.topic_id != log.topic_id and ZERO_UUID not in (copy.topic_id, log.topic_id):
                     logger.warning("copy of a log dropped, it is of another topic of this name: folder=%s", path)
@@ -159,16 +136,16 @@ class FutureLogs:
 
     async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
         doors = self._doors
-        request = doors.request_for(directory, key, path)
+        request = doors.current.request_for(directory, key, path)
         loaded = await directory.queue.run(partial(load_log, doors.filesystem, request))
-        doors.register(directory, key, doors.make(directory, key, path, loaded))
+        doors.current.take_in(directory, key, doors.current.make(directory, key, path, loaded))
 
     async def _open(self, directory: OnlineDirectory, key: Key, path: str, request: LoadRequest) -> PartitionLog:
         doors = self._doors
         loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
-        if not self._is_online(directory):
+        if not doors.is_online(directory):
             raise OSError(errno.EIO, f"The log directory {directory.path} went offline.")
-        log = doors.make(directory, key, path, loaded)
+        log = doors.current.make(directory, key, path, loaded)
         directory.future_logs[key] = self.logs[key] = log
         return log
 
@@ -186,20 +163,20 @@ class FutureLogs:
         if doors.offline:  # which may hold a copy
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{topic}-{partition} is not moved while {', '.join(doors.offline)} is offline.",
+                f"{topic}-{partition} is not moved while {doors.offline} is offline.",
             )
-        log = doors.logs.get(key)
+        log = doors.current.logs.get(key)
         path = f"{directory.path}/{future_folder(*key, uuid_bytes(doors.randomness))}"
         try:
             with directory.held():
                 await directory.checkpoints.forget(key)
-                request = doors.request_for(directory, key, path)
+                request = doors.current.request_for(directory, key, path)
                 request.is_clean, request.topic_id = False, ZERO_UUID if log is None else log.topic_id
                 copy = await self._open(directory, key, path, request)
         except OSError as error:
             doors.on_error(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
-        if log is None or doors.logs.get(key) is not log:
+        if log is None or doors.current.logs.get(key) is not log:
             await self.drop_future_log(*key)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{partition} went away.")
         return copy
@@ -209,7 +186,7 @@ class FutureLogs:
         key = (topic, partition)
         self._preferred.pop(key, None)
         log = self.logs.pop(key, None)
-        directory = None if log is None else self._directory_of(log)
+        directory = None if log is None else self._doors.directory_of(log)
         if log is None or directory is None:
             return
         del directory.future_logs[key]
@@ -227,21 +204,15 @@ class FutureLogs:
         await directory.queue.run(partial(_rename, doors.filesystem, directory.path, path, target))
         doors.remove_later([target], 0)
 
-    def _directory_of(self, log: PartitionLog) -> OnlineDirectory | None:
-        return self._doors.directories.get(log.directory.rpartition("/")[0])
-
-    def _is_online(self, directory: OnlineDirectory) -> bool:
-        return self._doors.directories.get(directory.path) is directory
-
     async def complete_move(self, topic: str, partition: int) -> PartitionLog:
         """The copy, which holds everything, takes the log's place; answers the log that it is from now on.
 
         The log is held, and gives way. Raises KAFKA_STORAGE_ERROR: the log stays, unless its directory has failed.
         """
         key, doors = (topic, partition), self._doors
-        log, copy = doors.logs.get(key), self.logs.get(key)
-        source = None if log is None else self._directory_of(log)
-        target = None if copy is None else self._directory_of(copy)
+        log, copy = doors.current.logs.get(key), self.logs.get(key)
+        source = None if log is None else doors.directory_of(log)
+        target = None if copy is None else doors.directory_of(copy)
         if log is None or copy is None or source is None or target is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"A directory of {topic}-{partition} is offline.")
         with source.held(), target.held():
@@ -266,7 +237,7 @@ class FutureLogs:
         has_gap = end_offset > copy.log_end_offset
         aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
-        request = doors.request_for(target, key, path)
+        request = doors.current.request_for(target, key, path)
         request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, start_offset
         await copy.close(flush=False)
         if has_gap:
@@ -275,23 +246,23 @@ class FutureLogs:
         try:
             await self._run(target, partial(_rename, filesystem, target.path, copy.directory, path))
             loaded = await self._run(target, partial(load_log, filesystem, request))
-            if not (self._is_online(source) and self._is_online(target)):
+            if not (doors.is_online(source) and doors.is_online(target)):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
         except (Exception, asyncio.CancelledError):  # whoever holds the log has it go on, in its folder
             await self._put_back(target, path, copy.directory)
             await self._put_back(source, aside, log.directory)
             raise
-        new = doors.make(target, key, path, loaded)
+        new = doors.current.make(target, key, path, loaded)
         new.producers.remember(log.producers)
         # Records may have been deleted since the copy heard of the log's start last.
         new.raise_log_start_offset(min(log.log_start_offset, new.log_end_offset))
         new.high_watermark = max(min(log.high_watermark, new.log_end_offset), new.log_start_offset)
         new.first_dirty_offset = log.first_dirty_offset
         del target.future_logs[key], self.logs[key]
-        doors.unregister(source, key)
-        doors.register(target, key, new)
-        doors.checkpoint(source)
-        doors.checkpoint(target)
+        doors.current.let_go(source, key)
+        doors.current.take_in(target, key, new)
+        self._checkpoint(source)
+        self._checkpoint(target)
         doors.remove_later([aside], log.config.file_delete_delay_ms)
         # Nothing is waited for any more: a directory that fails now fails with the logs that are registered.
         target.queue.write(
@@ -315,9 +286,9 @@ class FutureLogs:
 
     async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog, end_offset: int) -> None:
         """A copy that was closed, and did not take the log's place, is a copy still."""
-        if not self._is_online(directory):
+        if not self._doors.is_online(directory):
             return
-        request = self._doors.request_for(directory, key, copy.directory)
+        request = self._doors.current.request_for(directory, key, copy.directory)
         request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, copy.log_start_offset
         try:
             await self._open(directory, key, copy.directory, request)

@@ -17,7 +17,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 
 from config.broker import BrokerSettings
 from config.topic import LogConfig
@@ -26,26 +25,27 @@ from protocol.primitives import ZERO_UUID
 from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
-from runtime.randomness import Randomness, uuid_bytes
+from runtime.randomness import Randomness
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from storage.checkpoints import Key
 from storage.cleaner import LogCleaner
+from storage.current_logs import CurrentLogs
 from storage.description import DirectoryDescription
-from storage.folder_files import partition_folder
-from storage.free_space import FreeSpace, NoRoom, is_no_space
-from storage.future_logs import FutureDoors, FutureLogs
-from storage.loading import LoadedLog, LoadRequest, make_and_load_log
+from storage.free_space import FreeSpace, is_no_space
+from storage.future_logs import FutureLogs
 from storage.log import PartitionLog
+from storage.log_creation import LogCreation
+from storage.log_deletion import LogDeletion
 from storage.log_directory import (
     UNKNOWN_BROKER_EPOCH,
     DirectoryRefused,
     LogDirectory,
     MetaProperties,
     check_identity,
-    deletion_folder,
     stored_identity,
 )
+from storage.log_doors import LogDoors
 from storage.log_environment import LogEnvironment
 from storage.log_upkeep import LogUpkeep
 from storage.offline_directories import OfflineDirectories
@@ -78,7 +78,6 @@ class LogManager:
         on_room_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._config_of = config_of
         self._filesystem = filesystem
         self._disk = disk
         self._clock = clock
@@ -89,12 +88,9 @@ class LogManager:
         self._open_segments = OpenSegments(disk.readers())
         self._directories: dict[str, OnlineDirectory] = {}
         self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
-        self._creating: dict[Key, asyncio.Future[None]] = {}
         self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
-        # Each topic's settings, made when first asked for: one object for all its logs.
-        self._configs: dict[str, LogConfig] = {}
-        self._topic_logs: Counter[str] = Counter()
-        self.logs: dict[Key, PartitionLog] = {}
+        self._current = CurrentLogs(settings, clock, config_of)
+        self.logs = self._current.logs
         self.upkeep = LogUpkeep(
             settings=settings,
             clock=clock,
@@ -114,32 +110,19 @@ class LogManager:
             on_failed=self._on_error,
         )
         self.space = SpaceWatch(
+            settings=settings,
             directories=self._directories,
-            floor_bytes=lambda: settings.barnabas_disk_free_min_bytes,
-            segment_bytes=lambda: settings.log_segment_bytes,
             readers=disk.readers(),
             clock=clock,
             on_failed=self.fail_directory,
             on_room_again=on_room_again,
         )
-        self.future = FutureLogs(
-            FutureDoors(
-                directories=self._directories,
-                logs=self.logs,
-                paths=self._paths,
-                offline=self._offline.reasons,
-                filesystem=filesystem,
-                clock=clock,
-                randomness=randomness,
-                request_for=self._load_request,
-                make=self._make,
-                register=self._take_in,
-                unregister=self._let_go,
-                on_error=self._on_error,
-                remove_later=self._removal.later,
-                checkpoint=self._checkpoint_soon,
-            )
+        doors = LogDoors(
+            self._directories, self._offline, self._current, filesystem, randomness, self._on_error, self._removal.later
         )
+        self.future = FutureLogs(doors, self._paths, self._checkpoint_soon)
+        self._creation = LogCreation(doors, self.future)
+        self._deletion = LogDeletion(doors, self.future, self.cleaner, self.fail_directory)
         self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
 
     # --- start ---
@@ -238,8 +221,8 @@ class LogManager:
             folders = await directory.queue.run(partial(self._prepare, directory))
             await directory.load(
                 folders,
-                partial(self._load_request, directory),
-                partial(self._register, directory),
+                partial(self._current.request_for, directory),
+                partial(self._current.register, directory),
                 self._settings.num_recovery_threads_per_data_dir,
             )
         except OSError as error:
@@ -259,64 +242,6 @@ class LogManager:
         directory.checkpoints.read(folders)
         return folders
 
-    def _config(self, topic: str) -> LogConfig:
-        config = self._configs.get(topic)
-        if config is None:
-            config = self._configs[topic] = self._config_of(topic)
-        return config
-
-    def _load_request(self, directory: OnlineDirectory, key: Key, path: str) -> LoadRequest:
-        config = self._config(key[0])
-        return LoadRequest(
-            path,
-            is_clean=directory.is_clean,
-            index_interval_bytes=config.index_interval_bytes,
-            now_ms=self._clock.wall_ms(),
-            recovery_point=directory.checkpoints.recovery_point(key),
-            # Gaps stay when the topic's settings change.
-            is_compacted=config.is_compacted or directory.checkpoints.first_dirty_offset(key) is not None,
-            log_start_offset=directory.checkpoints.log_start_offset(key),
-            producer_expiration_ms=self._settings.producer_id_expiration_ms,
-        )
-
-    def _register(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
-        if key in self.logs:
-            raise DirectoryRefused(
-                f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}."
-            )
-        log = self._make(directory, key, path, loaded)
-        self._take_in(directory, key, log)
-        return log
-
-    def _make(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
-        log = PartitionLog(key, path, self._config(key[0]), directory.environment, loaded)
-        high_watermark = directory.checkpoints.high_watermark(key)
-        if high_watermark > log.log_end_offset:
-            logger.warning(
-                "log ends below its high watermark, so that records are missing: directory=%s end=%d high_watermark=%d",
-                path, log.log_end_offset, high_watermark,
-            )  # fmt: skip
-        log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
-        log.first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
-        return log
-
-    def _take_in(self, directory: OnlineDirectory, key: Key, log: PartitionLog) -> None:
-        """The log is the partition's from now on."""
-        directory.logs[key] = self.logs[key] = log
-        self._topic_logs[key[0]] += 1
-        # The log that it replaces has taken the settings along, if it was the topic's last.
-        self._configs.setdefault(key[0], log.config)
-
-    def _let_go(self, directory: OnlineDirectory, key: Key) -> None:
-        del directory.logs[key]
-        self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        del self.logs[key]
-        self._topic_logs[key[0]] -= 1
-        if not self._topic_logs[key[0]]:  # a topic of this name will be another one
-            del self._topic_logs[key[0]], self._configs[key[0]]
-
     def start(self) -> None:
         """Begin the periodic work."""
         self.upkeep.start(self._tasks)
@@ -331,130 +256,16 @@ class LogManager:
     async def log_for(
         self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
     ) -> PartitionLog:
-        """The log, made when there is none: in the directory with the fewest logs, of those with room.
-
-        `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
-        Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when no directory has room: `on_room_again` says when to ask again.
-        """
-        key = (topic, partition)
-        while (creating := self._creating.get(key)) is not None:
-            await asyncio.shield(creating)
-        log = self.logs.get(key)
-        if log is not None:
-            await self._adopt_topic_id(log, topic_id)
-            return log
-        if self._offline and not is_new:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"No log is made for {topic}-{partition}: it may be in {self._offline}, which is offline.",
-            )
-        if not self._directories:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
-        created = self._creating[key] = asyncio.get_running_loop().create_future()
-        try:
-            return await self._create_in_some(key, topic_id)
-        finally:
-            del self._creating[key]
-            created.set_result(None)
-
-    async def _create_in_some(self, key: Key, topic_id: bytes) -> PartitionLog:
-        """In the directory where it was wanted, else in the best; where there is no room for it, in the next. Each is asked: a
-        disk may look full and have room for a log, and one that has refused is heard of when it has room again."""
-        directory = wanted = self.future.preferred(key)
-        refusing: list[OnlineDirectory] = []
-        while True:
-            if directory is None:
-                directory = min(
-                    (each for each in self._directories.values() if each not in refusing),
-                    key=OnlineDirectory.rank_as_place,
-                )
-            directory.reserved += 1
-            try:
-                with directory.held():
-                    return await self._create(directory, key, topic_id)
-            except NoRoom:
-                refusing.append(directory)
-                if all(each in refusing for each in self._directories.values()):
-                    if wanted is not None:
-                        self.future.prefer(*key, wanted.path)
-                    raise
-            finally:
-                directory.reserved -= 1
-            directory = None
-
-    async def _create(self, directory: OnlineDirectory, key: Key, topic_id: bytes) -> PartitionLog:
-        path = f"{directory.path}/{partition_folder(*key)}"
-        request = LoadRequest(
-            path,
-            is_clean=False,
-            index_interval_bytes=self._config(key[0]).index_interval_bytes,
-            now_ms=self._clock.wall_ms(),
-            topic_id=topic_id,
-        )
-        try:
-            await directory.checkpoints.forget(key)
-            loaded = await directory.queue.run(partial(make_and_load_log, self._filesystem, request))
-        except OSError as error:
-            self._on_error(directory.path, error)
-            kind = NoRoom if is_no_space(error) else KafkaError
-            raise kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
-        self._check_online(directory)
-        return self._register(directory, key, path, loaded)
-
-    async def _adopt_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
-        if log.topic_id == ZERO_UUID and topic_id != ZERO_UUID:
-            await log.adopt_topic_id(topic_id)
+        """See `LogCreation.log_for`. After a NoRoom, `on_room_again` says when to ask again."""
+        return await self._creation.log_for((topic, partition), topic_id, is_new=is_new)
 
     def update_configs(self, topic: str | None = None) -> None:
         """The settings of a topic, or (None) what all of them build upon, have changed."""
-        concerned = list(self._configs) if topic is None else [topic] if topic in self._configs else []
-        if concerned:
-            self._configs.update((each, self._config_of(each)) for each in concerned)
-            for log in chain(self.logs.values(), self.future.logs.values()):
-                log.config = self._config(log.topic)  # a copy may be all that is left of its topic here
+        self._current.update_configs(topic, self.future.logs.values())
 
     async def delete(self, topic: str, partition: int) -> None:
-        """Set the log's folder aside; it is removed after `file.delete.delay.ms`. Missing is no error, unless it may be in
-        a directory that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        await self.future.drop_future_log(topic, partition)
-        log = self.logs.get((topic, partition))
-        if log is None:
-            if self._offline:
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{topic}-{partition} may be in {self._offline}, which is offline.",
-                )
-            return
-        directory = self._directory_holding(log.directory)
-        assert directory is not None, "logs of an offline directory are not in `logs`"
-        self._let_go(directory, (topic, partition))
-        with directory.held():
-            await self._set_aside(directory, log)
-
-    async def _set_aside(self, directory: OnlineDirectory, log: PartitionLog) -> None:
-        """Raises KAFKA_STORAGE_ERROR."""
-        topic, partition = log.topic, log.partition
-        await self.cleaner.abort(log)
-        await log.close(flush=False)
-        self._check_online(directory)
-        target = f"{directory.path}/{deletion_folder(topic, partition, uuid_bytes(self._randomness))}"
-
-        def job() -> None:
-            self._filesystem.rename(log.directory, target)
-            self._filesystem.sync_directory(directory.path)
-
-        try:
-            await directory.queue.run(job)
-        except OSError as error:
-            self.fail_directory(directory.path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {error}") from error
-        logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)
-        self._removal.later([target], log.config.file_delete_delay_ms)
-
-    def _check_online(self, directory: OnlineDirectory) -> None:
-        """Raises KAFKA_STORAGE_ERROR if it went offline while somebody waited."""
-        if self._directories.get(directory.path) is not directory:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
+        """See `LogDeletion.delete`."""
+        await self._deletion.delete((topic, partition))
 
     async def _checkpoint_recovery_points_of(self, log_folder: str) -> None:
         directory = self._directory_holding(log_folder)
@@ -504,8 +315,7 @@ class LogManager:
         if directory is None:
             return
         self._offline.note(path, error)
-        for key in directory.logs:
-            self._forget(key)
+        self._current.let_go_of_all(directory)
         for key in directory.future_logs:
             self.future.logs.pop(key, None)
         self._offline.leave(directory, error)

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from config.broker import BrokerSettings
 from runtime.clock import Clock
 from runtime.disk import Readers
 from storage.free_space import SHORTEST_LOOK_MS, Room, default_floor_bytes
@@ -25,22 +26,20 @@ logger = logging.getLogger(__name__)
 
 
 class SpaceWatch:
-    """`directories` is the log manager's own, which changes. `floor_bytes` None: what `default_floor_bytes` says."""
+    """`directories` is the log manager's own, which changes."""
 
     def __init__(
         self,
         *,
+        settings: BrokerSettings,
         directories: Mapping[str, OnlineDirectory],
-        floor_bytes: Callable[[], int | None],
-        segment_bytes: Callable[[], int],
         readers: Readers,
         clock: Clock,
         on_failed: Callable[[str, OSError], None],
         on_room_again: Callable[[], None],
     ) -> None:
+        self._settings = settings
         self._directories = directories
-        self._floor_bytes = floor_bytes
-        self._segment_bytes = segment_bytes
         self._readers = readers
         self._clock = clock
         self._on_failed = on_failed
@@ -67,10 +66,10 @@ class SpaceWatch:
 
     async def _look(self, directory: OnlineDirectory) -> None:
         space, files = directory.environment.space, directory.files
-        floor_bytes = self._floor_bytes()
+        floor_bytes = self._settings.barnabas_disk_free_min_bytes
         if floor_bytes is None:
             total_bytes = await self._readers.run(files.total_bytes)
-            floor_bytes = default_floor_bytes(self._segment_bytes(), total_bytes)
+            floor_bytes = default_floor_bytes(self._settings.log_segment_bytes, total_bytes)
         space.floor_bytes = floor_bytes
         free_bytes = await self._readers.run(files.free_bytes)
         if space.on_measured(free_bytes, self._clock.monotonic_ms()):

@@ -1,0 +1,46 @@
+"""What the log manager gives to what makes, moves and deletes logs for it: its directories and logs, which change, and
+its ways with them.
+
+Source: none in Apache Kafka, whose LogManager does all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from protocol.errors import ErrorCode, KafkaError
+from runtime.filesystem import FileSystem
+from runtime.randomness import Randomness
+from storage.current_logs import CurrentLogs
+from storage.log import PartitionLog
+from storage.offline_directories import OfflineDirectories
+from storage.online_directory import OnlineDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class LogDoors:
+    """See the module."""
+
+    directories: Mapping[str, OnlineDirectory]
+    """Those that are online."""
+    offline: OfflineDirectories
+    current: CurrentLogs
+    filesystem: FileSystem
+    randomness: Randomness
+    on_error: Callable[[str, OSError], None]
+    """Work on a directory was refused: it goes offline, unless there was only no room."""
+    remove_later: Callable[[Iterable[str], int], None]
+
+    def directory_of(self, log: PartitionLog) -> OnlineDirectory | None:
+        """None when it is offline."""
+        return self.directories.get(log.directory.rpartition("/")[0])
+
+    def is_online(self, directory: OnlineDirectory) -> bool:
+        """Still: it may have gone offline while somebody waited."""
+        return self.directories.get(directory.path) is directory
+
+    def check_online(self, directory: OnlineDirectory) -> None:
+        """Raises KAFKA_STORAGE_ERROR."""
+        if not self.is_online(directory):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
