@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
 from storage.current_logs import CurrentLogs
+from storage.folder_files import parent_of
 from storage.log import PartitionLog
 from storage.offline_directories import OfflineDirectories
 from storage.online_directory import OnlineDirectory
@@ -34,7 +35,7 @@ class LogDoors:
 
     def directory_of(self, log: PartitionLog) -> OnlineDirectory | None:
         """None when it is offline."""
-        return self.directories.get(log.directory.rpartition("/")[0])
+        return self.directories.get(parent_of(log.directory))
 
     def is_online(self, directory: OnlineDirectory) -> bool:
         """Still: it may have gone offline while somebody waited."""
