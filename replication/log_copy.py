@@ -83,8 +83,14 @@ class LogCopy:
         start_offset = max(self.copy.log_end_offset, log.log_start_offset)
         return log.bytes_between(start_offset, log.log_end_offset)
 
+    async def copy_rest(self) -> None:
+        """Of a log that is held, until the copy holds everything. Raises KafkaError, NoRoom."""
+        while not await self.step():
+            pass
+
     async def step(self) -> bool:
-        """Copy a piece; whether the copy holds everything. Raises KafkaError, NoRoom."""
+        """Copy a piece; whether the copy holds everything: the log's last records may have been compacted away, so that
+        there is nothing behind it though the log ends later. Raises KafkaError, NoRoom."""
         await self._agree()
         log, copy = self.partition.log, self.copy
         offset = copy.log_end_offset
@@ -96,8 +102,10 @@ class LogCopy:
                 )
                 if log.lowest_cut is not None or agreed_end(copy, log) < offset or log.log_start_offset > offset:
                     return False  # the log was cut meanwhile, or begins later: what was read would leave a hole
-            if records:
-                await self._append(bytearray(records))
+            if not records:
+                self._take_over_offsets()
+                return True
+            await self._append(bytearray(records))
         self._take_over_offsets()
         return copy.log_end_offset == self.partition.log.log_end_offset
 

@@ -260,20 +260,13 @@ class LogMoves:
             move.exchange.set_result(None)
             move.exchange = None
 
-    async def _copy_rest(self, copy: LogCopy) -> None:
-        """Of a log that is held, until it has nothing behind the copy: its last records may have been compacted away.
-        Raises KafkaError."""
-        end_offset = -1
-        while not await copy.step() and copy.copy.log_end_offset != end_offset:
-            end_offset = copy.copy.log_end_offset
-
     async def _exchange_held(self, key: Key, move: _Move) -> bool:
         partition, copy = move.copy.partition, move.copy
         old = partition.log
         old.hold()
         try:
             await old.settle()
-            await self._copy_rest(copy)
+            await copy.copy_rest()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
             old.leave_folder()

@@ -392,6 +392,39 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
     asyncio.run(run())
 
 
+def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
+    a: Path, b: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_cold = PartitionLog.read_cold
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.assign()
+            for start in (0, 5, 10):
+                here.produce(partition, *numbers(5, start))
+            await partition.log.settle()
+            log = partition.log
+            copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
+            moving = LogCopy(partition, copy, max_bytes=1, clock=SteadyClock())
+            while copy.log_end_offset < 5:
+                await moving.step()
+
+            async def cold(self: PartitionLog, offset: int, **limits: Any) -> Any:
+                found = await read_cold(self, offset, **limits)
+                if offset == 10:
+                    log.delete_records(12)
+                return found
+
+            monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_limits: None)
+            monkeypatch.setattr(PartitionLog, "read_cold", cold)
+            await moving.copy_rest()
+            monkeypatch.undo()
+            assert (copy.log_start_offset, copy.log_end_offset) == (12, 15)
+            assert [value for _, value in await all_values(copy)] == numbers(3, 12)
+
+    asyncio.run(run())
+
+
 def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path, b: Path) -> None:
     """Its leader has compacted the log since: the first record that is left is of a later epoch, and behind the copy's end."""
 

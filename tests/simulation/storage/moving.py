@@ -95,9 +95,7 @@ class Moving:
         old.hold()
         try:
             await old.settle()
-            end_offset = -1
-            while not await moving.step() and moving.copy.log_end_offset != end_offset:
-                end_offset = moving.copy.log_end_offset
+            await moving.copy_rest()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
             old.leave_folder()
