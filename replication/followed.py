@@ -92,7 +92,7 @@ class Followed:
     async def take(self, row: PartitionData) -> int:
         """Append an answer to Fetch that is no error; how many bytes it had. See `is_writing` before the next fetch."""
         records: Buffer = b"" if row.records is None else row.records
-        place = self.state.on_fetched(*_first_batch(records))
+        place = self.state.on_fetched(*_first_batch(records), row.log_start_offset)
         if place.restart_at is not None:
             try:
                 await self._cut_log(place.restart_at, restart=True)

@@ -200,7 +200,7 @@ class FollowerState:
         assert isinstance(self.step, AskEpoch)
         self.step = self._cut(epoch, end_offset)
 
-    def on_fetched(self, first_offset: int, first_last_offset: int) -> Append:
+    def on_fetched(self, first_offset: int, first_last_offset: int, leader_start_offset: int) -> Append:
         """The leader's answer to Fetch without an error. Of its first whole batch: first and last offset, else -1.
 
         The records are to be appended, which `on_appended` or `on_append_failed` follows.
@@ -208,10 +208,9 @@ class FollowerState:
         step, log = self.step, self._log
         assert isinstance(step, Fetch)
         # The leader's log may begin within a batch (DeleteRecords), and a log that is to begin there has to take the
-        # whole batch.
-        begins_within = (
-            log.log_end_offset == log.log_start_offset and 0 <= first_offset < log.log_end_offset <= first_last_offset
-        )
+        # whole batch; so has one that was cut there, where all that it has left is what the leader has deleted.
+        holds_nothing = log.log_end_offset <= max(log.log_start_offset, leader_start_offset)
+        begins_within = holds_nothing and 0 <= first_offset < log.log_end_offset <= first_last_offset
         return Append(first_offset if begins_within else None)
 
     def on_diverging(self, epoch: int, end_offset: int) -> None:

@@ -137,8 +137,10 @@ class LogCopy:
         copy = self.copy
         if len(records) >= HEADER_BYTES:
             first_offset = BatchHeader(records).base_offset
-            if first_offset < copy.log_end_offset and copy.log_end_offset == copy.log_start_offset:
-                # The log begins within a batch (DeleteRecords), which the copy has to take as a whole.
+            start_offset = max(copy.log_start_offset, self.partition.log.log_start_offset)
+            if first_offset < copy.log_end_offset <= start_offset:
+                # The log begins within a batch (DeleteRecords), which the copy has to take as a whole, whatever it has left
+                # of what was deleted.
                 await copy.truncate_fully_and_start_at(first_offset)
         failures: list[KafkaError] = []
 

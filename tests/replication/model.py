@@ -163,7 +163,7 @@ class ModelFollower:
         if not leader.log_start_offset <= step.offset <= leader.log_end_offset:
             state.on_error(ErrorCode.OFFSET_OUT_OF_RANGE, self.now_ms)
             return False
-        assert state.on_fetched(-1, -1).restart_at is None
+        assert state.on_fetched(-1, -1, leader.log_start_offset).restart_at is None
         for offset in range(step.offset, min(leader.log_end_offset, step.offset + records_max)):
             self.log.append(*leader.at(offset))
         self.log.high_watermark = min(leader.high_watermark, self.log.log_end_offset)

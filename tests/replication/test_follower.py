@@ -114,7 +114,7 @@ def test_records_move_the_fetch_on_and_tell_the_lag() -> None:
     log = two_epochs()
     state = follower(log)
     assert not state.is_in_sync
-    assert state.on_fetched(5, 6).restart_at is None
+    assert state.on_fetched(5, 6, 0).restart_at is None
     log.append(4, "f")
     state.on_appended(8)
     assert (state.step, state.lag, state.is_in_sync) == (Fetch(6, 4), 2, False)
@@ -130,8 +130,10 @@ def test_a_log_that_begins_within_a_batch_takes_the_whole_batch(batch: tuple[int
     empty = ModelLog(log_start_offset=5, high_watermark=5)
     state = follower(empty)
     state.on_truncated(0)
-    assert state.on_fetched(*batch).restart_at == restart_at
-    assert follower(two_epochs()).on_fetched(*batch).restart_at is None  # its log has records below
+    assert state.on_fetched(*batch, 5).restart_at == restart_at
+    # One that has records: they stay, unless the leader has deleted them all.
+    assert follower(two_epochs()).on_fetched(*batch, 4).restart_at is None
+    assert follower(two_epochs()).on_fetched(*batch, 5).restart_at == restart_at
 
 
 def test_out_of_range_behind_the_leaders_end_cuts_to_it() -> None:

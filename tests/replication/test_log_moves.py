@@ -425,6 +425,27 @@ def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
     asyncio.run(run())
 
 
+def test_a_copy_that_ends_where_the_log_begins_within_a_batch_takes_the_batch(a: Path, b: Path) -> None:
+    """All that it has was deleted from the log."""
+
+    async def run() -> None:
+        async with move_world(a, b) as here:
+            partition = await here.assign()
+            for start in (0, 5, 10):
+                here.produce(partition, *numbers(5, start))
+            await partition.log.settle()
+            copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
+            await append(copy, *numbers(7))
+            await copy.settle()
+            partition.log.delete_records(7)
+            moving = LogCopy(partition, copy, max_bytes=1000, clock=SteadyClock())
+            await moving.copy_rest()
+            assert (copy.log_start_offset, copy.log_end_offset) == (7, 15)
+            assert [value for _, value in await all_values(copy)] == numbers(8, 7)
+
+    asyncio.run(run())
+
+
 def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path, b: Path) -> None:
     """Its leader has compacted the log since: the first record that is left is of a later epoch, and behind the copy's end."""
 
