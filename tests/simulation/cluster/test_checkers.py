@@ -205,6 +205,25 @@ def test_what_an_unclean_leader_had_more_goes_with_the_next_one() -> None:
     assert promised.fallen == [2]
 
 
+def test_a_former_leader_that_leads_uncleanly_again_has_its_own_records_behind_an_earlier_fall() -> None:
+    promised = all_at(5)
+    promised.checker.on_state(KEY, 1, (1,))
+    promised.ends = {1: 9, 2: 2, 3: 5}
+    promised.committed(9)
+    promised.checker.on_state(KEY, 2, (2,))
+    assert promised.fallen[-1] == 2
+    promised.ends[2] = 12
+    promised.committed(12)  # other records
+    promised.checker.on_state(KEY, 1, (1,))
+    assert promised.fallen[-1] == 2
+    promised.ends[2] = promised.ends[1] = 20
+    promised.committed(20)
+    promised.checker.on_state(KEY, 1, (1, 2))
+    promised.checker.on_state(KEY, 1, (1,))
+    promised.checker.on_state(KEY, 2, (2,))
+    assert promised.fallen[-1] == 20, "one that was in sync again has the same"
+
+
 def test_a_promise_falls_to_what_the_last_member_had_flushed() -> None:
     promised = all_at(5)
     promised.power_lost(1, [])

@@ -19,6 +19,8 @@ from tests.simulation.disk_survey import FoundBatch, Key
 
 LogEnd = Callable[[int, Key], "int | None"]
 
+NEVER = 1 << 62
+
 
 @dataclass(slots=True)
 class Promise:
@@ -26,6 +28,14 @@ class Promise:
     end: int = 0
     kept: dict[int, int] = field(default_factory=dict)  # by broker
     has_lost_power: set[int] = field(default_factory=set)  # since it joined the ISR
+    fallen: dict[int, int] = field(default_factory=dict)  # the lowest end since a broker was in the ISR
+    lowest_fall: int = NEVER  # since ever, for brokers that never were
+
+    def note_fall(self) -> None:
+        """Who is not in the ISR may have other records from here on than those that come now."""
+        self.lowest_fall = min(self.lowest_fall, self.end)
+        for broker_id in self.fallen.keys() - set(self.isr):
+            self.fallen[broker_id] = min(self.fallen[broker_id], self.end)
 
     @property
     def insured_end(self) -> int:
@@ -70,8 +80,11 @@ class PromiseChecker:
                 continue
             if end < promise.end and not is_first and set(promise.isr) - {broker_id}:
                 self._report(f"{key}: broker {broker_id} joins the ISR at {end}, committed is {promise.end}")
+            if is_unclean:
+                end = min(end, promise.fallen.get(broker_id, promise.lowest_fall))
             promise.kept[broker_id] = min(end, promise.end)
         self._settle(key, promise)
+        promise.fallen.update(dict.fromkeys(joined, NEVER))
         if is_unclean:
             # The leader before may have come with records behind the promise, uncleanly as well: what was read of it goes.
             self._on_fallen(key, promise.end)
@@ -116,6 +129,7 @@ class PromiseChecker:
     def _settle(self, key: Key, promise: Promise) -> None:
         if promise.insured_end < promise.end:
             promise.end = promise.insured_end
+            promise.note_fall()
             for broker_id, end in promise.kept.items():  # what lies behind may be other records by now
                 promise.kept[broker_id] = min(end, promise.end)
             self._on_fallen(key, promise.end)
