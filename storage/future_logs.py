@@ -35,7 +35,7 @@ from storage.log import PartitionLog
 from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder
 from storage.log_doors import LogDoors
 from storage.online_directory import OnlineDirectory
-from storage.segment import create_files
+from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, create_files, segment_path, sync_file
 
 T = TypeVar("T")
 
@@ -234,14 +234,17 @@ class FutureLogs:
         """Raises OSError, KafkaError; then the folders are where they were."""
         doors, filesystem = self._doors, self._doors.filesystem
         end_offset, start_offset = log.log_end_offset, copy.log_start_offset
-        has_gap = end_offset > copy.log_end_offset
+        # Its last records were compacted away, or all of a producer that snapshots of the log know: then files of the copy
+        # that begin where the log ends tell of it.
+        is_more = end_offset > copy.log_end_offset or not copy.producers.knows(log.producers)
         aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
         request = doors.current.request_for(target, key, path)
         request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, start_offset
         await copy.close(flush=False)
-        if has_gap:
-            await self._run(target, partial(_begin_segment, filesystem, copy.directory, end_offset))
+        if is_more:
+            snapshot = log.producers.to_snapshot()
+            await self._run(target, partial(_begin_segment, filesystem, copy.directory, end_offset, snapshot))
         await self._run(source, partial(_rename, filesystem, source.path, log.directory, aside))
         try:
             await self._run(target, partial(_rename, filesystem, target.path, copy.directory, path))
@@ -318,9 +321,13 @@ def _rename(filesystem: FileSystem, directory: str, source: str, target: str) ->
     filesystem.sync_directory(directory)
 
 
-def _begin_segment(filesystem: FileSystem, path: str, base_offset: int) -> None:
-    """The last records of the log were compacted away: the copy ends where the log does by an empty segment, as it does."""
-    create_files(filesystem, path, base_offset).close()
+def _begin_segment(filesystem: FileSystem, path: str, base_offset: int, snapshot: bytes) -> None:
+    """The copy ends where the log does by an empty segment, with the log's producers before it."""
+    snapshot_path = segment_path(path, base_offset, SNAPSHOT_SUFFIX)
+    filesystem.write_bytes(snapshot_path, snapshot)
+    sync_file(filesystem, snapshot_path)
+    if not filesystem.exists(segment_path(path, base_offset, LOG_SUFFIX)):
+        create_files(filesystem, path, base_offset).close()
     filesystem.sync_directory(path)
 
 

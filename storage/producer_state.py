@@ -330,6 +330,10 @@ class ProducerStates:
             if known is not None:
                 state.remember(known)
 
+    def knows(self, others: ProducerStates) -> bool:
+        """All of them."""
+        return others._states.keys() <= self._states.keys()
+
     def to_snapshot(self) -> bytes:
         """The content of a `.snapshot` file. Of each producer's batches it holds the last one."""
         entries = [_SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, 0, len(self._states))]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import patch
+from protocol.records.batch import patch, read_header
 from replication.log_copy import LogCopy
 from storage.log import AppendOrigin, PartitionLog
 from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
@@ -388,6 +388,27 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
                 pass
             assert (await all_values(future_log))[0] == (6, "v6")
             assert future_log.segments.first.base_offset == 6
+
+    asyncio.run(run())
+
+
+def test_producers_that_only_a_snapshot_knows_move_along(a: Path, b: Path) -> None:
+    """Their batches were compacted away, and what came later was cut off."""
+
+    async def run() -> None:
+        async with move_world(a, b, kill=True) as here:
+            partition = await here.filled(5)
+            records = batch("gone", producer_id=9, producer_epoch=0, base_sequence=4)
+            partition.log._own_producers().replay(records, 0, read_header(records))
+            await here.move(partition, here.other_than(partition))
+            await here.moved()
+            assert 9 in partition.log.producers
+            here.produce(partition, "more")
+            await partition.log.settle()
+        async with move_world(a, b) as again:
+            partition = await again.assign(epoch=1, is_new=False)
+            assert partition.log.log_end_offset == 6
+            assert 9 in partition.log.producers
 
     asyncio.run(run())
 
