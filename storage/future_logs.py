@@ -234,16 +234,16 @@ class FutureLogs:
         """Raises OSError, KafkaError; then the folders are where they were."""
         doors, filesystem = self._doors, self._doors.filesystem
         end_offset, start_offset = log.log_end_offset, copy.log_start_offset
-        # Its last records were compacted away, or all of a producer that snapshots of the log know: then files of the copy
+        # The last records were compacted away, or all of a producer that snapshots of the log know: then files of the copy
         # that begin where the log ends tell of it.
-        is_more = end_offset > copy.log_end_offset or not copy.producers.knows(log.producers)
+        is_more = copy.recall_producers(log.producers) or end_offset > copy.log_end_offset
         aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
         request = doors.current.request_for(target, key, path)
         request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, start_offset
         await copy.close(flush=False)
         if is_more:
-            snapshot = log.producers.to_snapshot()
+            snapshot = copy.producers.to_snapshot()
             await self._run(target, partial(_begin_segment, filesystem, copy.directory, end_offset, snapshot))
         await self._run(source, partial(_rename, filesystem, source.path, log.directory, aside))
         try:
@@ -322,7 +322,7 @@ def _rename(filesystem: FileSystem, directory: str, source: str, target: str) ->
 
 
 def _begin_segment(filesystem: FileSystem, path: str, base_offset: int, snapshot: bytes) -> None:
-    """The copy ends where the log does by an empty segment, with the log's producers before it."""
+    """The copy ends where the log does by an empty segment, with the producers before it."""
     snapshot_path = segment_path(path, base_offset, SNAPSHOT_SUFFIX)
     filesystem.write_bytes(snapshot_path, snapshot)
     sync_file(filesystem, snapshot_path)

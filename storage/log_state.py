@@ -283,6 +283,10 @@ class LogState:
         """To look at: those without any share one object."""
         return self._producers
 
+    def recall_producers(self, before: ProducerStates) -> bool:
+        """See `ProducerStates.recall`."""
+        return len(before) > 0 and self._own_producers().recall(before, self.log_end_offset)
+
     def _own_producers(self) -> ProducerStates:
         """Those, to change them."""
         if self._producers is NO_PRODUCERS:

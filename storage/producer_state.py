@@ -330,9 +330,19 @@ class ProducerStates:
             if known is not None:
                 state.remember(known)
 
-    def knows(self, others: ProducerStates) -> bool:
-        """All of them."""
-        return others._states.keys() <= self._states.keys()
+    def recall(self, before: ProducerStates, end_offset: int) -> bool:
+        """Take over from `before`, of a log with the same records up to `end_offset`, those of which no batch is left in them:
+        only snapshots tell of them. Whether there were any. What it has heard behind the end is left out."""
+        recalled = {
+            producer_id: state
+            for producer_id, state in before._states.items()
+            if producer_id not in self._states and 0 <= state.last_offset < end_offset
+        }
+        for producer_id, known in recalled.items():
+            self._states[producer_id] = state = ProducerState(known.epoch)
+            state.batches, state.last_timestamp = known.batches, known.last_timestamp
+            state.coordinator_epoch = known.coordinator_epoch
+        return bool(recalled)
 
     def to_snapshot(self) -> bytes:
         """The content of a `.snapshot` file. Of each producer's batches it holds the last one."""
