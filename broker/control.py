@@ -148,7 +148,9 @@ class ControlRequests:
             error = self._late_refusal(request)
             if error is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=error)
-            self._publish(*delta.apply(self._metadata.image, request))
+            image, changes = delta.apply(self._metadata.image, request)
+            self._publish(image, changes)
+            self._resign_elsewhere(image, changes)
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
     def _publish(self, image: ClusterImage, changes: delta.Changes) -> None:
@@ -157,6 +159,13 @@ class ControlRequests:
             self._on_deleted(changes.deleted)
             for topic in sorted({topic for topic, _ in changes.deleted} - image.topics.keys()):
                 self._topic_settings.forget_topic(topic)
+
+    def _resign_elsewhere(self, image: ClusterImage, changes: delta.Changes) -> None:
+        """Who was not registered when a partition went to other brokers is told of that in no other way."""
+        for topic, index in changes.updated:
+            row = image.partition(topic, index)
+            if row is not None and self._broker_id not in row.replicas:
+                self._partitions.on_elsewhere(topic, index, row.leader_epoch)
 
     # --- what nobody has told ---
 

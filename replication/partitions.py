@@ -419,6 +419,15 @@ class Partitions:
                 return error.code
         return ErrorCode.NONE
 
+    def on_elsewhere(self, topic: str, index: int, leader_epoch: int) -> None:
+        """The partition is other brokers' since that epoch. One that led before leads no more, as after StopReplica: what it
+        acknowledged nobody would copy. Its log stays."""
+        known = self._by_name.get((topic, index))
+        if known is not None and known.is_leader and known.leader_epoch < leader_epoch:
+            logger.info("partition is led elsewhere: topic=%s partition=%d leader_epoch=%d", topic, index, leader_epoch)
+            known.stop()
+            self._listener.on_not_leader(topic, index, leader_epoch)
+
     def on_directory_failed(self, directory: str) -> None:
         """Partitions of a failed log directory answer KAFKA_STORAGE_ERROR from now on."""
         folder = directory.rstrip("/") + "/"

@@ -287,6 +287,34 @@ def test_partitions_move_to_other_brokers() -> None:
     simulate(14, program)
 
 
+def test_a_leader_whose_partition_went_elsewhere_while_it_was_cut_off_leads_no_more() -> None:
+    """Nobody tells it: it is no replica any more when it can be reached again. It would acknowledge what nobody copies."""
+
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, (1, 2, 3, 4))
+        await world.start()
+        former = min({1, 2, 3} - {world.controller_id})
+        rest = sorted({1, 2, 3} - {former})
+        await world.create_topic("orders", assignment=(former, *rest))
+        assert await world.produce("orders", b"x") == (ErrorCode.NONE, 0)
+        partition = world.live[former].services.partitions.find("orders", 0)
+        assert partition is not None
+        world.machines[former].cut_off()
+        controller = world.live[world.controller_id]
+        await world.until(lambda: former not in controller.metadata.image.brokers)
+        row = ReassignablePartition(partition_index=0, replicas=[4, *rest])
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="orders", partitions=[row])])
+        answer = await world.ask(world.controller_id, request, 0, AlterPartitionReassignmentsResponse)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        await world.until(lambda: 4 in controller.metadata.image.topics["orders"].partitions[0].isr, 20)
+        assert partition.is_leader, "it does not know better"
+        world.machines[former].reach_again()
+        await world.until(lambda: former in controller.metadata.image.brokers)
+        await world.until(lambda: not partition.is_leader)
+
+    simulate(14, program)
+
+
 @pytest.mark.parametrize("version", ["0.11.0", "1.1", "2.2", "2.6", "2.7", "2.8", "3.0", "3.4", "3.9"])
 def test_replication_in_the_words_of_older_releases(version: str) -> None:
     async def program(loop: SimLoop) -> None:

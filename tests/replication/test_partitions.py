@@ -71,6 +71,24 @@ def test_a_partition_follows_leads_and_follows_again() -> None:
     with_broker(program)
 
 
+def test_a_partition_that_is_led_elsewhere_is_led_here_no_more() -> None:
+    async def program(broker: Broker) -> None:
+        await broker.become(ME, 3)
+        broker.listener.heard.clear()
+        broker.partitions.on_elsewhere("t", 0, 3)
+        assert broker.partition.is_leader, "that was before this broker became it"
+        broker.partitions.on_elsewhere("t", 1, 4)
+        broker.partitions.on_elsewhere("t", 0, 4)
+        assert not broker.partition.is_leader
+        assert broker.listener.heard == [("not leader", "t", 0, 4)]
+        broker.partitions.on_elsewhere("t", 0, 5)
+        assert len(broker.listener.heard) == 1
+        assert await broker.become(ME, 6) is ErrorCode.NONE
+        assert broker.partition.is_leader
+
+    with_broker(program)
+
+
 def test_nothing_changes_hands_before_the_fetcher_has_let_go() -> None:
     async def program(broker: Broker) -> None:
         await broker.become(SOURCE, 0)
