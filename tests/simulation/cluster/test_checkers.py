@@ -224,6 +224,16 @@ def test_a_former_leader_that_leads_uncleanly_again_has_its_own_records_behind_a
     assert promised.fallen[-1] == 20, "one that was in sync again has the same"
 
 
+def test_what_a_leader_took_alone_before_it_was_deposed_is_not_what_the_others_committed() -> None:
+    promised = all_at(5)
+    promised.ends[1] = 8
+    promised.checker.on_state(KEY, 2, (2, 3))
+    promised.ends |= {2: 12, 3: 12}
+    promised.committed(12)
+    promised.checker.on_state(KEY, 1, (1,))
+    assert promised.fallen[-1] == 5
+
+
 def test_a_promise_falls_to_what_the_last_member_had_flushed() -> None:
     promised = all_at(5)
     promised.power_lost(1, [])

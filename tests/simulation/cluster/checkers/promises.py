@@ -28,14 +28,18 @@ class Promise:
     end: int = 0
     kept: dict[int, int] = field(default_factory=dict)  # by broker
     has_lost_power: set[int] = field(default_factory=set)  # since it joined the ISR
-    fallen: dict[int, int] = field(default_factory=dict)  # the lowest end since a broker was in the ISR
-    lowest_fall: int = NEVER  # since ever, for brokers that never were
+    shared: dict[int, int] = field(default_factory=dict)  # up to where who has left the ISR has what is promised
+    lowest_fall: int = NEVER  # for brokers that never were in it
+
+    def note_left(self, left: Iterable[int]) -> None:
+        """They hold what is promised now, and may have more that nobody else has."""
+        self.shared.update(dict.fromkeys(left, self.end))
 
     def note_fall(self) -> None:
         """Who is not in the ISR may have other records from here on than those that come now."""
         self.lowest_fall = min(self.lowest_fall, self.end)
-        for broker_id in self.fallen.keys() - set(self.isr):
-            self.fallen[broker_id] = min(self.fallen[broker_id], self.end)
+        for broker_id in self.shared:
+            self.shared[broker_id] = min(self.shared[broker_id], self.end)
 
     @property
     def insured_end(self) -> int:
@@ -72,6 +76,7 @@ class PromiseChecker:
         joined = set(isr) - set(promise.isr)
         is_first = not promise.isr
         is_unclean = not is_first and joined == set(isr)
+        promise.note_left(set(promise.isr) - set(isr))
         promise.isr = tuple(isr)
         for broker_id in sorted(joined):
             promise.has_lost_power.discard(broker_id)
@@ -81,10 +86,11 @@ class PromiseChecker:
             if end < promise.end and not is_first and set(promise.isr) - {broker_id}:
                 self._report(f"{key}: broker {broker_id} joins the ISR at {end}, committed is {promise.end}")
             if is_unclean:
-                end = min(end, promise.fallen.get(broker_id, promise.lowest_fall))
+                end = min(end, promise.shared.get(broker_id, promise.lowest_fall))
             promise.kept[broker_id] = min(end, promise.end)
         self._settle(key, promise)
-        promise.fallen.update(dict.fromkeys(joined, NEVER))
+        for broker_id in joined:
+            promise.shared.pop(broker_id, None)
         if is_unclean:
             # The leader before may have come with records behind the promise, uncleanly as well: what was read of it goes.
             self._on_fallen(key, promise.end)
