@@ -183,6 +183,8 @@ class LogDirectory:
         try:
             content = self._filesystem.read_bytes(path)
         except FileNotFoundError:
+            # A broker that was killed may have removed it, and not for good: back after a loss of power it would be believed.
+            self._filesystem.sync_directory(self.path)
             return False, UNKNOWN_BROKER_EPOCH
         self._filesystem.unlink(path)
         self._filesystem.sync_directory(self.path)
