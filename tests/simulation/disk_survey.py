@@ -32,6 +32,10 @@ class FoundBatch:
     content: bytes
 
 
+def start_of(batches: Sequence[FoundBatch]) -> int:
+    return batches[0].base_offset if batches else 0
+
+
 def end_of(batches: Sequence[FoundBatch]) -> int:
     return batches[-1].next_offset if batches else 0
 

@@ -26,9 +26,9 @@ def log_checker(*, flushes_each: bool = False) -> tuple[LogChecker, Reports]:
     return checker, reports
 
 
-def ended(how: End, *, written: int, durable: int, recovery_point: int = 0) -> Ended:
+def ended(how: End, *, written: int, durable: int, recovery_point: int = 0, start: int = 0) -> Ended:
     def batches(end: int) -> list[FoundBatch]:
-        return [FoundBatch(0, end, 0, b"")] if end else []
+        return [FoundBatch(start, end, 0, b"")] if end else []
 
     state = LogState(0, written, written, recovery_point, 0)
     return Ended(how, "", {KEY: batches(written)}, {KEY: batches(durable)}, {KEY: state})
@@ -112,6 +112,14 @@ def test_the_recovery_point_must_not_be_ahead_of_the_disk() -> None:
     assert not reports
     checker.on_ended(ended(End.PROCESS_CRASH, written=9, durable=4, recovery_point=5))
     assert "recovery point 5" in reports[0]
+
+
+def test_a_recovery_point_below_where_the_log_has_begun_anew_says_nothing() -> None:
+    checker, reports = log_checker()
+    checker.on_ended(ended(End.PROCESS_CRASH, written=20, durable=0, recovery_point=9, start=15))
+    assert not reports
+    checker.on_ended(ended(End.PROCESS_CRASH, written=20, durable=0, recovery_point=16, start=15))
+    assert "recovery point 16" in reports[0]
 
 
 def test_a_clean_stop_leaves_everything_on_the_disk() -> None:
