@@ -424,6 +424,8 @@ class LogReader:
             except CorruptIndex as error:
                 assert segment is not None, "an index in memory is sound"
                 raise await self._why_corrupt(segment, cuts, error) from error
+            except OSError as error:  # of what is read at once, as it is in memory
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {error}") from error
             if job is None:
                 await self.open(segment)
                 continue
