@@ -183,11 +183,12 @@ class LogDirectory:
         try:
             content = self._filesystem.read_bytes(path)
         except FileNotFoundError:
-            # A broker that was killed may have removed it, and not for good: back after a loss of power it would be believed.
-            self._filesystem.sync_directory(self.path)
+            content = None  # which a broker that was killed may have done, and not for good
+        else:
+            self._filesystem.unlink(path)
+        self._filesystem.sync_directory(self.path)  # or a loss of power would bring it back, to be believed
+        if content is None:
             return False, UNKNOWN_BROKER_EPOCH
-        self._filesystem.unlink(path)
-        self._filesystem.sync_directory(self.path)
         try:
             marker = json.loads(content)
             if marker["version"] != 0:

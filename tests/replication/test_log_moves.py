@@ -384,8 +384,7 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
             await copying.step()
             assert 0 < future_log.log_end_offset < 6
             copied.log = ColdLog(partition.log, 6)
-            while not await copying.step():
-                pass
+            await copying.copy_rest()
             assert (await all_values(future_log))[0] == (6, "v6")
             assert future_log.segments.first.base_offset == 6
 
@@ -479,8 +478,7 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
             await partition.log.truncate_to(0)
             compacted = batch("v7", base_offset=7, partition_leader_epoch=5)
             await append_records(partition.log, compacted, origin=AppendOrigin.REPLICA)
-            while not await copying.step():
-                pass
+            await copying.copy_rest()
             assert await all_values(future_log) == await all_values(partition.log) == [(7, "v7")]
 
     asyncio.run(run())
