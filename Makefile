@@ -59,11 +59,7 @@ interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the 
 interop-long: interop ## The long proofs
 	$(PY) -m pytest tests/interop $(INTEROP) -m long
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
-	$(PY) -m tests.fuzz.messages --cases $(CASES)
-	$(PY) -m tests.fuzz.records --cases $(CASES)
-	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds 2000
-	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --seeds 2000
-	PYTHONHASHSEED=0 $(PY) -m tests.simulation --storage --seeds 2000
+	$(MAKE) fuzz sim SEEDS=2000 ARGS=--keep-going
 
 coverage: $(DEV)/.stamp ## Tests with a report of what they reach
 	$(DEV)/bin/coverage run -m pytest $(ARGS)
@@ -77,9 +73,9 @@ fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
 	$(PY) -m tests.fuzz.records --cases $(CASES)
 
 sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
-	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS)
-	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --seeds $(SEEDS)
-	PYTHONHASHSEED=0 $(PY) -m tests.simulation --storage --seeds $(SEEDS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS) $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --seeds $(SEEDS) $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --storage --seeds $(SEEDS) $(ARGS)
 
 docs: $(DEV)/.stamp ## Write the generated pages again
 	$(PY) -m config.document > docs/settings.md

@@ -126,6 +126,15 @@ class Append:
     restart_at: int | None = None
 
 
+def begins_within(first_offset: int, start_offset: int, end_offset: int) -> bool:
+    """Whether a log that ends at `end_offset` begins anew with the batch at `first_offset`, of which that offset is part.
+
+    What is copied may begin within a batch, at `start_offset` (DeleteRecords). A log that is to begin there, or was cut there
+    and has nothing left but what is deleted, takes the whole batch: a batch is never stored in part.
+    """
+    return first_offset < end_offset <= start_offset
+
+
 class FollowerState:
     """One partition under one leader in one leader epoch."""
 
@@ -207,11 +216,10 @@ class FollowerState:
         """
         step, log = self.step, self._log
         assert isinstance(step, Fetch)
-        # The leader's log may begin within a batch (DeleteRecords), and a log that is to begin there has to take the
-        # whole batch; so has one that was cut there, where all that it has left is what the leader has deleted.
-        holds_nothing = log.log_end_offset <= max(log.log_start_offset, leader_start_offset)
-        begins_within = holds_nothing and 0 <= first_offset < log.log_end_offset <= first_last_offset
-        return Append(first_offset if begins_within else None)
+        start_offset = max(log.log_start_offset, leader_start_offset)
+        is_ours = first_offset >= 0 and log.log_end_offset <= first_last_offset
+        restarts = is_ours and begins_within(first_offset, start_offset, log.log_end_offset)
+        return Append(first_offset if restarts else None)
 
     def on_diverging(self, epoch: int, end_offset: int) -> None:
         """The leader's answer to Fetch: its log parts from ours at the end of `epoch`, `end_offset` there."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from protocol.errors import KafkaError
 from protocol.records.batch import HEADER_BYTES, BatchHeader
+from replication.follower import begins_within
 from storage.log import AppendOrigin
 
 if TYPE_CHECKING:
@@ -138,9 +139,7 @@ class LogCopy:
         if len(records) >= HEADER_BYTES:
             first_offset = BatchHeader(records).base_offset
             start_offset = max(copy.log_start_offset, self.partition.log.log_start_offset)
-            if first_offset < copy.log_end_offset <= start_offset:
-                # The log begins within a batch (DeleteRecords), which the copy has to take as a whole, whatever it has left
-                # of what was deleted.
+            if begins_within(first_offset, start_offset, copy.log_end_offset):
                 await copy.truncate_fully_and_start_at(first_offset)
         failures: list[KafkaError] = []
 

@@ -26,6 +26,12 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
+def rename_folder(filesystem: FileSystem, source: str, target: str) -> None:
+    """Within its log directory. When it has returned, no loss of power undoes it."""
+    filesystem.rename(source, target)
+    filesystem.sync_directory(parent_of(target))
+
+
 def remove_segment_files(filesystem: FileSystem, directory: str, base_offset: int) -> None:
     """The `.log` goes first: indexes alone are put right by the next start, and a segment below the recovery point without
     its transaction index would not be."""

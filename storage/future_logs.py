@@ -29,7 +29,7 @@ from protocol.primitives import ZERO_UUID
 from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
 from storage.checkpoints import Key, recovery_points
-from storage.folder_files import MOVED_FILE, partition_folder
+from storage.folder_files import MOVED_FILE, partition_folder, rename_folder
 from storage.loading import LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
 from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder
@@ -106,7 +106,7 @@ class FutureLogs:
                 logger.warning("folder left alone, its log may be in a directory that is offline: folder=%s", path)
             elif key in self.logs or log.directory.startswith(f"{directory.path}/"):
                 logger.warning("copy of a log dropped, there is another: folder=%s", path)
-                await self._set_aside(directory, key, path)
+                await self._doors.set_aside(directory, key, path, 0)
             else:
                 await directory.queue.run(partial(filesystem.unlink, f"{path}/{MOVED_FILE}"))
                 request = doors.current.request_for(directory, key, path)
@@ -193,16 +193,9 @@ class FutureLogs:
         try:
             with directory.held():
                 await log.close(flush=False)
-                await self._set_aside(directory, key, log.directory)
+                await self._doors.set_aside(directory, key, log.directory, 0)
         except OSError as error:
             self._doors.on_error(directory.path, error)
-
-    async def _set_aside(self, directory: OnlineDirectory, key: Key, path: str) -> None:
-        """Raises OSError."""
-        doors = self._doors
-        target = f"{directory.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
-        await directory.queue.run(partial(_rename, doors.filesystem, directory.path, path, target))
-        doors.remove_later([target], 0)
 
     async def complete_move(self, topic: str, partition: int) -> PartitionLog:
         """The copy, which holds everything, takes the log's place; answers the log that it is from now on.
@@ -245,9 +238,9 @@ class FutureLogs:
         if is_more:
             snapshot = copy.producers.to_snapshot()
             await self._run(target, partial(_begin_segment, filesystem, copy.directory, end_offset, snapshot))
-        await self._run(source, partial(_rename, filesystem, source.path, log.directory, aside))
+        await self._run(source, partial(rename_folder, filesystem, log.directory, aside))
         try:
-            await self._run(target, partial(_rename, filesystem, target.path, copy.directory, path))
+            await self._run(target, partial(rename_folder, filesystem, copy.directory, path))
             loaded = await self._run(target, partial(load_log, filesystem, request))
             if not (doors.is_online(source) and doors.is_online(target)):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
@@ -280,7 +273,7 @@ class FutureLogs:
 
         def job() -> None:
             if filesystem.exists(path):
-                _rename(filesystem, directory.path, path, name)
+                rename_folder(filesystem, path, name)
 
         try:
             await directory.queue.run(job)
@@ -316,11 +309,6 @@ def _not_moved(key: Key, error: Exception) -> KafkaError:
 # --- jobs: these block ---
 
 
-def _rename(filesystem: FileSystem, directory: str, source: str, target: str) -> None:
-    filesystem.rename(source, target)
-    filesystem.sync_directory(directory)
-
-
 def _begin_segment(filesystem: FileSystem, path: str, base_offset: int, snapshot: bytes) -> None:
     """The copy ends where the log does by an empty segment, with the producers before it."""
     snapshot_path = segment_path(path, base_offset, SNAPSHOT_SUFFIX)
@@ -343,5 +331,5 @@ def _marked(filesystem: FileSystem, paths: Sequence[str]) -> set[str]:
 
 def _finish(filesystem: FileSystem, directory: str, path: str, name: str) -> None:
     """Give a marked copy the log's name."""
-    _rename(filesystem, directory, path, f"{directory}/{name}")
+    rename_folder(filesystem, path, f"{directory}/{name}")
     filesystem.unlink(f"{directory}/{name}/{MOVED_FILE}")

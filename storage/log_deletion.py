@@ -14,12 +14,10 @@ import logging
 from collections.abc import Callable
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.randomness import uuid_bytes
 from storage.checkpoints import Key
 from storage.cleaner import LogCleaner
 from storage.future_logs import FutureLogs
 from storage.log import PartitionLog
-from storage.log_directory import deletion_folder
 from storage.log_doors import LogDoors
 from storage.online_directory import OnlineDirectory
 
@@ -62,16 +60,10 @@ class LogDeletion:
         await self._cleaner.abort(log)
         await log.close(flush=False)
         doors.check_online(directory)
-        target = f"{directory.path}/{deletion_folder(topic, partition, uuid_bytes(doors.randomness))}"
-
-        def job() -> None:
-            doors.filesystem.rename(log.directory, target)
-            doors.filesystem.sync_directory(directory.path)
-
         try:
-            await directory.queue.run(job)
+            delay_ms = log.config.file_delete_delay_ms
+            target = await doors.set_aside(directory, (topic, partition), log.directory, delay_ms)
         except OSError as error:
             self._on_failed(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {error}") from error
         logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)
-        doors.remove_later([target], log.config.file_delete_delay_ms)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import FileSystem
-from runtime.randomness import Randomness
+from runtime.randomness import Randomness, uuid_bytes
+from storage.checkpoints import Key
 from storage.current_logs import CurrentLogs
-from storage.folder_files import parent_of
+from storage.folder_files import parent_of, rename_folder
 from storage.log import PartitionLog
+from storage.log_directory import deletion_folder
 from storage.offline_directories import OfflineDirectories
 from storage.online_directory import OnlineDirectory
 
@@ -45,3 +48,10 @@ class LogDoors:
         """Raises KAFKA_STORAGE_ERROR."""
         if not self.is_online(directory):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
+
+    async def set_aside(self, directory: OnlineDirectory, key: Key, path: str, delay_ms: int) -> str:
+        """Have a closed log's folder removed after the delay; answers what it is called until then. Raises OSError."""
+        target = f"{directory.path}/{deletion_folder(*key, uuid_bytes(self.randomness))}"
+        await directory.queue.run(partial(rename_folder, self.filesystem, path, target))
+        self.remove_later([target], delay_ms)
+        return target

@@ -1,18 +1,22 @@
 """`python -m tests.simulation [--cluster | --storage] [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`: run histories.
 
-A failing seed is printed as the command that repeats it. Exit codes: 0 all held; 1 a promise was broken, or a mutant
-lived; 2 the histories met too little to prove anything.
+A seed knows nothing of the one before it, so seeds are shared out to as many processes as there are cores (`--jobs`); what is
+printed is in their order. A failing seed is printed as the command that repeats it.
+
+Exit codes: 0 all held; 1 a promise was broken, or a mutant lived; 2 the histories met too little to prove anything.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.simulation import coverage as one_broker
@@ -54,6 +58,9 @@ def main() -> int:
     parser.add_argument("--storage", action="store_true", help="crashes of the storage engine alone")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="processes that run them (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--trace", action="store_true", help="print all that happened")
     parser.add_argument("--keep-going", action="store_true", help="do not end with the first failure")
@@ -90,14 +97,14 @@ def _many(kind: Kind, seeds: range, options: argparse.Namespace) -> int:
     started_s = time.perf_counter()
     coverage: Counter[str] = Counter()
     failures: list[Outcome] = []
-    for seed in seeds:
-        outcome = kind.run(seed)
-        coverage += outcome.coverage
-        if outcome.violation is not None:
-            failures.append(outcome)
-            print(f"seed {seed}: {outcome.violation}\n  {kind.command_for(seed)}", flush=True)
-            if not options.keep_going:
-                return 1
+    with _outcomes(kind, seeds, options.jobs) as outcomes:
+        for seed, outcome in zip(seeds, outcomes, strict=True):
+            coverage += outcome.coverage
+            if outcome.violation is not None:
+                failures.append(outcome)
+                print(f"seed {seed}: {outcome.violation}\n  {kind.command_for(seed)}", flush=True)
+                if not options.keep_going:
+                    return 1
     if options.coverage:
         _print_coverage(coverage)
     took_s = time.perf_counter() - started_s
@@ -108,6 +115,19 @@ def _many(kind: Kind, seeds: range, options: argparse.Namespace) -> int:
     for line in short:
         print(f"met too seldom: {line}")
     return 2 if short else 0
+
+
+@contextmanager
+def _outcomes(kind: Kind, seeds: range, jobs: int) -> Iterator[Iterable[Outcome]]:
+    """What became of each seed, in their order. Whoever leaves early leaves no process behind.
+
+    Processes are forked: they share what was imported, and a history starts no thread that a fork could lose.
+    """
+    if jobs == 1:
+        yield map(kind.run, seeds)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:  # its end terminates them
+        yield pool.imap(kind.run, seeds)
 
 
 def _print_coverage(coverage: Counter[str]) -> None:
