@@ -1,7 +1,8 @@
 """What the files of a machine say, read without the broker's code: where each partition's log ends.
 
 The walk knows batch format v2 and nothing else: whole batches with a right checksum and rising, unbroken offsets.
-`durable` reads what a loss of power is sure to leave, else what stands in the page cache.
+`durable` reads what a loss of power is sure to leave, else what stands in the page cache. A copy in another directory that is
+marked to have everything is the log where there is none: the next start gives it the name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from tests.simulation.filesystem import SimStorage
 
 Key = tuple[str, int]
 
-_FOLDER = re.compile(r"(?P<directory>.*)/(?P<topic>[^/]+)-(?P<partition>\d+)/(?P<base>\d{20})\.log")
+_FOLDER = re.compile(
+    r"(?P<directory>.*)/(?P<topic>[^/]+)-(?P<partition>\d+)(?P<copy>\.[0-9a-f]{32}-future)?/(?P<base>\d{20})\.log"
+)
+_MARK = "moved"
 _HEAD = struct.Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 _BATCH_OVERHEAD_BYTES = 12
 _CRC_FROM = 21
@@ -46,11 +50,17 @@ def partition_logs(
     """The sound beginning of each partition's log. Where `starts` says that a log starts, what lies before counts for
     nothing: a replica may have other records there, or a gap."""
     files: dict[Key, list[tuple[int, bytes]]] = {}
-    for path, content in storage.contents(durable=durable):
+    copies: dict[Key, list[tuple[int, bytes]]] = {}
+    contents = dict(storage.contents(durable=durable))
+    for path, content in contents.items():
         match = _FOLDER.fullmatch(path)
         if match is not None:
             key = (match["topic"], int(match["partition"]))
-            files.setdefault(key, []).append((int(match["base"]), content))
+            if match["copy"] is None:
+                files.setdefault(key, []).append((int(match["base"]), content))
+            elif f"{path.rpartition('/')[0]}/{_MARK}" in contents:
+                copies.setdefault(key, []).append((int(match["base"]), content))
+    files = copies | files
     starts = starts or {}
     return {
         key: list(_sound_beginning(sorted(segments), starts.get(key, 0))) for key, segments in sorted(files.items())

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from protocol.records.record import Record, encode_batch
 from tests.simulation.clock import SimClock
 from tests.simulation.disk_survey import end_of, partition_logs, sound_batches
@@ -64,3 +66,20 @@ def test_folders_that_are_set_aside_are_no_logs() -> None:
 
 def test_half_a_batch_is_not_answered() -> None:
     assert [found.base_offset for found in sound_batches(batch(7) + batch(9)[:30])] == [7]
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_copy_that_has_everything_is_the_log_where_there_is_none(has_log: bool, is_marked: bool) -> None:
+    loop = SimLoop(1)
+    storage = SimStorage(loop, SimClock(loop))
+    system = storage.boot()
+    folders = {f"/data/b/orders-3.{'0' * 32}-future": batch(0) + batch(2)} | ({FOLDER: batch(0)} if has_log else {})
+    for folder, content in folders.items():
+        system.make_directory(folder)
+        system.write_bytes(f"{folder}/{'0' * 20}.log", content)
+        if is_marked and folder != FOLDER:
+            system.write_bytes(f"{folder}/moved", b"")
+    loop.close()
+    ends = {key: end_of(batches) for key, batches in partition_logs(storage, durable=False).items()}
+    assert ends == ({("orders", 3): 2} if has_log else {("orders", 3): 4} if is_marked else {})

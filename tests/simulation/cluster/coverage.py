@@ -17,6 +17,7 @@ MINIMUMS = {
     "ended: stopped": 300,
     "reassignments begun": 100,
     "preferred leaders elected": 20,
+    "logs moved": 500,
     "batches acknowledged": 5_000,
     "retries acknowledged": 50,
     "records deleted": 100,

@@ -16,6 +16,7 @@ from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
 from tests.simulation.clients.member import Member
 from tests.simulation.clients.producer import Producer
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker
+from tests.simulation.cluster.clients.mover import Mover
 from tests.simulation.cluster.clients.operator import Operator
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.observer import observing
@@ -37,7 +38,10 @@ def run(seed: int) -> Outcome:
 
 async def _story(world: ClusterWorld) -> None:
     rng, loop = world.random, world.loop
-    admin, operator = Admin(world, "admin"), Operator(world, "operator")
+    admin = Admin(world, "admin")
+    admins: list[Client] = [admin, Operator(world, "operator")]
+    if len(world.plan.log_directories) > 1:
+        admins.append(Mover(world, "mover"))
     consumers = [Consumer(world, f"consumer{n}", keys=[rng.choice(world.keys)], in_cluster=True) for n in range(3)]
     producers = [
         Producer(world, f"producer{n}", acks=rng.choice((-1, -1, 1, 0)), is_idempotent=n % 2 == 0) for n in range(3)
@@ -48,7 +52,7 @@ async def _story(world: ClusterWorld) -> None:
     faults = ClusterFaults(world, [client.name for client in (*consumers, *writers)])
     await faults.start()
     await admin.make_topics()
-    running = [loop.create_task(each.run(), name=each.name) for each in (*writers, admin, operator)]
+    running = [loop.create_task(each.run(), name=each.name) for each in (*writers, *admins)]
     reading = [loop.create_task(consumer.run(), name=consumer.name) for consumer in consumers]
     for task in (*running, *reading):
         task.add_done_callback(raise_in(world))

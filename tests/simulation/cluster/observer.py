@@ -14,6 +14,7 @@ from coordinator.shard_host import ShardHost
 from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from replication.partition import Partition
+from storage.future_logs import FutureLogs
 from storage.log import PartitionLog
 from tests.simulation.cluster.world import GROUP_TOPIC, ClusterWorld, Sent
 from tests.simulation.mutants import Patches
@@ -45,6 +46,7 @@ def observing(world: ClusterWorld) -> Iterator[None]:
         _observe_watermarks(world, patches)
         _observe_laggards(world, patches)
         _observe_truncations(world, patches)
+        _observe_moves(world, patches)
         _observe_loads(world, patches)
         _observe_metadata(world, patches)
         _observe_control_requests(world, patches)
@@ -113,7 +115,7 @@ def _observe_truncations(world: ClusterWorld, patches: Patches) -> None:
         async def truncate(self: PartitionLog, offset: int) -> Any:
             broker_id, before = broker_here(world), self.log_end_offset
             outcome = await original(self, offset)
-            if broker_id is not None:
+            if broker_id is not None and _is_served(world, broker_id, self):
                 world.on_truncated(broker_id, (self.topic, self.partition), before, self.log_end_offset)
             return outcome
 
@@ -121,6 +123,24 @@ def _observe_truncations(world: ClusterWorld, patches: Patches) -> None:
 
     for name in ("truncate_to", "truncate_fully_and_start_at"):
         patches.replace(PartitionLog, name, watched)
+
+
+def _is_served(world: ClusterWorld, broker_id: int, log: PartitionLog) -> bool:
+    """Not a copy, which is cut as its log has been cut."""
+    broker = world.machines[broker_id].broker
+    return broker is not None and broker.logs.logs.get((log.topic, log.partition)) is log
+
+
+def _observe_moves(world: ClusterWorld, patches: Patches) -> None:
+    def watched(original: Any) -> Any:
+        async def complete_move(self: FutureLogs, *args: Any) -> Any:
+            outcome = await original(self, *args)
+            world.count("logs moved")
+            return outcome
+
+        return complete_move
+
+    patches.replace(FutureLogs, "complete_move", watched)
 
 
 def _observe_loads(world: ClusterWorld, patches: Patches) -> None:

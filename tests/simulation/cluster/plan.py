@@ -21,6 +21,10 @@ class ClusterPlan:
     """Whether crashes of this history take what was not flushed."""
     has_racks: bool
 
+    @property
+    def log_directories(self) -> list[str]:
+        return self.settings["log.dirs"].split(",")
+
 
 def node_name(broker_id: int) -> str:
     return f"broker{broker_id}"
@@ -71,7 +75,7 @@ def _plan_settings(rng: Random, session_timeout_s: float) -> dict[str, str]:
     return {
         "zookeeper.connect": "ensemble:2181",
         "zookeeper.session.timeout.ms": str(round(session_timeout_s * 1000)),
-        "log.dirs": "/data/a" if rng.random() < 0.8 else "/data/a,/data/b",
+        "log.dirs": "/data/a" if rng.random() < 0.7 else "/data/a,/data/b",
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": "3",

@@ -24,6 +24,7 @@ from replication.followed import Followed
 from replication.follower import Fetch, FollowerState, TruncateTo
 from replication.isr_requests import Wish, _WishQueue
 from replication.leader import IsrAnswer, LeaderState
+from replication.log_copy import LogCopy
 from replication.partition import Partition
 from storage.leader_epoch_file import LeaderEpochFile
 from storage.log import PartitionLog
@@ -281,6 +282,21 @@ def _power_loss_ignored(patches: Patches) -> None:
     patches.replace(server, "stay_away_after_power_loss", lambda original: at_once)
 
 
+# --- moves between log directories ---
+
+
+def _moves_while_copying(patches: Patches) -> None:
+    """So it was: fetchers that copy nothing yet are empty, and so were taken for none."""
+    patches.replace(Fetchers, "follows", lambda original: lambda self, topic, partition: False)
+
+
+def _exchanged_without_the_rest(patches: Patches) -> None:
+    async def copy_rest(self: LogCopy) -> None:
+        self._take_over_offsets()
+
+    patches.replace(LogCopy, "copy_rest", lambda original: copy_rest)
+
+
 REPLICATION = (
     Mutant("watermark-early", "the high watermark does not wait for followers", _watermark_early),
     Mutant("commits-before-followers", "acks=all is answered when the leader has written", _commits_before_followers),
@@ -312,4 +328,10 @@ REPLICATION = (
         "power-loss-ignored", "a broker that lost power comes back as a member of in-sync sets", _power_loss_ignored
     ),
     Mutant("registers-once", "a broker whose session has ended is not registered again", _registers_once),
+    Mutant("moves-while-copying", "a follower's log is exchanged while it is copied to", _moves_while_copying),
+    Mutant(
+        "exchanged-without-the-rest",
+        "a copy takes its log's place without the last records",
+        _exchanged_without_the_rest,
+    ),
 )
