@@ -32,6 +32,8 @@ AWAY_S = 9.0
 """Longer than sessions live."""
 HANGS_S = 15.0
 """Longer than clients wait for an answer, which they do while the connection stays."""
+CLIENT_TICK_S = 1.0
+"""librdkafka looks once a second whether a request has waited for too long."""
 
 Measured = dict[str, list[float]]
 
@@ -152,7 +154,7 @@ class Events:
 
 EVENTS = {
     Events.killed_and_started_at_once: SESSION_TIMEOUT_S + 1,
-    Events.hangs: max(SESSION_TIMEOUT_S, REQUEST_TIMEOUT_MS / 1000) + 1,
+    Events.hangs: max(SESSION_TIMEOUT_S, REQUEST_TIMEOUT_MS / 1000) + CLIENT_TICK_S + 1,
     Events.controller_stops: 1.0,
     Events.zookeeper_leader_is_killed: 2.0,
     Events.ensemble_loses_its_quorum: 1.0,
