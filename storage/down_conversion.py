@@ -19,14 +19,14 @@ from collections.abc import Generator, Iterator
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import Buffer
-from protocol.records.any_format import iter_any_headers, iter_any_records
-from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, MAGIC_V2, BatchHeader
-from protocol.records.compression import Compression, decompress_chunks
+from protocol.records.any_format import any_records_in_steps, iter_any_headers
+from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader
+from protocol.records.compression import Compression
 from protocol.records.legacy import MessageSetEncoding
-from protocol.records.record import Record, iter_plain_records, records_block
-from storage.log_reader import MAX_DECOMPRESSED_BYTES
 
 STEP_RECORDS = 256
+MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+"""Of a stored batch."""
 _NO_OFFSET = -1
 
 
@@ -85,7 +85,7 @@ class DownConversion:
         append_time_ms = header.max_timestamp if header.is_log_append_time else None
         encoding = MessageSetEncoding(self._magic, codec, None, append_time_ms)
         first_offset = 0 if codec else self._fetch_offset
-        for record in (yield from self._records(position, header)):
+        for record in (yield from any_records_in_steps(self._read, position, header, MAX_DECOMPRESSED_BYTES)):
             if record.offset < first_offset:
                 continue
             encoding.add(record)
@@ -93,17 +93,6 @@ class DownConversion:
                 yield
         self.records_count += encoding.records_count
         return encoding.finish()
-
-    def _records(self, position: int, header: BatchHeader) -> Generator[None, None, Iterator[Record]]:
-        """Those of one batch, or message; decompressing a large batch takes long enough to stop in between."""
-        if header.magic < MAGIC_V2 or not header.is_compressed:
-            return iter_any_records(self._read, position, header, MAX_DECOMPRESSED_BYTES)
-        chunks: list[Buffer] = []
-        block = records_block(self._read, position, header)
-        for chunk in decompress_chunks(header.compression, block, MAX_DECOMPRESSED_BYTES):
-            chunks.append(chunk)
-            yield
-        return iter_plain_records(b"".join(chunks), header)
 
 
 def _beginning_of_a_message(size_bytes: int) -> bytes:

@@ -28,9 +28,10 @@ from storage.loading import (
 )
 from storage.log_ends import LogEnds
 from storage.log_environment import LogEnvironment
-from storage.log_reader import EMPTY, TimestampOffset
+from storage.log_reader import EMPTY
 from storage.producer_state import Duplicate
 from storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from storage.timestamp_search import TimestampOffset
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex
 from storage.validation import (
     AppendOrigin,

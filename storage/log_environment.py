@@ -52,6 +52,8 @@ class LogEnvironment:
     """`on_less_room(directory of the log)`: after its append `space` is not open any more, or less so."""
     validating: Lock = field(default_factory=Lock)
     """Held by who has a reader validate records: one at a time, for the memory's sake and that of those who read."""
+    decompressing: Lock = field(default_factory=Lock)
+    """Held by who looks into a compressed batch for a timestamp: one at a time, for the memory's sake."""
     checkpoint_recovery_points: Callable[[str], Awaitable[None]] = _keep_no_checkpoint
     """The recovery point of the log in this directory fell: on the disk when this returns."""
     path: str = ""

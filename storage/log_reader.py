@@ -17,13 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.any_format import iter_any_records, read_any_header
 from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
 from runtime.slices import SHORT_ROWS, Slices
@@ -42,7 +40,9 @@ from storage.segment import (
     check_fits,
     check_length,
 )
+from storage.segment_age import segment_ages
 from storage.segments import Segments
+from storage.timestamp_search import Sought, TimestampOffset, first_in_batch, next_batch
 from storage.txn_index import ENTRY_BYTES, AbortedTransaction, find_in
 
 logger = logging.getLogger(__name__)
@@ -58,21 +58,10 @@ _ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
 # loop would feel, and in memory more often than not, because threads read ahead for it. A follower in a burst is less far
 # behind, and whatever comes later for it comes later for all that wait for acks=all.
 CATCHING_UP_BYTES = 64 * 1024 * 1024
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""Of a stored batch that a search by timestamp has to look into."""
 
 
 class SegmentReplaced(KafkaError):
     """What was being read is to be looked for again: another segment, a cleaned one, holds it now, or the log was cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimestampOffset:
-    """An answer of a search by timestamp."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class LogReader:
@@ -82,6 +71,7 @@ class LogReader:
         "_clock",
         "_cut",
         "_cuts",
+        "_decompressing",
         "_filesystem",
         "_hot",
         "_index_interval_bytes",
@@ -98,6 +88,7 @@ class LogReader:
         self._filesystem = environment.filesystem
         self._queue = environment.queue
         self._readers = environment.readers
+        self._decompressing = environment.decompressing
         self._open_segments = environment.open_segments
         self._index_interval_bytes = index_interval_bytes
         self._hot = SegmentReader(environment.filesystem)
@@ -318,31 +309,25 @@ class LogReader:
 
     async def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
         """The first record at or behind `start_offset` whose timestamp is at least `timestamp`."""
-        return await self._again_when_replaced(lambda: self._offset_for_timestamp(timestamp, start_offset))
+        sought = Sought(timestamp, start_offset)
+        return await self._again_when_replaced(lambda: self._offset_for_timestamp(sought))
 
-    async def _offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        for segment in self._segments.starting_from(start_offset):
+    async def _offset_for_timestamp(self, sought: Sought) -> TimestampOffset | None:
+        for segment in self._segments.starting_from(sought.start_offset):
             await self._ensure_known(segment)
-            if segment.max_timestamp < timestamp:
+            if segment.max_timestamp < sought.timestamp:
                 continue
-            found = await self._waiting(partial(self._search, segment, timestamp, start_offset))
+            found = await self._first_record(segment, partial(self._search_position, segment, sought), sought)
             if found is not None:
                 return found
         return None
 
-    def _search(
-        self, segment: Segment, timestamp: int, start_offset: int, reader: SegmentReader
-    ) -> TimestampOffset | None:
+    def _search_position(self, segment: Segment, sought: Sought, reader: SegmentReader) -> int:
         index = segment.time_index
         self._need_open(segment)
-        entry = index.floor(timestamp, partial(reader.index_bytes, segment, index))
-        offset = start_offset if entry is None else max(start_offset, segment.base_offset + entry[1])
-        position = segment.indexed_position(offset, reader)
-        return self._first_record(
-            segment, position, reader,
-            wanted_batch=lambda header: header.max_timestamp >= timestamp,
-            wanted=lambda record_timestamp, offset: record_timestamp >= timestamp and offset >= start_offset,
-        )  # fmt: skip
+        entry = index.floor(sought.timestamp, partial(reader.index_bytes, segment, index))
+        offset = sought.start_offset if entry is None else max(sought.start_offset, segment.base_offset + entry[1])
+        return segment.indexed_position(offset, reader)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp of all that the files hold, in the first segment that has it:
@@ -355,48 +340,55 @@ class LogReader:
             await self._ensure_known(segment)
             if segment.max_timestamp > latest.max_timestamp:
                 latest = segment
-        return await self._waiting(partial(self._search_max, latest))
+        sought = Sought(latest.max_timestamp, is_largest=True)
+        return await self._first_record(
+            latest, partial(latest.indexed_position, latest.offset_of_max_timestamp), sought
+        )
 
-    def _search_max(self, segment: Segment, reader: SegmentReader) -> TimestampOffset | None:
-        timestamp = segment.max_timestamp
-        return self._first_record(
-            segment, segment.indexed_position(segment.offset_of_max_timestamp, reader), reader,
-            wanted_batch=lambda header: header.max_timestamp == timestamp,
-            wanted=lambda record_timestamp, offset: record_timestamp == timestamp,
-            is_max=True,
-        )  # fmt: skip
-
-    def _first_record(
-        self,
-        segment: Segment,
-        position: int,
-        reader: SegmentReader,
-        *,
-        wanted_batch: Callable[[BatchHeader], bool],
-        wanted: Callable[[int, int], bool],
-        is_max: bool = False,
+    async def _first_record(
+        self, segment: Segment, position_of: Callable[[SegmentReader], int], sought: Sought
     ) -> TimestampOffset | None:
-        """`is_max`: as in Kafka only the first batch is looked into, and no message of format v0."""
-        end = segment.written_bytes
+        """The segment may have to be walked to its end: piece by piece, and others run in between."""
+        cuts, slices = self._cuts, Slices(self._clock)
+        position, end = await self._waiting(position_of), segment.written_bytes
         while position < end:
             left = end - position
-            chunk = reader.log_bytes(segment, min(_SEARCH_BYTES, left), position, min(MIN_BATCH_BYTES, left))
-            header = read_any_header(chunk, 0)
-            check_length(segment, header.batch_length, position)
-            if wanted_batch(header):
-                if is_max and not header.magic:
-                    return None
-                size = header.size_bytes
-                if len(chunk) < size:
-                    check_fits(segment, size, position)
-                    chunk = reader.log_bytes(segment, size, position, size)
-                for record in iter_any_records(chunk, 0, header, MAX_DECOMPRESSED_BYTES):
-                    if wanted(record.timestamp, record.offset):
-                        return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-                if is_max:
-                    return None
-            position += header.size_bytes
+            chunk = await self._log_bytes(segment, min(_SEARCH_BYTES, left), position, min(MIN_BATCH_BYTES, left))
+            at, header = next_batch(chunk, 0, segment, position, sought)
+            while header is not None:
+                batch = memoryview(chunk)[at : at + header.size_bytes]
+                if len(batch) < header.size_bytes:
+                    check_fits(segment, header.size_bytes, position + at)
+                    batch = memoryview(
+                        await self._log_bytes(segment, header.size_bytes, position + at, header.size_bytes)
+                    )
+                found = await self._first_in_batch(batch, header, sought, slices)
+                if cuts != self._cuts:
+                    raise self._was_cut()
+                if found is not None or sought.is_largest:
+                    return found
+                at, header = next_batch(chunk, at + header.size_bytes, segment, position, sought)
+            position += at
+            await slices.breathe()
+            if cuts != self._cuts:
+                raise self._was_cut()
         return None
+
+    async def _first_in_batch(
+        self, batch: Buffer, header: BatchHeader, sought: Sought, slices: Slices
+    ) -> TimestampOffset | None:
+        async with self._decompressing if header.is_compressed else nullcontext():
+            steps = first_in_batch(batch, header, sought)
+            while True:
+                await slices.breathe()
+                try:
+                    next(steps)
+                except StopIteration as last:
+                    found: TimestampOffset | None = last.value
+                    return found
+
+    async def _log_bytes(self, segment: Segment, length: int, position: int, at_least: int) -> Buffer:
+        return await self._waiting(lambda reader: reader.log_bytes(segment, length, position, at_least))
 
     def _need_open(self, segment: Segment) -> None:
         if segment.file is None:
@@ -478,7 +470,25 @@ class LogReader:
 
     async def _ensure_known(self, segment: Segment) -> None:
         while not segment.knows_timestamps:
-            await self.open(segment)
+            if segment is self._segments.active or segment.is_awaited:
+                await self.open(segment)
+            else:
+                await self._learn_age(segment)
+
+    async def _learn_age(self, segment: Segment) -> None:
+        """What the last entries of its indexes say of a closed segment: a search passes most of them by."""
+        cuts = self._cuts
+        self._raise_if_gone(segment)
+        job = partial(segment_ages, self._filesystem, [segment], self._index_interval_bytes)
+        try:
+            (age,) = await self._readers.run(job)
+        except OSError as error:
+            self._raise_if_replaced(segment)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
+        self._raise_if_gone(segment)
+        if cuts != self._cuts:
+            raise self._was_cut()
+        segment.learn_age(age)
 
     async def open(self, segment: Segment) -> None:
         """Open a closed segment, in a reader thread. Raises KAFKA_STORAGE_ERROR."""

@@ -13,7 +13,7 @@ Source: Kafka RecordBatch, AbstractRecords.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from protocol.primitives import Buffer
 from protocol.records.batch import (
@@ -26,6 +26,7 @@ from protocol.records.batch import (
     crc_is_valid,
     read_header,
 )
+from protocol.records.compression import decompress_chunks
 from protocol.records.legacy import (
     SMALLEST_MESSAGE_BYTES,
     is_legacy,
@@ -33,11 +34,12 @@ from protocol.records.legacy import (
     legacy_crc_is_valid,
     read_legacy_header,
 )
-from protocol.records.record import Record, iter_records
+from protocol.records.record import Record, iter_plain_records, iter_records, records_block
 
 __all__ = [
     "SMALLEST_MESSAGE_BYTES",
     "any_crc_is_valid",
+    "any_records_in_steps",
     "begins_compressed",
     "iter_any_headers",
     "iter_any_records",
@@ -92,3 +94,18 @@ def iter_any_records(
     if header.magic < MAGIC_V2:
         return iter_legacy_records(buffer, position, header, max_decompressed_bytes)
     return iter_records(buffer, position, header, max_decompressed_bytes)
+
+
+def any_records_in_steps(
+    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
+) -> Generator[None, None, Iterator[Record]]:
+    """As `iter_any_records`; decompressing a large batch takes long enough to stop in between, which this does behind every
+    chunk. Raises InvalidBatch."""
+    if header.magic < MAGIC_V2 or not header.is_compressed:
+        return iter_any_records(buffer, position, header, max_decompressed_bytes)
+    chunks: list[Buffer] = []
+    block = records_block(buffer, position, header)
+    for chunk in decompress_chunks(header.compression, block, max_decompressed_bytes):
+        chunks.append(chunk)
+        yield
+    return iter_plain_records(b"".join(chunks), header)

@@ -52,10 +52,15 @@ class World:
 
 @asynccontextmanager
 async def world(
-    directory: str, *, filesystem: FileSystem | None = None, disk: Disk | None = None, open_limit: int = 100
+    directory: str,
+    *,
+    filesystem: FileSystem | None = None,
+    disk: Disk | None = None,
+    open_limit: int = 100,
+    clock: ManualClock | None = None,
 ) -> AsyncIterator[World]:
     disk = disk or OsDisk()
-    tasks, clock = TaskScope("test logs"), ManualClock()
+    tasks, clock = TaskScope("test logs"), clock or ManualClock()
     failed: list[tuple[str, OSError]] = []
     doomed: list[str] = []
     environment = LogEnvironment(
