@@ -2,8 +2,9 @@
 
 Rules: standard library only; nothing of the server is imported: brokers are started as their own processes. The ZooKeeper
 comes from the jars in the pyspark package, or is one that `--zookeeper` names. Data and logs stay in the folder, so that the
-next start finds them. Ctrl-C ends the brokers in order, then the ZooKeeper; a process that ends by itself ends the cluster,
-and brokers end with this process, however it ends.
+next start finds them. Ctrl-C ends the brokers in order, then the ZooKeeper. A broker that ends by itself, or is killed, is
+started again; the cluster ends with its ZooKeeper, and with a broker that cannot start. Brokers end with this process,
+however it ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import queue
+import select
 import shutil
 import signal
 import subprocess
@@ -32,6 +35,7 @@ SETTINGS = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "zookeeper.session.timeout.ms": "6000",
+    "zookeeper.connection.timeout.ms": "45000",  # the ZooKeeper starts beside its brokers, on a busy machine for long
 }
 """Those of every broker; `--override` comes behind them."""
 
@@ -42,12 +46,15 @@ class ClusterStartError(RuntimeError):
 
 @dataclass
 class Child:
-    """A process with its log. `ready` is a descriptor that tells a line when the process serves, -1 where nobody tells."""
+    """A process with its log. `ready` is a descriptor that tells a line when the process serves, -1 where nobody tells.
+    `number` is a broker's, 0 is the ZooKeeper."""
 
     name: str
+    number: int
     process: subprocess.Popen[bytes]
     log: Path
     ready: int = -1
+    has_served: bool = False
 
 
 @dataclass
@@ -60,7 +67,9 @@ class Cluster:
     first_port: int = FIRST_PORT
     zookeeper_port: int = ZOOKEEPER_PORT
     children: list[Child] = field(default_factory=list)
+    _connect: str = ""
     _lifeline: tuple[int, int] | None = None
+    _ended: queue.SimpleQueue[Child] = field(default_factory=queue.SimpleQueue)
 
     @property
     def ports(self) -> range:
@@ -74,8 +83,8 @@ class Cluster:
         """Returns when every broker serves. Raises ClusterStartError."""
         self._lifeline = os.pipe()
         self.folder.mkdir(parents=True, exist_ok=True)
-        connect = self.zookeeper or self._start_zookeeper()
-        brokers = [self._start_broker(number, port, connect) for number, port in enumerate(self.ports, 1)]
+        self._connect = self.zookeeper or self._start_zookeeper()
+        brokers = [self._start_broker(number) for number in range(1, BROKERS + 1)]
         for child in brokers:
             self._wait_until_ready(child)
 
@@ -96,17 +105,17 @@ class Cluster:
             os.close(descriptor)
         self._lifeline = None
 
-    def wait_until_one_ends(self) -> Child:
-        ended = threading.Event()
-
-        def wait(child: Child) -> None:
-            child.process.wait()
-            ended.set()
-
-        for child in self.children:
-            threading.Thread(target=wait, args=(child,), daemon=True).start()
-        ended.wait()
-        return next(child for child in self.children if child.process.poll() is not None)
+    def keep_running(self) -> Child:
+        """Start brokers again that have served. Returns the process whose end is the cluster's: the ZooKeeper, or a broker
+        that did not get so far."""
+        while True:
+            child = self._ended.get()
+            if not child.number or not (child.has_served or _is_told(child.ready)):
+                return child
+            tell(f"{child.name} ended with {child.process.returncode} and is started again; its log is {child.log}")
+            self.children.remove(child)
+            os.close(child.ready)
+            self._start_broker(child.number)
 
     def _start_zookeeper(self) -> str:
         data = self.folder / "zookeeper"
@@ -123,18 +132,18 @@ class Cluster:
         settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
         line = ["java", "-XX:+UseSerialGC", "-Xms32m", "-Xmx256m", "-cp", f"{jars()}/*"]
         line += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(settings)]
-        self._run("zookeeper", line)
+        self._run("zookeeper", 0, line)
         return f"127.0.0.1:{self.zookeeper_port}"
 
-    def _start_broker(self, number: int, port: int, zookeeper: str) -> Child:
+    def _start_broker(self, number: int) -> Child:
         name = f"broker{number}"
         settings = {
             **SETTINGS,
             "broker.id": str(number),
             "broker.rack": f"rack{number}",
-            "listeners": f"PLAINTEXT://localhost:{port}",
+            "listeners": f"PLAINTEXT://localhost:{self.ports[number - 1]}",
             "log.dirs": str(self.folder / name),
-            "zookeeper.connect": zookeeper,
+            "zookeeper.connect": self._connect,
         }
         given = [f"{setting}={value}" for setting, value in settings.items()] + list(self.overrides)
         arguments = [part for override in given for part in ("--override", override)]
@@ -143,11 +152,13 @@ class Cluster:
         try:
             descriptors = (ready_end, self._lifeline[0])
             line = command("start", *arguments, "--no-banner", "--ready-fd", str(ready_end))
-            return self._run(name, [*line, "--lifeline-fd", str(self._lifeline[0])], ready, descriptors)
+            return self._run(name, number, [*line, "--lifeline-fd", str(self._lifeline[0])], ready, descriptors)
         finally:
             os.close(ready_end)
 
-    def _run(self, name: str, line: list[str], ready: int = -1, descriptors: tuple[int, ...] = ()) -> Child:
+    def _run(
+        self, name: str, number: int, line: list[str], ready: int = -1, descriptors: tuple[int, ...] = ()
+    ) -> Child:
         log = self.folder / f"{name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(  # noqa: S603  programs of ours, no shell
@@ -158,8 +169,14 @@ class Cluster:
                 pass_fds=descriptors,
                 start_new_session=True,  # a Ctrl-C is this process's business: it ends them in order
             )
-        child = Child(name, process, log, ready)
+        child = Child(name, number, process, log, ready)
         self.children.append(child)
+
+        def wait() -> None:
+            process.wait()
+            self._ended.put(child)
+
+        threading.Thread(target=wait, daemon=True).start()
         return child
 
     def _wait_until_ready(self, child: Child) -> None:
@@ -171,6 +188,12 @@ class Cluster:
         if not told or not told[0]:
             lines = child.log.read_text(encoding="utf-8", errors="replace").splitlines()
             raise ClusterStartError("\n".join([f"{child.name} did not start; {child.log} ends with:", *lines[-10:]]))
+        child.has_served = True
+
+
+def _is_told(ready: int) -> bool:
+    """Whether a broker that has ended had written that it serves."""
+    return bool(select.select([ready], [], [], 0)[0] and os.read(ready, 4096))
 
 
 def jars() -> Path:
@@ -183,9 +206,13 @@ def jars() -> Path:
     return Path(found.origin).parent / "jars"
 
 
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  a command's answer
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m barnabas.cluster", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=Path("data/cluster"), help="where data and logs are kept")
+    parser.add_argument("--folder", type=Path, default=Path("cluster-data"), help="where data and logs are kept")
     parser.add_argument("--zookeeper", metavar="HOST:PORT", help="a ZooKeeper that is there; may end with a chroot")
     parser.add_argument(
         "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting of every broker"
@@ -201,10 +228,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cluster.start()
         told = f"{BROKERS} brokers serve on {cluster.bootstrap_servers}; logs are in {cluster.folder}; Ctrl-C ends them"
         print(told, flush=True)  # noqa: T201  a command's answer
-        ended = cluster.wait_until_one_ends()
-        print(f"{ended.name} ended with {ended.process.returncode}; its log is {ended.log}", file=sys.stderr)  # noqa: T201  a command's answer
+        ended = cluster.keep_running()
+        tell(f"{ended.name} ended with {ended.process.returncode}; its log is {ended.log}")
     except ClusterStartError as error:
-        print(f"barnabas: {error}", file=sys.stderr)  # noqa: T201  a command's answer
+        tell(f"barnabas: {error}")
     except KeyboardInterrupt:
         return 0
     finally:

@@ -1,8 +1,8 @@
 """The life of a broker process: event loop, doors, signals, the banner, and who is told that it is ready.
 
-Rules: SIGTERM and SIGINT stop the broker in order, a second one at once. A broker that cannot go on stops too, with exit
-code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once and deletes what it was told
-to discard.
+Rules: SIGTERM and SIGINT stop the broker in order; another one, a second later or more, at once. A broker that cannot go on
+stops too, with exit code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once and deletes
+what it was told to discard.
 Source: Kafka Kafka.main, KafkaServerStartable.
 """
 
@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 EXIT_FAILED = 1
 # A loop that stands still for so long will not come back: better a restart than a broker that looks alive.
 HANG_MS = 60_000
+# A group of processes that is told to end may tell it a second time, one to the other (make does): that is no second wish.
+SAME_WISH_MS = 1_000
 # Kafka's 50 is little for one loop that also serves: a herd that comes back after a restart would lose its first packets
 # and try again a second later. What an operator sets counts as it is.
 DEFAULT_BACKLOG = 1024
@@ -67,12 +69,15 @@ def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int
 class BrokerProcess:
     """One run of one broker."""
 
-    def __init__(self, settings: BrokerSettings, options: StartOptions, started_ms: int) -> None:
+    def __init__(
+        self, settings: BrokerSettings, options: StartOptions, started_ms: int, clock: Clock | None = None
+    ) -> None:
         self._settings = settings
         self._options = options
         self._started_ms = started_ms
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._stop = asyncio.Event()
+        self._told_to_stop_ms: int | None = None
         self._failure: str | None = None
 
     async def serve(self) -> int:
@@ -187,11 +192,14 @@ class BrokerProcess:
             loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if self._stop.is_set():
+        now_ms = self._clock.monotonic_ms()
+        if self._told_to_stop_ms is None and not self._stop.is_set():
+            logger.info("stopping: signal=%s", number.name)
+            self._told_to_stop_ms = now_ms
+            self._stop.set()
+        elif self._told_to_stop_ms is None or now_ms - self._told_to_stop_ms >= SAME_WISH_MS:
             logger.warning("stopping at once: signal=%s", number.name)
             os._exit(128 + number)
-        logger.info("stopping: signal=%s", number.name)
-        self._stop.set()
 
     def _on_lifeline(self) -> None:
         """The parent is gone; it never writes."""

@@ -170,11 +170,12 @@ class TopicAdmin:
         """By name. Topics of one request do not depend on each other. `slices`: there may be very many of them."""
         results: dict[str, CreatedTopic] = {}
         names: dict[str, list[str]] = {}  # of the plans, by what colliding names have in common
+        allowance = topics.Allowance()
         created: list[_Plan] = []
         topics_left = list(wanted)
         hosts = await self._hosts()
         for start in range(0, len(topics_left), TOPICS_STEP):
-            step = await self._plan_step(topics_left[start : start + TOPICS_STEP], names, results, hosts)
+            step = await self._plan_step(topics_left[start : start + TOPICS_STEP], names, allowance, results, hosts)
             if slices is not None:
                 await slices.breathe()
             if validate_only:
@@ -191,6 +192,7 @@ class TopicAdmin:
         self,
         step: Sequence[NewTopic],
         names: dict[str, list[str]],
+        allowance: topics.Allowance,
         results: dict[str, CreatedTopic],
         hosts: Mapping[int, str],
     ) -> list[_Plan]:
@@ -199,7 +201,9 @@ class TopicAdmin:
         plans: list[_Plan] = []
         for topic in step:
             try:
-                plans.append(await self._plan(topic, names.get(topics.folded(topic.name), ()), hosts))
+                plan = await self._plan(topic, names.get(topics.folded(topic.name), ()), allowance, hosts)
+                plans.append(plan)
+                allowance.left -= len(plan.registration.assignments)
                 names.setdefault(topics.folded(topic.name), []).append(topic.name)
             except KafkaError as error:
                 results[topic.name] = CreatedTopic(Outcome(error.code, error.message))
@@ -279,7 +283,9 @@ class TopicAdmin:
             if registration.host_id is not None
         }
 
-    async def _plan(self, topic: NewTopic, planned: Sequence[str], hosts: Mapping[int, str]) -> _Plan:
+    async def _plan(
+        self, topic: NewTopic, planned: Sequence[str], allowance: topics.Allowance, hosts: Mapping[int, str]
+    ) -> _Plan:
         """Check in Apache Kafka's order. Raises KafkaError."""
         if topic.name in self._metadata.image.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -290,7 +296,7 @@ class TopicAdmin:
             )
         config = {name: value for name, value in topic.config.items() if value is not None}
         topics.check_counts_or_assignment(topic.partitions, topic.replication_factor, bool(topic.assignment))
-        assignment = self._assignment(topic, hosts)
+        assignment = self._assignment(topic, allowance, hosts)
         await self._check_new_name(topic.name, planned)
         topics.check_new_assignment(assignment)
         try:
@@ -314,11 +320,15 @@ class TopicAdmin:
             others=others,
         )
 
-    def _assignment(self, topic: NewTopic, hosts: Mapping[int, str]) -> Mapping[int, Sequence[int]]:
+    def _assignment(
+        self, topic: NewTopic, allowance: topics.Allowance, hosts: Mapping[int, str]
+    ) -> Mapping[int, Sequence[int]]:
         if topic.assignment:
+            allowance.check(len(topic.assignment))
             return topic.assignment
         settings = self._settings()
         partitions = settings.num_partitions if topic.partitions == topics.DEFAULT_COUNT else topic.partitions
+        allowance.check(partitions)
         replication_factor = (
             settings.default_replication_factor
             if topic.replication_factor == topics.DEFAULT_COUNT
@@ -418,11 +428,12 @@ class TopicAdmin:
         """By name. See `create`."""
         results: dict[str, Outcome] = {}
         grown: dict[str, Mapping[int, ReplicaAssignment]] = {}
+        allowance = topics.Allowance()
         for topic in wanted:
             if slices is not None:
                 await slices.breathe()
             try:
-                assignments = await self._grow_one(topic, validate_only=validate_only)
+                assignments = await self._grow_one(topic, allowance, validate_only=validate_only)
             except KafkaError as error:
                 results[topic.name] = Outcome(error.code, error.message)
                 continue
@@ -438,7 +449,9 @@ class TopicAdmin:
                 results[name] = TIMED_OUT
         return results
 
-    async def _grow_one(self, topic: NewPartitions, *, validate_only: bool) -> Mapping[int, ReplicaAssignment]:
+    async def _grow_one(
+        self, topic: NewPartitions, allowance: topics.Allowance, *, validate_only: bool
+    ) -> Mapping[int, ReplicaAssignment]:
         """All partitions of the topic as they will be. Raises KafkaError."""
         path = znodes.topic_path(topic.name)
         brokers = placement_brokers(self._metadata.image, await self._hosts())
@@ -450,6 +463,7 @@ class TopicAdmin:
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist."
                 ) from error
             registration = TopicRegistration.decode(topic.name, data)
+            allowance.check(topic.count - len(registration.assignments))
             added = topics.plan_growth(
                 topic.name,
                 registration.assignments,
@@ -460,6 +474,7 @@ class TopicAdmin:
             )
             assignments = {**registration.assignments, **{each: ReplicaAssignment(added[each]) for each in added}}
             if validate_only:
+                allowance.left -= len(added)
                 return assignments
             try:
                 await self._store.set(path, replace(registration, assignments=assignments).encode(), stat.version)
@@ -469,6 +484,7 @@ class TopicAdmin:
                 data, _ = await self._store.get(path)
                 if TopicRegistration.decode(topic.name, data).assignments != assignments:
                     continue
+            allowance.left -= len(added)
             log.info("topic grown topic=%s partitions=%d", topic.name, len(assignments))
             return assignments
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from controller.placement import Placement, PlacementBroker, place
 from controller.znodes import ReplicaAssignment
@@ -81,6 +82,27 @@ def check_counts_or_assignment(partitions: int, replication_factor: int, has_ass
             "Both numPartitions or replicationFactor and replicasAssignments were set. "
             "Both cannot be used at the same time.",
         )
+
+
+MAX_NEW_PARTITIONS = 50_000
+"""Of all topics of one request: what it asks for is planned, written and told to everybody in one go. Apache Kafka takes
+10,000 with KRaft, which refuses more with this text; with ZooKeeper it takes any number, and a node that describes some
+80,000 is larger than ZooKeeper takes."""
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many partitions a request may still add."""
+
+    left: int = MAX_NEW_PARTITIONS
+
+    def check(self, partitions: int) -> None:
+        if partitions > self.left:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Excessively large number of partitions per request: {partitions} in addition to "
+                f"{MAX_NEW_PARTITIONS - self.left}, at most {MAX_NEW_PARTITIONS}.",
+            )
 
 
 def check_new_assignment(assignment: Mapping[int, Sequence[int]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from controller import configs, znodes
 from controller.admin import FallBackToOneReplica, NewPartitions, NewTopic
 from controller.store import NodeExistsError, WatchEvent
+from controller.topics import MAX_NEW_PARTITIONS
 from controller.znodes import ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -186,6 +187,36 @@ def test_a_topic_grows(tmp_path: Path) -> None:
         assert len(member.metadata.image.topics["orders"].partitions) == 5
 
     alone(tmp_path, scenario)
+
+
+def test_a_request_for_more_partitions_than_anybody_has_is_refused_at_once(tmp_path: Path) -> None:
+    """All of a request is planned and told in one go: two million would keep everybody from the broker until it gave up."""
+
+    async def scenario(member: Member) -> None:
+        most = MAX_NEW_PARTITIONS
+        admin = member.controller.topics
+        asked = [NewTopic("one", 2_000_000, 1), NewTopic("two", most, 1), NewTopic("three", 1, 1)]
+        created = await admin.create(asked, 0, validate_only=True)
+        assert created["one"].outcome.code is ErrorCode.POLICY_VIOLATION
+        assert created["two"].outcome.code is ErrorCode.NONE
+        assert created["three"].outcome.code is ErrorCode.POLICY_VIOLATION
+        assert created["three"].outcome.message == (
+            f"Excessively large number of partitions per request: 1 in addition to {most}, at most {most}."
+        )
+        await create(member, "orders", 2)
+        wanted = [NewPartitions("orders", most + 3), NewPartitions("orders", most + 2), NewPartitions("orders", 3)]
+        for each, code in zip(wanted, (ErrorCode.POLICY_VIOLATION, ErrorCode.NONE, ErrorCode.NONE), strict=True):
+            assert (await admin.grow([each], PATIENCE_MS, validate_only=True))["orders"].code is code
+
+    alone(tmp_path, scenario)
+
+
+def test_automatic_topics_are_no_larger_than_others(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        answers = await member.controller.topics.auto_create(["orders"])
+        assert answers == {"orders": ErrorCode.POLICY_VIOLATION}
+
+    alone(tmp_path, scenario, settings={"num.partitions": "2000000"})
 
 
 def test_a_topic_node_without_an_id_gets_one(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""`python -m barnabas.cluster`: three brokers and a ZooKeeper, up and down again, with what they held."""
+"""`python -m barnabas.cluster`: three brokers and a ZooKeeper, up and down again, with what they held; a broker that was
+killed comes back."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import signal
 import subprocess
@@ -54,6 +56,18 @@ def cluster(folder: Path, port: int, zookeeper_port: int) -> Iterator[str]:
     assert code == 0
 
 
+def process_of(data: Path) -> int | None:
+    """Of the broker that has its data there."""
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = line.read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if f"log.dirs={data}".encode() in arguments:
+            return int(line.parent.name)
+    return None
+
+
 def end_offset(bootstrap: str, partition: int) -> int:
     """-1 while the leader, just elected, does not know what is committed. A consumer keeps asking the leader that it
     heard of first, also when leaders have moved back to where they were: every look has one of its own."""
@@ -79,6 +93,11 @@ def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
         for number in range(300):
             producer.produce("orders", b"%d" % number, partition=number % 3)
         assert producer.flush(60) == 0
+        killed = process_of(tmp_path / "broker2")
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        assert wait_until(lambda: process_of(tmp_path / "broker2") not in (killed, None), 60)
+        assert wait_until(lambda: listed_brokers("localhost", port + 1) == 3, 60)
     assert listed_brokers("localhost", port) == 0
     with cluster(tmp_path, port, zookeeper_port) as bootstrap:
         assert wait_until(lambda: [end_offset(bootstrap, one) for one in range(3)] == [100, 100, 100], 90, 0.2)
