@@ -236,10 +236,11 @@ class ClusterWorld(World):
         self.rewinds += 1
         if after < before:
             self.count("truncations")
-            if self.is_unclean_allowed(key[0]) and key in self.logs.partitions and self.promises.of(key).end <= after:
-                # What a former leader took after the election that it had not heard of was read and acknowledged, too.
+            if self.is_unclean_allowed(key[0]) and key in self.logs.partitions:
+                # What a former leader had, or took after the election that it had not heard of, was read and acknowledged,
+                # too, behind what is promised by then.
                 assert isinstance(self.logs, ClusterLogChecker)
-                self.logs.fallen(key, after)
+                self.logs.fallen(key, max(after, self.promises.of(key).end))
 
     def _on_ended(self, broker_id: int, ended: Ended) -> None:
         self.count(f"ended: {ended.how.value}")
