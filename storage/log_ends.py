@@ -257,16 +257,18 @@ class LogEnds(LogState):
                 return refusal
             with self._failing_for_good():
                 await cut()
-            await self._checkpoint_if_fallen()
+                await self._checkpoint_if_fallen()
         except KafkaError as error:
             return error
         return None
 
     async def _checkpoint_if_fallen(self) -> None:
         """A start after a crash walks the log from its recovery point on only, so what is appended next must not lie below.
-        What counts is the point at the cut: a flush may have moved it until then."""
+        What counts is the point at the cut: a flush may have moved it until then. Raises OSError."""
         if self._writer.owes_checkpoint:
-            await self._environment.checkpoint_recovery_points(self.directory)
+            refusal = await self._environment.checkpoint_recovery_points(self.directory)
+            if refusal is not None:
+                raise refusal
             self._writer.owes_checkpoint = False
 
     async def _cut_at(self, offset: int) -> None:
@@ -319,8 +321,7 @@ class LogEnds(LogState):
             await drop_unmade_segments(self._segments, self._environment)
             await self._cut_at(self.log_end_offset)
             await self._writer.settle()
-            await self._environment.checkpoint_recovery_points(self.directory)
-            self._writer.owes_checkpoint = False
+            await self._checkpoint_if_fallen()
         if self._writer.is_sound:
             self._writer.go_on(self._environment.space.refusal(self.topic, is_own=False))
             logger.info("log goes on: topic=%s partition=%d end=%d", self.topic, self.partition, self.log_end_offset)

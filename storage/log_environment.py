@@ -23,7 +23,7 @@ def _tell_nobody(_directory: str, _error: OSError) -> None:
     """For a log whose directory nobody watches."""
 
 
-async def _keep_no_checkpoint(_directory: str) -> None:
+async def _keep_no_checkpoint(_directory: str) -> OSError | None:
     """For a log that nobody has to find again."""
 
 
@@ -54,7 +54,7 @@ class LogEnvironment:
     """Held by who has a reader validate records: one at a time, for the memory's sake and that of those who read."""
     decompressing: Lock = field(default_factory=Lock)
     """Held by who looks into a compressed batch for a timestamp: one at a time, for the memory's sake."""
-    checkpoint_recovery_points: Callable[[str], Awaitable[None]] = _keep_no_checkpoint
-    """The recovery point of the log in this directory fell: on the disk when this returns."""
+    checkpoint_recovery_points: Callable[[str], Awaitable[OSError | None]] = _keep_no_checkpoint
+    """The recovery point of the log in this directory fell: on the disk when this returns, or it answers why not."""
     path: str = ""
     """The log directory; empty for a log whose folder is anywhere."""

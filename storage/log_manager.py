@@ -13,6 +13,7 @@ Source: Kafka LogManager; KIP-112, KIP-113.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -267,10 +268,11 @@ class LogManager:
         """See `LogDeletion.delete`."""
         await self._deletion.delete((topic, partition))
 
-    async def _checkpoint_recovery_points_of(self, log_folder: str) -> None:
+    async def _checkpoint_recovery_points_of(self, log_folder: str) -> OSError | None:
         directory = self._directory_holding(log_folder)
-        if directory is not None:
-            await self.upkeep.checkpoint_recovery_points_of(directory)
+        if directory is None:
+            return OSError(errno.EIO, f"The log directory of {log_folder} is offline.")
+        return await self.upkeep.checkpoint_recovery_points_of(directory)
 
     def _checkpoint_soon(self, directory: OnlineDirectory) -> None:
         self._tasks.spawn(self.upkeep.checkpoint_directory(directory), name="checkpoints after a move")
@@ -398,6 +400,8 @@ class LogManager:
     async def _close_directory(self, directory: OnlineDirectory, broker_epoch: int, *, is_clean: bool) -> None:
         async for log in Slices(self._clock).over(list(directory.all_logs())):
             await log.close(flush=True)
-        await self.upkeep.checkpoint_all()
-        if is_clean and directory.path in self._directories:
+        refusal = await self.upkeep.checkpoint_directory(directory)
+        if refusal is not None:  # a clean start takes what is checkpointed for where the logs end
+            raise refusal
+        if is_clean:
             await directory.queue.run(partial(directory.files.write_clean_shutdown, broker_epoch))

@@ -9,6 +9,7 @@ Source: Kafka LogManager.startup, ReplicaManager.checkpointHighWatermarks, Produ
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -93,17 +94,23 @@ class LogUpkeep:
         for directory in list(self._directories.values()):
             await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
 
-    async def checkpoint_recovery_points_of(self, directory: OnlineDirectory) -> None:
-        await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
+    async def checkpoint_recovery_points_of(self, directory: OnlineDirectory) -> OSError | None:
+        """One has fallen. Answers why it is not on the disk, if it is not."""
+        refusal = await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
         await self.checkpoint_first_dirty_offsets(directory)
+        return refusal
 
-    async def checkpoint_directory(self, directory: OnlineDirectory) -> None:
-        """A log has come to `directory`, or left it."""
+    async def checkpoint_directory(self, directory: OnlineDirectory) -> OSError | None:
+        """A log has come to `directory`, or left it, or all of them are closed. Answers why something is not on the disk, if
+        it is not."""
         logs = directory.logs_by_key()
-        await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(logs))
-        await self._checkpoint(directory, LOG_START_OFFSET_FILE, log_start_offsets(logs))
-        await self._checkpoint(directory, REPLICATION_OFFSET_FILE, high_watermarks(logs))
-        await self.checkpoint_first_dirty_offsets(directory)
+        refusals = [
+            await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(logs)),
+            await self._checkpoint(directory, LOG_START_OFFSET_FILE, log_start_offsets(logs)),
+            await self._checkpoint(directory, REPLICATION_OFFSET_FILE, high_watermarks(logs)),
+            await self._checkpoint(directory, CLEANER_OFFSET_FILE, first_dirty_offsets(logs)),
+        ]
+        return next(filter(None, refusals), None)
 
     async def checkpoint_first_dirty_offsets(self, directory: OnlineDirectory) -> None:
         await self._checkpoint(directory, CLEANER_OFFSET_FILE, first_dirty_offsets(directory.logs_by_key()))
@@ -117,12 +124,6 @@ class LogUpkeep:
             await self._checkpoint(directory, REPLICATION_OFFSET_FILE, high_watermarks(directory.logs_by_key()))
         await self._save_epochs()
 
-    async def checkpoint_all(self) -> None:
-        """What a stop leaves."""
-        await self.checkpoint_recovery_points()
-        await self.checkpoint_log_start_offsets()
-        await self.checkpoint_high_watermarks()
-
     async def _save_epochs(self) -> None:
         """One file after the other: what is appended meanwhile does not wait for all of them."""
         for log in [log for log in self._logs.values() if log.has_unsaved_epochs]:
@@ -134,16 +135,19 @@ class LogUpkeep:
         write that misses it would count as a failure of the whole directory."""
         return self._logs.get(log.key) is log
 
-    async def _checkpoint(self, directory: OnlineDirectory, name: str, offsets: Offsets) -> None:
-        if self._directories.get(directory.path) is not directory:
-            return  # it went offline while others were written
-        if not directory.is_loaded:
-            return  # a start that was refused: its files know more than this broker
+    async def _checkpoint(self, directory: OnlineDirectory, name: str, offsets: Offsets) -> OSError | None:
+        """Answers why the file does not say so, of which the directory has heard."""
+        if self._directories.get(directory.path) is not directory:  # it went offline while others were written
+            return OSError(errno.EIO, f"The log directory {directory.path} is offline.")
+        if not directory.is_loaded:  # a start that was refused: its files know more than this broker
+            return OSError(errno.EIO, f"The log directory {directory.path} was not loaded.")
         try:
             with directory.held():
                 await directory.checkpoints.update(name, offsets)
         except OSError as error:
             self._on_failed(directory.path, error)
+            return error
+        return None
 
     async def flush_due(self) -> None:
         """Flush the logs whose `flush.ms` has passed."""

@@ -27,6 +27,8 @@ class FullDisk(OsFileSystem):
         self.broken: set[str] = set()
         # Folders in which nothing grows any more.
         self.full: set[str] = set()
+        # Files that are not replaced, there being no room for the new one.
+        self.refused: set[str] = set()
         self.refusals = 0
         self.refuses_fsync = False
 
@@ -55,6 +57,9 @@ class FullDisk(OsFileSystem):
 
     def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
         self.check(path)
+        if path in self.refused:
+            self.refusals += 1
+            raise no_space(path)
         if self.take(path, len(content)) < len(content):
             raise no_space(path)
         super().replace(path, content, is_private=is_private)

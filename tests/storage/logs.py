@@ -21,6 +21,7 @@ from runtime.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
 from storage.log import AppendOrigin, AppendResult, PartitionLog
 from storage.log_environment import LogEnvironment
+from storage.log_upkeep import LogUpkeep
 from storage.open_segments import OpenSegments
 
 NOW_MS = 1_700_000_000_000
@@ -185,3 +186,10 @@ async def until(holds: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.001)
     raise AssertionError("it never came to hold")
+
+
+async def checkpoint_all(upkeep: LogUpkeep) -> None:
+    """What is done every minute, at once."""
+    await upkeep.checkpoint_recovery_points()
+    await upkeep.checkpoint_log_start_offsets()
+    await upkeep.checkpoint_high_watermarks()

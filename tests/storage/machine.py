@@ -37,10 +37,11 @@ class Machine:
         filesystem.sync_directory("/")
         self.filesystem = filesystem
 
-        async def checkpoint(directory: str) -> None:
+        async def checkpoint(directory: str) -> OSError | None:
             assert directory == FOLDER
             assert self.log is not None
             self.checkpoints.append(self.log.recovery_point)
+            return None
 
         return LogEnvironment(
             filesystem=filesystem,

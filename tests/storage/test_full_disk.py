@@ -14,7 +14,19 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import MiB, NoRoom, Room
 from storage.log import AppendOrigin, PartitionLog
 from tests.storage.full_disk import PLENTY, FullDisk
-from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, read, world
+from tests.storage.logs import (
+    NOW_MS,
+    Outcome,
+    World,
+    all_values,
+    append,
+    append_records,
+    batch,
+    config,
+    open_log,
+    read,
+    world,
+)
 from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 FLOOR = 256 * MiB
@@ -416,5 +428,87 @@ def test_a_file_that_cannot_be_read_says_so_to_whoever_reads(tmp_path: Path) -> 
             disk.broken.clear()
             assert 0 < log.bytes_between(3, 8) < log.size_bytes
             await log.close()
+
+    asyncio.run(run())
+
+
+CHECKPOINTS = ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"]
+
+
+@pytest.mark.parametrize("refused", CHECKPOINTS)
+def test_a_stop_without_room_for_its_checkpoints_is_no_clean_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, refused: str
+) -> None:
+    """There is some again for the marker, which is written next: who believed it would take the recovery point of before
+    for the log's end. The other directory has stopped cleanly."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        folders = [tmp_path / "a", tmp_path / "b"]
+        async with broker(*folders, filesystem=disk) as here:
+            logs = [await here.logs.log_for("orders", partition, TOPIC_ID) for partition in range(2)]
+            for log in logs:
+                await append(log, "a", "b", "c")
+                await log.flush()
+            await here.logs.upkeep.checkpoint_recovery_points()
+            for log in logs:
+                await append(log, *"defgh")
+                log.high_watermark = 8
+            logs[0].delete_records(1)
+            full = Path(logs[0].directory).parent
+            disk.refused.add(f"{full}/{refused}")
+        assert disk.refusals == 1
+        assert [folder for folder in folders if (folder / ".kafka_cleanshutdown").exists()] == [
+            folder for folder in folders if folder != full
+        ]
+        lines = [record.getMessage() for record in caplog.records if "not closed cleanly" in record.getMessage()]
+        assert len(lines) == 1, lines
+        assert refused in lines[0]
+        async with broker(*folders) as again:
+            assert not again.logs.was_clean
+            log = again.logs.logs["orders", 0]
+            assert (log.log_end_offset, [value for _, value in await all_values(log)][-7:]) == (8, list("bcdefgh"))
+            assert (await append(log, "new")).base_offset == 8
+        assert all((folder / ".kafka_cleanshutdown").exists() for folder in folders)
+
+    asyncio.run(run())
+
+
+def checkpointed(folder: Path) -> str:
+    return (folder / CHECKPOINTS[0]).read_text().splitlines()[2]
+
+
+def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk(tmp_path: Path) -> None:
+    """A start after a loss of power would not look at what is appended below the checkpointed one."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with broker(tmp_path, filesystem=disk) as here:
+            log = await here.logs.log_for("orders", 0, TOPIC_ID)
+            for value in "abcdef":
+                await append(log, value)
+            await log.flush()
+            await here.logs.upkeep.checkpoint_recovery_points()
+            assert checkpointed(tmp_path) == "orders 0 6"
+            disk.refused.add(str(tmp_path / CHECKPOINTS[0]))
+            with pytest.raises(NoRoom):
+                await log.truncate_to(3)
+            assert log.is_halted
+            with pytest.raises(NoRoom):
+                await append_records(log, batch("d"), origin=AppendOrigin.COORDINATOR)
+            await log.go_on()
+            assert log.is_halted
+            assert not here.failed
+            assert checkpointed(tmp_path) == "orders 0 6"
+            disk.refused.clear()
+            await log.go_on()
+            assert not log.is_halted
+            assert checkpointed(tmp_path) == "orders 0 3"
+            await goes_on(here, log)
+            assert (await append(log, "D")).base_offset == 3
+            assert [value for _, value in await all_values(log)] == ["a", "b", "c", "D"]
+        async with broker(tmp_path, filesystem=disk) as again:
+            assert again.logs.was_clean
+            assert again.logs.logs["orders", 0].log_end_offset == 4
 
     asyncio.run(run())

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import NoRoom
 from storage.log import AppendOrigin, PartitionLog
 from tests.storage.full_disk import PLENTY
-from tests.storage.logs import append, batch, config, open_log, read, values_of, world
+from tests.storage.logs import append, batch, checkpoint_all, config, open_log, read, values_of, world
 from tests.storage.test_log_manager import TOPIC_ID, broker
 
 IDLE_LOGS = 4
@@ -40,7 +40,7 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
                 log.high_watermark = log.log_end_offset
             assert sum(is_blank(log) for log in logs) == IDLE_LOGS / 2
             for _ in range(2):
-                await two.logs.upkeep.checkpoint_all()
+                await checkpoint_all(two.logs.upkeep)
                 await two.logs.upkeep.rest_idle()
                 await two.logs.upkeep.flush_due()
                 await two.logs.upkeep.delete_old_segments()

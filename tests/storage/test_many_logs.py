@@ -12,7 +12,7 @@ import pytest
 
 from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
-from tests.storage.logs import append
+from tests.storage.logs import append, checkpoint_all
 from tests.storage.test_log_manager import TOPIC_ID, broker
 
 LOGS = 300
@@ -47,7 +47,7 @@ def test_an_idle_log_costs_little(tmp_path: Path) -> None:
                 for log in two.logs.logs.values():
                     log.high_watermark = 1
                 await two.logs.upkeep.delete_old_segments()  # it asks how old they are
-                await two.logs.upkeep.checkpoint_all()
+                await checkpoint_all(two.logs.upkeep)
                 assert open_files(tmp_path) == 0
                 assert all(segment.file is None for log in two.logs.logs.values() for segment in log.segments)
         finally:

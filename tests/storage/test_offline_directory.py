@@ -21,7 +21,7 @@ from storage.log import AppendOrigin, PartitionLog
 from storage.log_directory import LOCK_FILE
 from storage.log_manager import LogManager
 from tests.storage.file_around import FileAround
-from tests.storage.logs import NOW_MS, all_values, append, batch, until
+from tests.storage.logs import NOW_MS, all_values, append, batch, checkpoint_all, until
 from tests.storage.test_log_manager import TOPIC_ID, broker
 
 SMALL_SEGMENTS = {"segment.bytes": "300"}
@@ -188,7 +188,7 @@ def test_a_failed_directory_is_let_go_of(tmp_path: Path, caplog: pytest.LogCaptu
             await append(kept, "more")
             assert len(await all_values(kept)) == 13
             filesystem.released.add(str(tmp_path / "a"))
-            await here.logs.upkeep.checkpoint_all()
+            await checkpoint_all(here.logs.upkeep)
         assert filesystem.misused == [] and filesystem.late == []
         assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
 
@@ -302,7 +302,7 @@ def test_a_deletion_and_a_checkpoint_that_are_under_way_end_before_the_lock_is_r
                 await append(log, "a")
                 log.high_watermark = 1
             filesystem.hold_back("replace")
-            checkpoint = asyncio.ensure_future(here.logs.upkeep.checkpoint_all())
+            checkpoint = asyncio.ensure_future(checkpoint_all(here.logs.upkeep))
             await filesystem.is_held()
             deletion = asyncio.ensure_future(here.logs.delete("t", 0))
             await asyncio.sleep(0)

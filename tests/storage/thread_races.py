@@ -26,7 +26,7 @@ from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin, PartitionLog
 from storage.log_manager import LogManager
 from tests.storage.cleaning import BY_HAND, batch_of
-from tests.storage.logs import NOW_MS, ManualClock, all_values, read, until_closed
+from tests.storage.logs import NOW_MS, ManualClock, all_values, checkpoint_all, read, until_closed
 from tests.storage.slow_files import Delays, SlowFileSystem
 
 WORKERS = 4
@@ -222,7 +222,7 @@ class Race:
         await self.log.flush()
 
     async def _checkpoint(self, _: random.Random) -> None:
-        await self.logs.upkeep.checkpoint_all()
+        await checkpoint_all(self.logs.upkeep)
 
     async def _rest(self, rnd: random.Random) -> None:
         await (self.logs.upkeep.rest_idle() if rnd.random() < 0.5 else self.log.rest())
