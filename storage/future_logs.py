@@ -4,13 +4,15 @@
     orders-0.<uuid>-future            its copy, in the other one; whoever copies appends to it as a follower does
     orders-0.<uuid>-future/moved      it has everything, and the log's folder is about to go
 
-`complete_move` lets the copy take the log's place: the copy is flushed and marked, the log's folder set aside for deletion, and
-the copy's folder gets the log's name. Appends are held meanwhile, by the caller: what the log acknowledged until then is in
-the copy, and nothing is acknowledged in between. A start that finds a marked copy and no log finishes the work; one that
-finds both goes on copying.
+`complete_move` lets the copy take the log's place: the copy is flushed, checkpointed and marked, the log's folder set aside for
+deletion, and the copy's folder gets the log's name. Appends are held meanwhile, by the caller: what the log acknowledged until
+then is in the copy, and nothing is acknowledged in between. A start that finds a marked copy and no log finishes the work; one
+that finds both goes on copying.
 
 Rules: runs on the event loop; jobs in the queues of the two directories, one after the other.
-Invariants: a directory holds at most one of log and copy of a partition; there is one copy of a partition at most.
+Invariants: a directory holds at most one of log and copy of a partition; there is one copy of a partition at most. When a copy
+is marked, the checkpoints of its directory say of it what those of the log's directory say of the log: where it begins, up to
+where it is on the disk, and that gaps in it are no tears.
 Source: Kafka LogManager.futureLogs, replaceCurrentWithFutureLog (which renames the copy first: a crash in between leaves
 two logs of one partition, on which it does not start); KIP-113.
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -46,13 +48,20 @@ _MAX_PREFERRED = 10_000
 
 
 class FutureLogs:
-    """See the module. `logs` are the copies by partition; `paths` those of all directories; `checkpoint(directory)` is called
-    when a log has come to the directory, or left it."""
+    """See the module. `logs` are the copies by partition; `paths` those of all directories; `checkpoint(directory)` writes what
+    its logs and copies are at, and answers why not; `checkpoint_soon` does not wait for it."""
 
-    def __init__(self, doors: LogDoors, paths: Sequence[str], checkpoint: Callable[[OnlineDirectory], None]) -> None:
+    def __init__(
+        self,
+        doors: LogDoors,
+        paths: Sequence[str],
+        checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
+        checkpoint_soon: Callable[[OnlineDirectory], None],
+    ) -> None:
         self._doors = doors
         self._paths = paths
         self._checkpoint = checkpoint
+        self._checkpoint_soon = checkpoint_soon
         self._preferred: dict[Key, str] = {}
         self.logs: dict[Key, PartitionLog] = {}
 
@@ -110,6 +119,7 @@ class FutureLogs:
             else:
                 await directory.queue.run(partial(filesystem.unlink, f"{path}/{MOVED_FILE}"))
                 request = doors.current.request_for(directory, key, path)
+                request.is_compacted |= log.first_dirty_offset is not None
                 copy = await self._open(directory, key, path, request)
                 if copy.topic_id != log.topic_id and ZERO_UUID not in (copy.topic_id, log.topic_id):
                     logger.warning("copy of a log dropped, it is of another topic of this name: folder=%s", path)
@@ -120,10 +130,10 @@ class FutureLogs:
                         await copy.truncate_to(copy.recovery_point)
                     except KafkaError:
                         await self.drop_future_log(*key)
-        copies = directory.future_logs
+        logs = directory.logs_by_key()
         # As for logs: what is appended next must not lie below the recovery point that the next start would take.
-        if any((directory.checkpoints.recovery_point(key) or 0) > copy.recovery_point for key, copy in copies.items()):
-            await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
+        if any((directory.checkpoints.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
+            await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(logs))
 
     async def _keep_set_aside(self) -> None:
         """The folder that a move has set aside is seen so, which the broker before may not have lived to flush: back under its
@@ -211,33 +221,54 @@ class FutureLogs:
         with source.held(), target.held():
             try:
                 await copy.finish()
+                copy = await self._make_whole(key, log, copy, target)
+                _take_over_offsets(log, copy)
+                refusal = await self._checkpoint(target)
+                if refusal is not None:
+                    raise refusal
                 await self._run(target, partial(_mark, doors.filesystem, copy.directory))
             except OSError as error:
                 raise _not_moved(key, error) from error
-            end_offset = copy.log_end_offset
             try:
                 return await self._exchange(key, log, copy, source, target)
             except (OSError, KafkaError) as error:
-                await self._open_again(target, key, copy, end_offset)
+                await self._open_again(target, key, copy)
                 raise _not_moved(key, error) from error
+
+    async def _make_whole(
+        self, key: Key, log: PartitionLog, copy: PartitionLog, target: OnlineDirectory
+    ) -> PartitionLog:
+        """The last records may have been compacted away, or all of a producer that snapshots of the log know: then files of
+        the copy that begin where the log ends tell of it. Answers the copy, opened anew with these. Raises OSError."""
+        end_offset = log.log_end_offset
+        if not copy.recall_producers(log.producers) and end_offset == copy.log_end_offset:
+            return copy
+        await copy.close(flush=False)
+        snapshot = copy.producers.to_snapshot()
+        try:
+            await self._run(
+                target, partial(_begin_segment, self._doors.filesystem, copy.directory, end_offset, snapshot)
+            )
+        except OSError:
+            await self._open_again(target, key, copy)
+            raise
+        await self._open_again(target, key, copy)
+        whole = self.logs.get(key)
+        if whole is None or whole is copy:
+            raise OSError(errno.EIO, f"The log directory {target.path} went offline.")
+        return whole
 
     async def _exchange(
         self, key: Key, log: PartitionLog, copy: PartitionLog, source: OnlineDirectory, target: OnlineDirectory
     ) -> PartitionLog:
         """Raises OSError, KafkaError; then the folders are where they were."""
         doors, filesystem = self._doors, self._doors.filesystem
-        end_offset, start_offset = log.log_end_offset, copy.log_start_offset
-        # The last records were compacted away, or all of a producer that snapshots of the log know: then files of the copy
-        # that begin where the log ends tell of it.
-        is_more = copy.recall_producers(log.producers) or end_offset > copy.log_end_offset
         aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
         request = doors.current.request_for(target, key, path)
-        request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, start_offset
+        request.is_clean = True
+        request.recovery_point, request.log_start_offset = copy.log_end_offset, copy.log_start_offset
         await copy.close(flush=False)
-        if is_more:
-            snapshot = copy.producers.to_snapshot()
-            await self._run(target, partial(_begin_segment, filesystem, copy.directory, end_offset, snapshot))
         await self._run(source, partial(rename_folder, filesystem, log.directory, aside))
         try:
             await self._run(target, partial(rename_folder, filesystem, copy.directory, path))
@@ -250,15 +281,12 @@ class FutureLogs:
             raise
         new = doors.current.make(target, key, path, loaded)
         new.producers.remember(log.producers)
-        # Records may have been deleted since the copy heard of the log's start last.
-        new.raise_log_start_offset(min(log.log_start_offset, new.log_end_offset))
-        new.high_watermark = max(min(log.high_watermark, new.log_end_offset), new.log_start_offset)
-        new.first_dirty_offset = log.first_dirty_offset
+        _take_over_offsets(log, new)  # records may have been deleted since the copy heard of the log's start
         del target.future_logs[key], self.logs[key]
         doors.current.let_go(source, key)
         doors.current.take_in(target, key, new)
-        self._checkpoint(source)
-        self._checkpoint(target)
+        self._checkpoint_soon(source)
+        self._checkpoint_soon(target)
         doors.remove_later([aside], log.config.file_delete_delay_ms)
         # Nothing is waited for any more: a directory that fails now fails with the logs that are registered.
         target.queue.write(
@@ -280,12 +308,13 @@ class FutureLogs:
         except OSError as error:
             self._doors.on_error(directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {error}"))
 
-    async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog, end_offset: int) -> None:
+    async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog) -> None:
         """A copy that was closed, and did not take the log's place, is a copy still."""
         if not self._doors.is_online(directory):
             return
         request = self._doors.current.request_for(directory, key, copy.directory)
-        request.is_clean, request.recovery_point, request.log_start_offset = True, end_offset, copy.log_start_offset
+        request.is_clean = True
+        request.recovery_point, request.log_start_offset = copy.log_end_offset, copy.log_start_offset
         try:
             await self._open(directory, key, copy.directory, request)
         except OSError as error:
@@ -300,6 +329,13 @@ class FutureLogs:
         except OSError as error:
             self._doors.on_error(directory.path, error)
             raise
+
+
+def _take_over_offsets(log: PartitionLog, copy: PartitionLog) -> None:
+    """What a log knows that its records do not tell. Gaps that compaction has left stay when the topic's settings change."""
+    copy.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
+    copy.high_watermark = max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset)
+    copy.first_dirty_offset = log.first_dirty_offset
 
 
 def _not_moved(key: Key, error: Exception) -> KafkaError:

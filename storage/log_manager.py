@@ -121,7 +121,7 @@ class LogManager:
         doors = LogDoors(
             self._directories, self._offline, self._current, filesystem, randomness, self._on_error, self._removal.later
         )
-        self.future = FutureLogs(doors, self._paths, self._checkpoint_soon)
+        self.future = FutureLogs(doors, self._paths, self.upkeep.checkpoint_directory, self._checkpoint_soon)
         self._creation = LogCreation(doors, self.future)
         self._deletion = LogDeletion(doors, self.future, self.cleaner, self.fail_directory)
         self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
