@@ -6,9 +6,13 @@
 The fetcher of a partition that follows leaves it for the exchange and comes back to the new log. Appends, which are sync,
 are taken all the time: for some milliseconds they stay in memory.
 
+What cannot be read or written is tried again, with growing pauses: retention may have taken the segment that was about to be
+read, and a disk may refuse what it gives later. A move ends undone when one of the two logs has failed or is gone, or when
+what was read is no batch.
+
 Rules: a control request that changes a partition says `suspend` before and `resume` after: no exchange is under way in
-between. `stop` returns when nothing of a move is under way. What a start finds half copied goes on once its partition is
-assigned.
+between. `stop` returns when nothing of a move is under way, and cuts its pauses short. What a start finds half copied goes on
+once its partition is assigned.
 Invariants: one move a partition; copies read at a time are bounded by `num.replica.alter.log.dirs.threads`.
 Source: Kafka ReplicaAlterLogDirsManager, ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica; KIP-113.
 """
@@ -16,6 +20,7 @@ Source: Kafka ReplicaAlterLogDirsManager, ReplicaAlterLogDirsThread, Partition.m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +45,9 @@ Key = tuple[str, int]
 THROTTLED_PAUSE_S = 0.1
 NO_ROOM_PAUSE_S = 1.0
 RETRY_PAUSE_S = 0.05
-"""Until the exchange, or a read that the disk refused, is tried again."""
+"""Until the exchange is tried again, or what was refused; there twice as long each time."""
+LONGEST_RETRY_PAUSE_S = 1.0
+"""As long as Apache Kafka waits each time (`replica.fetch.backoff.ms`)."""
 
 STEP_RATE_WINDOW_MS = 10_000
 STEP_RATE_SAMPLES = 6
@@ -94,14 +101,22 @@ class MoveDoors:
 class _Move:
     """One partition's. `ended` is done when nothing of it is under way any more."""
 
-    __slots__ = ("copy", "ended", "exchange", "is_stopped")
+    __slots__ = ("copy", "ended", "exchange", "retry_pause_s", "stopped")
 
     def __init__(self, copy: LogCopy) -> None:
         self.copy = copy
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Done when the exchange that is under way is.
         self.exchange: asyncio.Future[None] | None = None
-        self.is_stopped = False
+        # So long was waited for the last time, if the last attempt was refused.
+        self.retry_pause_s = 0.0
+        self.stopped = asyncio.Event()
+
+    async def pause(self, pause_s: float) -> None:
+        """Shorter when the move is stopped."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self.stopped.wait()
 
 
 def _parent(log: PartitionLog) -> str:
@@ -183,7 +198,7 @@ class LogMoves:
         """Copy no more; the copy stays as it is."""
         move = self._moves.get((topic, partition))
         if move is not None:
-            move.is_stopped = True
+            move.stopped.set()
             await asyncio.shield(move.ended)
 
     async def suspend(self, topic: str, partition: int) -> None:
@@ -206,32 +221,54 @@ class LogMoves:
         log, copy = move.copy.partition.log, move.copy.copy
         logger.info("move begins: topic=%s partition=%d from=%s to=%s", *key, log.directory, copy.directory)
         try:
-            while not move.is_stopped:
-                if await self._advance(key, move):
+            while not move.stopped.is_set():
+                if await self._advance_or_wait(key, move):
                     break
         except KafkaError as error:
-            if not move.is_stopped:
+            if not move.stopped.is_set():
                 self.failed_partitions.add(key)
             logger.warning("move ends, not done: topic=%s partition=%d error=%s", *key, error)
         finally:
             del self._moves[key]
             move.ended.set_result(None)
 
-    async def _advance(self, key: Key, move: _Move) -> bool:
-        """A step; whether it was the last one. Raises KafkaError when there is no going on."""
-        copy, quota = move.copy, self._doors.quota
-        for log in (copy.partition.log, copy.copy):
+    async def _advance_or_wait(self, key: Key, move: _Move) -> bool:
+        """A step, or a pause when it was refused; whether it was the last one. Raises KafkaError when there is no going on."""
+        try:
+            is_last = await self._advance(key, move)
+        except KafkaError as error:
+            self._check_logs(key, move)
+            if error.code is ErrorCode.CORRUPT_MESSAGE:
+                raise
+            if not move.retry_pause_s:
+                logger.warning("move put off: topic=%s partition=%d error=%s", *key, error)
+            move.retry_pause_s = min(2 * move.retry_pause_s or RETRY_PAUSE_S, LONGEST_RETRY_PAUSE_S)
+            await move.pause(move.retry_pause_s)
+            return False
+        move.retry_pause_s = 0.0
+        return is_last
+
+    def _check_logs(self, key: Key, move: _Move) -> None:
+        """Raises KafkaError when one of the two takes no more."""
+        for log in (move.copy.partition.log, move.copy.copy):
             if log.failure is not None:
                 raise log.failure
+        if self._doors.logs.future_log(*key) is not move.copy.copy:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{move.copy.copy.directory} is not to be filled any more.")
+
+    async def _advance(self, key: Key, move: _Move) -> bool:
+        """A step; whether it was the last one. Raises KafkaError."""
+        copy, quota = move.copy, self._doors.quota
+        self._check_logs(key, move)
         if quota.is_exceeded:
-            await asyncio.sleep(THROTTLED_PAUSE_S)
+            await move.pause(THROTTLED_PAUSE_S)
             return False
         before_bytes = copy.copied_bytes
         try:
             async with self._places:
                 await copy.step()
         except NoRoom:
-            await asyncio.sleep(NO_ROOM_PAUSE_S)
+            await move.pause(NO_ROOM_PAUSE_S)
             return False
         self._rate.record(1, self._doors.clock.monotonic_ms())
         quota.record(copy.copied_bytes - before_bytes)
@@ -239,14 +276,14 @@ class LogMoves:
             return False
         # The rest is copied while appends are held: under load there would always be one.
         await copy.copy.flush()
-        may_exchange = key not in self._suspended and not move.is_stopped and copy.partition.log.can_be_held
+        may_exchange = key not in self._suspended and not move.stopped.is_set() and copy.partition.log.can_be_held
         if may_exchange and await self._exchange(key, move):
             return True
-        await asyncio.sleep(RETRY_PAUSE_S if copy.copy.has_room else NO_ROOM_PAUSE_S)
+        await move.pause(RETRY_PAUSE_S if copy.copy.has_room else NO_ROOM_PAUSE_S)
         return False
 
     async def _exchange(self, key: Key, move: _Move) -> bool:
-        """The copy becomes the log; False when that is not possible now."""
+        """The copy becomes the log; False when that is not possible now. Raises KafkaError: the log goes on."""
         partition = move.copy.partition
         move.exchange = asyncio.get_running_loop().create_future()
         follows = self._doors.following.follows(*key)
@@ -271,14 +308,12 @@ class LogMoves:
                 return False  # what was held has been refused
             old.leave_folder()
             new = await self._doors.logs.complete_move(*key)
-        except KafkaError as error:
-            logger.warning("move put off: topic=%s partition=%d error=%s", *key, error)
+        except KafkaError:
             old.release()
             found = self._doors.logs.future_log(*key)
-            if found is None:
-                raise
-            copy.copy = found
-            return False
+            if found is not None:
+                copy.copy = found  # it was opened anew
+            raise
         except (Exception, asyncio.CancelledError):
             old.release()  # or what is kept in memory would be neither written nor answered
             raise
