@@ -6,7 +6,8 @@ key, from where the caller walks the batches: entries exist only every `index.in
 
 Rules: no IO here. Bytes of the file come through the caller's `PageReader`; what is to be written is handed out by
 `unwritten`. Memory is bounded: the newest entries (at most two pages) and, for each page of 512 entries that the file
-holds, its first entry; a full index of a 1 GiB segment costs 8 KiB.
+holds, its first entry; a full index of a 1 GiB segment costs 8 KiB. Nor is more than that ever decoded at once: an index is
+opened in the queue that all logs of its directory write through.
 Invariants: the entries in memory are those behind the file's; every page of the file but the last one is full; keys
 rise strictly.
 A file that Apache Kafka left behind after a crash is as long as `segment.index.bytes`, zero filled behind its entries:
@@ -20,12 +21,15 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, Literal
 
 from runtime.filesystem import Buffer
 
 PAGE_ENTRIES = 512
+# So many entries are compared with those behind them at a time: some microseconds, so that other threads get their turn.
+_COMPARED_ENTRIES = 2048
 
 Entry = tuple[int, int]
 PageReader = Callable[[int, int], Buffer]
@@ -37,7 +41,11 @@ class CorruptIndex(Exception):
 
 
 class SparseIndex:
-    """What both indexes share. A subclass says how an entry looks and unpacks many of them at C speed."""
+    """What both indexes share. A subclass says how an entry looks and unpacks a page of them.
+
+    Each column of an entry has its highest bit to spare (`top_bits`): neither a position or an offset in a segment nor a
+    time is that large.
+    """
 
     __slots__ = (
         "_keys",
@@ -54,6 +62,10 @@ class SparseIndex:
     suffix: ClassVar[str]
     entry: ClassVar[Struct]
     key_code: ClassVar[Literal["I", "q"]]
+    top_bits: ClassVar[bytes]
+    """Of an entry: the highest bit of both columns."""
+    key_one: ClassVar[bytes]
+    """Of an entry: the lowest bit of its key."""
 
     def __init__(self) -> None:
         self.entries_count = 0  # in the file and in memory
@@ -86,32 +98,48 @@ class SparseIndex:
         `keep_writable`: the last page stays in memory, so that entries can follow. `file_entries` then says how much
         of the file is good as it is; the rest is handed out by `unwritten` again.
         """
-        if len(content) % self.entry.size:
-            raise CorruptIndex(f"{len(content)} bytes are no multiple of {self.entry.size}")
-        keys, values = self._valid(*self.unpack(content))
-        count = len(keys)
-        if any(map(int.__ge__, keys, keys[1:])):
-            raise CorruptIndex("entries do not rise")
-        if any(map(int.__gt__, values, values[1:])):
-            raise CorruptIndex("entries do not rise in their second column")
+        size, unpack_from = self.entry.size, self.entry.unpack_from
+        if len(content) % size:
+            raise CorruptIndex(f"{len(content)} bytes are no multiple of {size}")
+        count = self._count(content)
+        view = memoryview(content)[: count * size]
+        self._check_order(view)
         paged = count - count % PAGE_ENTRIES if keep_writable else count
         self.entries_count, self.file_entries = count, paged
-        self._page_keys = keys[0:paged:PAGE_ENTRIES]
-        self._page_values = values[0:paged:PAGE_ENTRIES]
-        self._keys, self._values = keys[paged:], values[paged:]
-        self.last = (keys[-1], values[-1]) if count else None
+        self._page_keys, self._page_values = array(self.key_code), array("I")
+        for at in range(0, paged, PAGE_ENTRIES):
+            key, value = unpack_from(view, at * size)
+            self._page_keys.append(key)
+            self._page_values.append(value)
+        self._keys, self._values = self.unpack(view[paged * size :])
+        self.last = unpack_from(view, (count - 1) * size) if count else None
         self._last_page = None
 
-    def _valid(self, keys: array[int], values: array[int]) -> tuple[array[int], array[int]]:
-        """The entries before the zero padding."""
-        low, high = 0, len(keys)
-        while low < high:
-            middle = (low + high) // 2
-            if self.is_entry(keys[middle], values[middle]):
-                low = middle + 1
-            else:
-                high = middle
-        return keys[:low], values[:low]
+    def _count(self, content: Buffer) -> int:
+        """Entries before the zero padding."""
+        size, unpack_from = self.entry.size, self.entry.unpack_from
+        return bisect_left(
+            range(len(content) // size), True, key=lambda at: not self.is_entry(*unpack_from(content, at * size))
+        )
+
+    def _check_order(self, view: memoryview) -> None:
+        """Raises CorruptIndex unless keys rise, and no second column falls.
+
+        No entry is decoded for that: a piece of the file is one large number, and the same piece one entry further on
+        another. With the top bits of all columns added to the second no difference of two columns borrows from the next, and
+        the bits are there still where it is none below zero. A column whose own top bit is set is none of an index.
+        """
+        size = self.entry.size
+        last = len(view) - size
+        if last >= 0 and _number(view[:size]) & _number(self.top_bits):
+            raise CorruptIndex("its first entry is out of range")
+        for begin in range(0, last, _COMPARED_ENTRIES * size):
+            end = min(begin + _COMPARED_ENTRIES * size, last)
+            entries = (end - begin) // size
+            top_bits, key_ones = _repeated(self.top_bits, entries), _repeated(self.key_one, entries)
+            earlier, later = _number(view[begin:end]), _number(view[begin + size : end + size])
+            if later & top_bits or ((later | top_bits) - earlier - key_ones) & top_bits != top_bits:
+                raise CorruptIndex(f"entries do not rise, from {begin // size} to {end // size}")
 
     @staticmethod
     def is_entry(key: int, value: int) -> bool:
@@ -155,12 +183,14 @@ class SparseIndex:
 
         `content` is what the file holds; the caller writes `unwritten` and cuts the file to it.
         """
-        size = self.entry.size
+        size, unpack_from = self.entry.size, self.entry.unpack_from
         whole = bytes(content[: self.file_entries * size]) + self.unwritten()[0]
-        keys, values = self.unpack(whole)
-        keep = bisect_left(keys, key) if key is not None else len(keys)
+        entries = range(len(whole) // size)
+        keep = len(entries)
+        if key is not None:
+            keep = bisect_left(entries, key, key=lambda at: unpack_from(whole, at * size)[0])
         if value is not None:
-            keep = min(keep, bisect_left(values, value))
+            keep = min(keep, bisect_left(entries, value, key=lambda at: unpack_from(whole, at * size)[1]))
         self.load(whole[: keep * size])
 
     # --- lookups ---
@@ -224,6 +254,15 @@ class SparseIndex:
         return keys, values
 
 
+def _number(content: Buffer) -> int:
+    return int.from_bytes(content, "big")
+
+
+@lru_cache(maxsize=8)
+def _repeated(entry: bytes, entries: int) -> int:
+    return _number(entry * entries)
+
+
 class OffsetIndex(SparseIndex):
     """(offset of a batch's last record - base offset) -> position of that batch, or of an earlier one."""
 
@@ -231,6 +270,8 @@ class OffsetIndex(SparseIndex):
     suffix = ".index"
     entry = Struct(">II")
     key_code = "I"
+    top_bits = entry.pack(1 << 31, 1 << 31)
+    key_one = entry.pack(1, 0)
 
     @staticmethod
     def unpack(content: Buffer) -> tuple[array[int], array[int]]:
@@ -252,6 +293,8 @@ class TimeIndex(SparseIndex):
     suffix = ".timeindex"
     entry = Struct(">qI")
     key_code = "q"
+    top_bits = entry.pack(-1 << 63, 1 << 31)
+    key_one = entry.pack(1, 0)
 
     @staticmethod
     def unpack(content: Buffer) -> tuple[array[int], array[int]]:

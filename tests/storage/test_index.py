@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from runtime.filesystem import Buffer
 from storage.index import PAGE_ENTRIES, CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 
 
@@ -115,6 +117,64 @@ def packed(*entries: tuple[int, int]) -> bytes:
 def test_what_no_writer_leaves_is_refused(content: bytes) -> None:
     with pytest.raises(CorruptIndex):
         OffsetIndex().load(content)
+
+
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+@given(
+    st.integers(1, 3) | st.integers(PAGE_ENTRIES - 1, PAGE_ENTRIES + 2) | st.integers(2047, 2051) | st.just(5000),
+    st.integers(0, 4999),
+    st.sampled_from([-(1 << 33), -1000, -40, -39, -1, 0, 1, 39, 40, 41, 1000, 1 << 33, 1 << 63]),
+    st.sampled_from([-(1 << 31), -1000, -4097, -1, 0, 1, 4096, 4097, 1000, 1 << 31]),
+    st.booleans(),
+)
+def test_an_index_is_taken_if_and_only_if_it_rises(
+    kind: type[SparseIndex], count: int, at: int, key_step: int, value_step: int, is_to_the_end: bool
+) -> None:
+    """One entry, or all from there on, moved by so much: as far as the columns are wide."""
+    largest_key = (1 << (63 if kind is TimeIndex else 31)) - 1
+    entries = [(40 * (row + 1), 4097 * (row + 1)) for row in range(count)]
+    at %= count
+    for row in range(at, count if is_to_the_end else at + 1):
+        key, value = entries[row]
+        entries[row] = (key + key_step) & (2 * largest_key + 1), (value + value_step) & 0xFFFFFFFF
+    content = b"".join(
+        kind.entry.pack(key if kind is OffsetIndex or key <= largest_key else key - (1 << 64), value)
+        for key, value in entries
+    )
+    is_in_order = (
+        all(key <= largest_key and value < 1 << 31 for key, value in entries)
+        and all(entries[row][0] < entries[row + 1][0] for row in range(count - 1))
+        and all(entries[row][1] <= entries[row + 1][1] for row in range(count - 1))
+    )
+    assume(all(kind.is_entry(*entry) for entry in entries))  # else it is taken for padding
+    index = kind()
+    if is_in_order:
+        index.load(content)
+        assert (len(index), index.last) == (count, entries[-1])
+    else:
+        with pytest.raises(CorruptIndex):
+            index.load(content)
+
+
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+def test_no_more_is_decoded_at_once_than_memory_keeps(kind: type[SparseIndex], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index is opened, and cut, in the queue that all logs of its directory write through."""
+    count = 100 * PAGE_ENTRIES + 7
+    content = b"".join(kind.entry.pack(row + 1, row + 1) for row in range(count))
+    decoded: list[int] = []
+    unpack = kind.unpack
+
+    def counting(piece: Buffer) -> tuple[array[int], array[int]]:
+        decoded.append(len(piece) // kind.entry.size)
+        return unpack(piece)
+
+    monkeypatch.setattr(kind, "unpack", staticmethod(counting))
+    index = kind()
+    index.load(content)
+    index.cut(content, key=count // 2)
+    assert max(decoded) < PAGE_ENTRIES
+    assert (len(index), index.last) == (count // 2 - 1, (count // 2 - 1, count // 2 - 1))
+    assert index.floor(40 * PAGE_ENTRIES, lambda length, at: content[at : at + length])[1] == 40 * PAGE_ENTRIES  # type: ignore[index]
 
 
 def test_a_page_that_changed_behind_our_back_is_refused() -> None:
