@@ -8,7 +8,7 @@ producers and leader epochs are made anew from what was walked.
 Rules: blocking, touches nothing but its folder; runs in a queue's thread.
 Invariants: what is answered describes exactly the bytes of the files. After an unclean stop they may still be in the page
 cache alone, so the recovery point stays where it was.
-Source: Kafka LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState; KIP-516 (partition.metadata).
+Source: Kafka LogLoader, LogSegment.recover; KIP-516 (partition.metadata).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from protocol.primitives import ZERO_UUID, DecodeError
-from protocol.records.batch import BatchHeader, InvalidBatch
-from runtime.filesystem import Buffer, FileSystem
+from runtime.filesystem import FileSystem
 from storage.checkpoint import CorruptCheckpoint
 from storage.cut_mark import CUT_MARK, begin_cut, finish_cut
 from storage.folder_files import (
@@ -36,8 +35,9 @@ from storage.free_space import is_no_space
 from storage.index import OffsetIndex, TimeIndex
 from storage.interrupted_swap import finish_swap, segment_file_offset
 from storage.leader_epochs import LeaderEpochs
-from storage.producer_state import CorruptSnapshot, ProducerStates
-from storage.recovery import SegmentScan, open_and_mend_segment, scan_segment, walk, write_indexes
+from storage.producer_replay import ProducerReplay, segment_after
+from storage.producer_state import ProducerStates
+from storage.recovery import SegmentScan, open_and_mend_segment, scan_segment, write_indexes
 from storage.segment import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -92,8 +92,6 @@ class LoadRequest:
     topic_id: bytes = ZERO_UUID
     is_compacted: bool = False
     """Or was once: offsets may be missing."""
-    forgets_without_snapshot: bool = True
-    """Kafka's rule for a clean start: without any snapshot the producers are not looked for in the log."""
     producer_expiration_ms: int | None = None
     """Of producers in a snapshot, those that have been idle for so long are left out."""
 
@@ -132,10 +130,15 @@ class _Loading:
         self._request = request
         self._directory = request.directory
         self._segments: list[Segment] = []
-        self._snapshots: list[int] = []
         self._txn_indexes: set[int] = set()
-        self._aborted: list[AbortedTransaction] = []
-        self._producers = ProducerStates()
+        self._producers = ProducerReplay(
+            filesystem,
+            request.directory,
+            self._segments,
+            (),
+            now_ms=request.now_ms,
+            expiration_ms=request.producer_expiration_ms,
+        )
         self._truncated_bytes = 0
         # Base offsets of walked segments that have to be split.
         self.overflowing: list[int] = []
@@ -145,8 +148,6 @@ class _Loading:
         self._epochs = LeaderEpochs()
         self._walked_epochs: list[tuple[int, int]] = []
         self._has_walked_all = False
-        # Batches before this offset are in the producers' state already.
-        self._replay_from = 0
 
     def load(self) -> LoadedLog:
         request = self._request
@@ -158,9 +159,9 @@ class _Loading:
             end_offset = self._segments[0].base_offset
         elif request.is_clean:
             end_offset = self._known_end()
-            self._restore_producers(end_offset)
-            if self._snapshots or not request.forgets_without_snapshot:
-                self._replay_to(end_offset)
+            self._producers.restore(end_offset)
+            if self._producers.snapshots:  # without any they are not looked for, as in Kafka
+                self._producers.replay_to(end_offset)
         else:
             end_offset = self._recover(self._request.recovery_point or 0)
         if (request.recovery_point or 0) > end_offset:
@@ -174,7 +175,7 @@ class _Loading:
             self._restart(log_start_offset)
             end_offset = log_start_offset
         self._settle_epochs(epochs_known, log_start_offset, end_offset)
-        self._tidy_snapshots(end_offset)
+        self._producers.tidy(end_offset)
         if self._is_being_cut:
             finish_cut(self._filesystem, self._directory, self._segments[-1].base_offset)
         return LoadedLog(
@@ -186,9 +187,10 @@ class _Loading:
             else min(request.recovery_point or 0, end_offset),
             topic_id=self._topic_id(),
             epochs=self._epochs,
-            producers=self._producers,
+            producers=self._producers.producers,
             truncated_bytes=self._truncated_bytes,
-            lacks_snapshot=len(self._producers) > 0 and not (request.is_clean and end_offset in self._snapshots),
+            lacks_snapshot=len(self._producers.producers) > 0
+            and not (request.is_clean and end_offset in self._producers.snapshots),
         )
 
     # --- files ---
@@ -210,7 +212,7 @@ class _Loading:
             if name.endswith(LOG_SUFFIX):
                 base_offsets.append(offset)
             elif name.endswith(SNAPSHOT_SUFFIX):
-                self._snapshots.append(offset)
+                self._producers.snapshots.append(offset)
             else:
                 others.append((offset, name))
         known = set(base_offsets)
@@ -243,7 +245,7 @@ class _Loading:
 
     def _create(self, base_offset: int) -> None:
         create_files(self._filesystem, self._directory, base_offset).close()
-        self._segments = [self._segment(base_offset, 0)]
+        self._segments[:] = [self._segment(base_offset, 0)]
 
     def _begin_cut(self) -> None:
         if not self._is_being_cut:
@@ -254,9 +256,7 @@ class _Loading:
         self._begin_cut()
         for segment in self._segments:
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
-        for snapshot in self._snapshots:
-            self._filesystem.unlink(self._path(snapshot, SNAPSHOT_SUFFIX))
-        self._snapshots = []
+        self._producers.drop_all()
         self._epochs.truncate_from_end(0)
         self._create(offset)
         self._filesystem.sync_directory(self._directory)
@@ -297,14 +297,14 @@ class _Loading:
                 first = at
         self._has_walked_all = first == 0
         end_offset = self._segments[first].base_offset
-        self._restore_producers(end_offset)
-        self._replay_to(end_offset)
+        self._producers.restore(end_offset)
+        self._producers.replay_to(end_offset)
         for at in range(first, len(self._segments)):
             segment = self._segments[at]
             if segment.base_offset > end_offset and not self._may_have_gap_before(at):
                 self._drop_behind(at - 1)
                 break
-            self._keep_snapshot(segment.base_offset)
+            self._producers.keep(segment.base_offset)
             scan = self._recover_segment(at)
             end_offset = scan.next_offset
             if scan.problem is not None:
@@ -328,7 +328,7 @@ class _Loading:
     def _recover_segment(self, at: int) -> SegmentScan:
         """What lies behind a torn segment goes before it is cut: a start after a crash in between has to see the tear."""
         segment = self._segments[at]
-        self._aborted = []
+        self._producers.take_aborted()
         file = self._filesystem.open(segment.path(LOG_SUFFIX))
         try:
             scan = scan_segment(
@@ -336,7 +336,7 @@ class _Loading:
                 segment.base_offset,
                 interval_bytes=self._request.index_interval_bytes,
                 check_crc=True,
-                on_batch=self._replay_batch,
+                on_batch=self._producers.replay_batch,
             )
             if scan.problem is not None:
                 self._drop_behind(at)
@@ -353,7 +353,7 @@ class _Loading:
             file.close()
         segment.written_bytes = segment.end_bytes = scan.end_position
         write_indexes(self._filesystem, self._directory, segment.base_offset, scan)
-        self._write_txn_index(segment, self._aborted)
+        self._write_txn_index(segment, self._producers.take_aborted())
         self._walked_epochs.extend(scan.epochs)
         if scan.overflows:
             self.overflowing.append(segment.base_offset)
@@ -368,85 +368,6 @@ class _Loading:
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
         del self._segments[at + 1 :]
         self._filesystem.sync_directory(self._directory)  # or a loss of power could bring them back
-
-    # --- producers ---
-
-    def _restore_producers(self, end_offset: int) -> None:
-        """Take the newest sound snapshot at or below `end_offset`."""
-        for offset in sorted(self._snapshots, reverse=True):
-            path = self._path(offset, SNAPSHOT_SUFFIX)
-            if offset <= end_offset:
-                try:
-                    self._producers = ProducerStates.from_snapshot(
-                        self._filesystem.read_bytes(path),
-                        now_ms=self._request.now_ms,
-                        expiration_ms=self._request.producer_expiration_ms,
-                    )
-                except CorruptSnapshot as error:
-                    logger.warning("producer snapshot dropped: file=%s problem=%r", path, str(error))
-                else:
-                    self._replay_from = offset
-                    return
-                self._filesystem.unlink(path)
-                self._snapshots.remove(offset)
-        self._producers = ProducerStates()
-        self._replay_from = self._segments[0].base_offset
-
-    def _tidy_snapshots(self, end_offset: int) -> None:
-        """Remove snapshots of records that are not there, and those of earlier ends: one a segment is kept, at its
-        base offset, and the newest one behind the last of these."""
-        base_offsets = {segment.base_offset for segment in self._segments}
-        strays = [offset for offset in self._snapshots if offset not in base_offsets and offset <= end_offset]
-        newest = max(strays, default=-1)
-        if newest > self._segments[-1].base_offset:
-            strays.remove(newest)
-        lost = [offset for offset in self._snapshots if offset > end_offset]
-        for offset in strays + lost:
-            self._filesystem.unlink(self._path(offset, SNAPSHOT_SUFFIX))
-            self._snapshots.remove(offset)
-        if lost:
-            self._filesystem.sync_directory(self._directory)  # one that came back would tell of other records
-
-    def _replay_to(self, end_offset: int) -> None:
-        """Bring the producers from their snapshot to `end_offset` by walking the batches between."""
-        if self._replay_from >= end_offset:
-            return  # as after a clean stop: the active segment, which no other follows, has nothing behind it
-        for segment in self._segments:
-            following = segment_after(self._segments, segment)
-            if segment.base_offset >= end_offset or (
-                following is not None and following.base_offset <= self._replay_from
-            ):
-                continue
-            self._keep_snapshot(segment.base_offset)
-            self._replay_segment(segment)
-
-    def _keep_snapshot(self, offset: int) -> None:
-        """Every segment has a snapshot at its base offset, `offset`, up to which the producers are known now. One that is
-        missing is made again, or the next start would have to look further back."""
-        if len(self._producers) and offset > self._replay_from and offset not in self._snapshots:
-            self._filesystem.write_bytes(self._path(offset, SNAPSHOT_SUFFIX), self._producers.to_snapshot())
-            self._snapshots.append(offset)
-
-    def _replay_segment(self, segment: Segment) -> None:
-        file = self._filesystem.open(segment.path(LOG_SUFFIX), writable=False)
-        try:
-            scan = SegmentScan(end_position=0, next_offset=segment.base_offset)
-            walk(file, segment.base_offset, scan, segment.end_bytes, check_crc=False, visit=self._replay_batch)
-        finally:
-            file.close()
-
-    def _replay_batch(self, header: BatchHeader, buffer: Buffer, at: int) -> None:
-        if header.producer_id >= 0 and header.base_offset >= self._replay_from:
-            try:
-                ended = self._producers.replay(buffer, at, header)
-            except InvalidBatch as error:  # a marker that nobody can read: not all walks check the CRC
-                logger.warning(
-                    "control batch left alone: directory=%s offset=%d problem=%r",
-                    self._directory, header.base_offset, str(error),
-                )  # fmt: skip
-                return
-            if ended is not None and ended.is_aborted:
-                self._aborted.append(self._producers.aborted(ended))
 
     # --- aborted transactions ---
 
@@ -463,11 +384,7 @@ class _Loading:
                 logger.warning("transaction index made again: file=%s problem=%r", path, str(error))
                 if self._will_recover(segment):
                     continue
-                self._restore_producers(segment.base_offset)
-                self._replay_to(segment.base_offset)
-                self._aborted = []
-                self._replay_segment(segment)
-                self._write_txn_index(segment, self._aborted)
+                self._write_txn_index(segment, self._producers.aborted_in(segment))
             else:
                 segment.txn_index = TxnIndex(len(content)) if content else None
 
@@ -531,8 +448,3 @@ class _Loading:
         self._epochs.truncate_from_start(log_start_offset)
         if has_changed:
             self._filesystem.replace(f"{self._directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint())
-
-
-def segment_after(segments: list[Segment], segment: Segment) -> Segment | None:
-    at = segments.index(segment) + 1
-    return segments[at] if at < len(segments) else None

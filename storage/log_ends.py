@@ -21,7 +21,13 @@ from storage.segment import NO_TIMESTAMP, SNAPSHOT_SUFFIX, Segment
 from storage.segment_age import SegmentAge, segment_ages
 from storage.segment_copy import CleanedSegment
 from storage.segment_swap import swap_segments
-from storage.truncation import cut_segments, drop_segments, drop_unmade_segments, restart_segments
+from storage.truncation import (
+    cut_segments,
+    drop_segments,
+    drop_unmade_segments,
+    producers_of_cut,
+    restart_segments,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -273,25 +279,32 @@ class LogEnds(LogState):
 
     async def _cut_at(self, offset: int) -> None:
         """Raises OSError."""
-        self._epoch_file.save()  # or what is left of the log would be searched for its epochs
-        loaded = await cut_segments(
+        is_cut = await cut_segments(
             self._segments,
             self._reader,
             self._environment,
             offset=offset,
             log_start_offset=lambda: self.log_start_offset,
             index_interval_bytes=self.config.index_interval_bytes,
-            is_compacted=self.config.is_compacted or self.first_dirty_offset is not None,
             on_cut=self._end_at,
         )
-        if loaded is None:
+        if not is_cut:
             await self._begin_anew(offset)
             return
-        self._epoch_file.cut(offset)
-        loaded.producers.remember(self._producers)
-        self._producers = loaded.producers
-        self._lacks_snapshot = loaded.lacks_snapshot
         self._writer.has_written = True
+        self._epoch_file.cut(offset)
+        await self._recall_producers_at(offset)
+
+    async def _recall_producers_at(self, offset: int) -> None:
+        """The log was cut at `offset`. One that has not had producers since its start has none then, as in Kafka: a clean stop
+        leaves a snapshot that says so, and its records need not be walked. Raises OSError."""
+        if self._producers is not NO_PRODUCERS:
+            self._knows_producers = False  # should a stop not wait for this, the next start has to ask the files again
+            producers = await producers_of_cut(self._segments, self._environment, offset=offset)
+            self._knows_producers = True
+            producers.remember(self._producers)
+            self._producers = producers if len(producers) else NO_PRODUCERS
+        self._lacks_snapshot = len(self._producers) > 0
 
     async def go_on(self) -> None:
         """Take records again after the disk had no room: what refused writes have left behind the log's end is cut off,
@@ -362,5 +375,5 @@ class LogEnds(LogState):
         self._writer.begin_again_at(offset)
         self._note_end(offset)
         self.lowest_cut = 0
-        self._producers = NO_PRODUCERS
+        self._producers, self._knows_producers = NO_PRODUCERS, True
         self.high_watermark = offset

@@ -54,6 +54,8 @@ class LogEnvironment:
     """Held by who has a reader validate records: one at a time, for the memory's sake and that of those who read."""
     decompressing: Lock = field(default_factory=Lock)
     """Held by who looks into a compressed batch for a timestamp: one at a time, for the memory's sake."""
+    replaying: Lock = field(default_factory=Lock)
+    """Held by who has readers walk a log that was cut, for its producers: one at a time in a directory."""
     checkpoint_recovery_points: Callable[[str], Awaitable[OSError | None]] = _keep_no_checkpoint
     """The recovery point of the log in this directory fell: on the disk when this returns, or it answers why not."""
     path: str = ""

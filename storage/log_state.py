@@ -71,6 +71,7 @@ class LogState:
         "_is_blank",
         "_is_closed",
         "_is_closing",
+        "_knows_producers",
         "_lacks_snapshot",
         "_producers",
         "_reader",
@@ -119,6 +120,8 @@ class LogState:
         self._environment = environment
         self._producers = loaded.producers if len(loaded.producers) else NO_PRODUCERS
         self._lacks_snapshot = loaded.lacks_snapshot
+        # False of a log that was cut until its files were asked for its producers.
+        self._knows_producers = True
         self._epoch_file = LeaderEpochFile(
             loaded.epochs,
             self,
@@ -350,7 +353,7 @@ class LogState:
 
     def producer_snapshot(self, offset: int) -> bytes | None:
         """See `WriterHost`."""
-        return self._producers.to_snapshot() if self.next_offset <= offset else None
+        return self._producers.to_snapshot() if self._knows_producers and self.next_offset <= offset else None
 
     async def settle(self) -> None:
         """Return when every append made so far is written, or has failed."""

@@ -7,13 +7,13 @@ valid batch ends the log. After a clean one only the bytes behind the last index
 Rules: blocking functions of a file and a byte range that loop over batches; they touch nothing else, so that they can
 run in a thread or in a worker process. Nothing is cut off here: the caller decides about what lies behind `end_position`.
 Invariants: everything before `end_position` is whole batches with rising offsets.
-Source: Kafka LogSegment.recover, UnifiedLog.rebuildProducerState.
+Source: Kafka LogSegment.recover.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from protocol.records.any_format import SMALLEST_MESSAGE_BYTES, any_crc_is_valid, read_any_header
@@ -34,6 +34,7 @@ from storage.segment import (
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1024 * 1024
+_STEP_BATCHES = 1_000  # some milliseconds
 
 OnBatch = Callable[[BatchHeader, Buffer, int], None]
 """`on_batch(header, buffer, position of the batch in buffer)`"""
@@ -113,8 +114,17 @@ def _note_timestamp(scan: SegmentScan, header: BatchHeader, position: int) -> No
 
 def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc: bool, visit: OnBatch) -> None:
     """Visit each whole, valid batch from `scan.end_position` to `end`; `scan` moves along behind the visit."""
+    for _ in walk_in_steps(file, base_offset, scan, end, check_crc=check_crc, visit=visit):
+        pass
+
+
+def walk_in_steps(
+    file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc: bool, visit: OnBatch
+) -> Iterator[None]:
+    """The same, step by step: what is read at once, and of that 1,000 batches."""
     chunk: Buffer = b""
     chunk_position = scan.end_position
+    left_in_step = _STEP_BATCHES
     while scan.end_position < end:
         position = scan.end_position
         at = position - chunk_position
@@ -124,6 +134,9 @@ def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc
         if position + needed > end:
             scan.problem = f"the last {end - position} bytes are no whole batch"
             return
+        if len(chunk) - at < needed or not left_in_step:
+            yield
+            left_in_step = _STEP_BATCHES
         if len(chunk) - at < needed:
             chunk, chunk_position, at = (
                 file.read_at(min(max(needed, _CHUNK_BYTES), end - position), position),
@@ -135,6 +148,7 @@ def walk(file: File, base_offset: int, scan: SegmentScan, end: int, *, check_crc
                 return
             if LENGTH_OVERHEAD_BYTES + int.from_bytes(chunk[8:12], "big") > needed:
                 continue  # now that its length is known
+        left_in_step -= 1
         problem = _step(chunk, at, base_offset, scan, check_crc=check_crc, visit=visit)
         if problem is not None:
             scan.problem = f"position {position}: {problem}"

@@ -2,26 +2,31 @@
 (`delete_segments_before`).
 
 Rules: while the end is cut the log has nothing on its way to the disk. Memory is cut first, on the event loop, and the log
-told, so that nobody reads what goes; then the files, by a job in the directory's queue. Epochs and producers stay the log's.
+told, so that nobody reads what goes; then the files, by a job in the directory's queue. Leader epochs stay the log's. Its
+producers at the new end are looked for by readers, since a walk of many batches is not to keep the directory's other logs
+waiting; nothing changes the files of a log meanwhile that is being cut.
 Invariant: at the end, files of later segments go before the cut segment gets shorter, newest first, so that a crash in between
 leaves a log without holes. A cut is on the disk before it is through (`storage.cut_mark`).
-Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFullyAndStartAt, deleteSegmentFiles.
+Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFullyAndStartAt, deleteSegmentFiles;
+UnifiedLog.rebuildProducerState.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from runtime.filesystem import File, FileSystem
 from storage.cut_mark import begin_cut, end_cut
 from storage.folder_files import remove_segment_files, set_segments_aside
-from storage.index import OffsetIndex, SparseIndex, TimeIndex
+from storage.index import CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 from storage.interrupted_swap import segment_file_offset
-from storage.loading import LoadedLog, LoadRequest, load_log
 from storage.log_environment import LogEnvironment
 from storage.log_reader import LogReader
+from storage.producer_replay import ProducerReplay
+from storage.producer_state import ProducerStates
 from storage.recovery import open_and_mend_segment
 from storage.segment import (
     LOG_SUFFIX,
@@ -36,7 +41,9 @@ from storage.segment import (
     write_index,
 )
 from storage.segments import Segments
-from storage.txn_index import cut_content
+from storage.txn_index import CorruptTxnIndex, TxnIndex, check_content, cut_content, encode_transactions
+
+logger = logging.getLogger(__name__)
 
 
 async def cut_segments(
@@ -47,18 +54,17 @@ async def cut_segments(
     offset: int,
     log_start_offset: Callable[[], int],
     index_interval_bytes: int,
-    is_compacted: bool,
     on_cut: Callable[[int], None],
-) -> LoadedLog | None:
-    """Drop everything at or above `offset`, which the segments hold; answers the log as its files are then.
+) -> bool:
+    """Drop everything at or above `offset`, which the segments hold.
 
-    None, and nothing has changed, when no record would be left of a log that starts within its first batch: its files
+    False, and nothing has changed, when no record would be left of a log that starts within its first batch: its files
     cannot say where it starts, so it has to begin anew. `on_cut(offset)`: in memory the log ends there now. Raises OSError.
     """
     segment = segments.at_or_before(offset)
     position = await reader.position_of(segment, offset)
     if position == 0 and segment is segments.first and log_start_offset() > segment.base_offset:
-        return None
+        return False
     gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
     assert segment.file is not None
     cut = Cut(
@@ -70,21 +76,22 @@ async def cut_segments(
     for each in gone:
         environment.open_segments.leave(each)
     environment.open_segments.forget(segment)  # active again
-    request = LoadRequest(
-        segment.directory,
-        is_clean=True,
-        index_interval_bytes=index_interval_bytes,
-        now_ms=segment.created_ms,
-        recovery_point=offset,
-        log_start_offset=log_start_offset(),
-        forgets_without_snapshot=False,
-        is_compacted=is_compacted,
-    )
+    job = partial(cut_log, environment.filesystem, segment.directory, cut, list(segments), index_interval_bytes)
     with reader.while_cut():
-        opened, loaded = await environment.queue.run(partial(cut_log, environment.filesystem, cut, request))
+        opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
-        segment.txn_index = loaded.segments[-1].txn_index
-    return loaded
+        segment.txn_index = txn_index
+    return True
+
+
+async def producers_of_cut(segments: Segments, environment: LogEnvironment, *, offset: int) -> ProducerStates:
+    """What the files tell of the producers of a log that was cut at `offset`. Raises OSError."""
+    steps = _producer_steps(environment.filesystem, segments.active.directory, list(segments), offset)
+    async with environment.replaying:
+        while True:
+            producers: ProducerStates | None = await environment.readers.run(partial(next, steps))
+            if producers is not None:
+                return producers
 
 
 async def drop_unmade_segments(segments: Segments, environment: LogEnvironment) -> None:
@@ -171,43 +178,87 @@ class Cut:
     """(suffix, entries that were not in the file, their position in it)"""
 
 
-def cut_log(filesystem: FileSystem, cut: Cut, request: LoadRequest) -> tuple[OpenedSegment, LoadedLog]:
-    """Cut the files; answers the state of the segment that is active now, and of the whole log."""
-    directory, base_offset = request.directory, cut.base_offset
+def cut_log(
+    filesystem: FileSystem, directory: str, cut: Cut, segments: Sequence[Segment], interval_bytes: int
+) -> tuple[OpenedSegment, TxnIndex | None]:
+    """Cut the files of a log that has `segments` left; answers the state of the last one, and its transaction index."""
+    base_offset = cut.base_offset
     begin_cut(filesystem, directory)
     for gone in sorted(cut.gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
     if cut.gone_base_offsets:
         filesystem.sync_directory(directory)  # or they could come back behind a segment that has become shorter
-    for name in filesystem.list_directory(directory):
-        snapshot = segment_file_offset(name)
-        if name.endswith(SNAPSHOT_SUFFIX) and snapshot is not None and snapshot > cut.offset:
-            filesystem.unlink(f"{directory}/{name}")
+    for snapshot in _snapshots(filesystem, directory):
+        if snapshot > cut.offset:
+            filesystem.unlink(segment_path(directory, snapshot, SNAPSHOT_SUFFIX))
     cut.file.truncate(cut.position)
     for suffix, content, position in cut.index_tails:
-        write_index(filesystem, segment_path(directory, base_offset, suffix), content, position)
+        _end_index(filesystem, segment_path(directory, base_offset, suffix), content, position)
     relative = cut.offset - base_offset
     _cut_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=cut.position)
     _cut_index(filesystem, TimeIndex(), directory, base_offset, value=relative)
-    txn_index_path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
-    if filesystem.exists(txn_index_path):
-        write_index(filesystem, txn_index_path, cut_content(filesystem.read_bytes(txn_index_path), cut.offset), 0)
-        # Unlike the other indexes it is looked at no more once the recovery point is behind it.
-        sync_file(filesystem, txn_index_path)
+    txn_index = _cut_txn_index(filesystem, directory, cut, segments)
     sync_data(cut.file)
     filesystem.sync_directory(directory)  # what was cut off must not come back after a loss of power
     end_cut(filesystem, directory)
-    opened = open_and_mend_segment(filesystem, directory, base_offset, request.index_interval_bytes)
+    opened = open_and_mend_segment(filesystem, directory, base_offset, interval_bytes)
     opened.file.close()
-    return opened, load_log(filesystem, request)
+    return opened, txn_index
+
+
+def _snapshots(filesystem: FileSystem, directory: str) -> list[int]:
+    """The offsets of all snapshots in the folder."""
+    names = (name for name in filesystem.list_directory(directory) if name.endswith(SNAPSHOT_SUFFIX))
+    return [offset for offset in map(segment_file_offset, names) if offset is not None]
+
+
+def _cut_txn_index(filesystem: FileSystem, directory: str, cut: Cut, segments: Sequence[Segment]) -> TxnIndex | None:
+    path = segment_path(directory, cut.base_offset, TXN_INDEX_SUFFIX)
+    if not filesystem.exists(path):
+        return None
+    content = cut_content(filesystem.read_bytes(path), cut.offset)
+    try:
+        check_content(content, cut.base_offset)
+    except CorruptTxnIndex as error:
+        logger.warning("transaction index made again: file=%s problem=%r", path, str(error))
+        replay = ProducerReplay(filesystem, directory, segments, _snapshots(filesystem, directory))
+        content = encode_transactions(replay.aborted_in(segments[-1]))
+    write_index(filesystem, path, content, 0)
+    # Unlike the other indexes it is looked at no more once the recovery point is behind it.
+    sync_file(filesystem, path)
+    return TxnIndex(len(content)) if content else None
+
+
+def _producer_steps(
+    filesystem: FileSystem, directory: str, segments: Sequence[Segment], offset: int
+) -> Iterator[ProducerStates | None]:
+    """None behind each step, and at last the producers."""
+    replay = ProducerReplay(filesystem, directory, segments, _snapshots(filesystem, directory))
+    replay.restore(offset)
+    for _ in replay.steps_to(offset):
+        yield None
+    yield replay.producers
+
+
+def _end_index(filesystem: FileSystem, path: str, content: bytes, position: int) -> None:
+    """Write the end of an index, unless its beginning is not there: a hole would be taken for padding."""
+    if position and (not filesystem.exists(path) or filesystem.stat(path).size_bytes < position):
+        filesystem.unlink(path)
+    else:
+        write_index(filesystem, path, content, position)
 
 
 def _cut_index(
     filesystem: FileSystem, index: SparseIndex, directory: str, base_offset: int, *, value: int, key: int | None = None
 ) -> None:
+    """One that is missing, or cannot be right, is made again by who opens the segment next."""
     path = segment_path(directory, base_offset, index.suffix)
-    content = filesystem.read_bytes(path)
-    index.load(content)
+    try:
+        content = filesystem.read_bytes(path)
+        index.load(content)
+    except (CorruptIndex, FileNotFoundError):
+        filesystem.unlink(path)
+        return
     index.cut(content, key=key, value=value)
     write_index(filesystem, path, *index.unwritten())
 

@@ -13,7 +13,7 @@ from runtime.os_filesystem import OsFileSystem
 from storage.cut_mark import CUT_MARK
 from storage.log import PartitionLog
 from storage.segment import segment_path
-from tests.storage.logs import World, append, config, open_log, read, values_of, world
+from tests.storage.logs import NOW_MS, World, append, config, open_log, read, values_of, world
 from tests.storage.test_files_in_use import Gate
 
 COUNT = 1600  # with an entry each: more than a page of the index is in its file, and in no memory
@@ -132,5 +132,35 @@ def test_an_index_that_became_shorter_is_a_storage_error(
                 assert values_of(await read(log, 30, limit=31)) == [(30, "v30")]
             assert log.failure is None
             await log.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("damage", ["lost", "shorter", "longer", "falls"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_path: Path, suffix: str, damage: str) -> None:
+    async def run() -> None:
+        async with world(str(tmp_path)) as here:
+            log = await open_log(here, str(tmp_path), config(**EACH_INDEXED))
+            for number in range(COUNT):
+                await append(log, f"v{number}", timestamp=NOW_MS + number)
+            assert file_entries(log) == 1024
+            path, filesystem = segment_path(log.directory, 0, suffix), here.environment.filesystem
+            content = bytes(filesystem.read_bytes(path))
+            if damage == "lost":
+                filesystem.unlink(path)
+            else:
+                damaged = {"shorter": content[:240], "longer": content + b"?", "falls": content[48:] + content[:48]}
+                filesystem.write_bytes(path, damaged[damage])
+            await log.truncate_to(1200)
+            assert log.failure is None and here.failed == []
+            for number in (0, 1, 700, 1199):
+                assert values_of(await read(log, number, limit=number + 1)) == [(number, f"v{number}")]
+                found = await log.offset_for_timestamp(NOW_MS + number)
+                assert found is not None and found.offset == number
+            await log.flush()
+            await log.close()
+            assert filesystem.read_bytes(path)[: len(content)] == content[: len(filesystem.read_bytes(path))]
+            assert filesystem.stat(path).size_bytes // (8 if suffix == ".index" else 12) in (1199, 1200)
 
     asyncio.run(run())

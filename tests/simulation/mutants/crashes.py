@@ -115,7 +115,7 @@ def _cut_not_synced(patches: Patches) -> None:
     """What a follower has cut off may come back."""
 
     def cut(original: Any) -> Any:
-        def cut_log(filesystem: Any, cut: Any, request: Any) -> Any:
+        def cut_log(filesystem: Any, directory: str, cut: Any, *others: Any) -> Any:
             class Unsynced:
                 def sync(self) -> None:
                     return
@@ -124,7 +124,7 @@ def _cut_not_synced(patches: Patches) -> None:
                     return getattr(file, name)
 
             file = cut.file
-            return original(filesystem, dataclasses.replace(cut, file=Unsynced()), request)
+            return original(filesystem, directory, dataclasses.replace(cut, file=Unsynced()), *others)
 
         return cut_log
 

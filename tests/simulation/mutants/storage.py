@@ -13,17 +13,18 @@ from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 from storage.log_reader import LogReader
 from storage.log_writer import LogWriter
+from storage.producer_replay import ProducerReplay
 from storage.producer_state import ProducerState, ProducerStates
 from tests.simulation.mutants import Mutant, Patches
 
 
 def _producers_forgotten(patches: Patches) -> None:
-    patches.replace(_Loading, "_replay_batch", lambda original: lambda self, header, buffer, at: None)
-    patches.replace(_Loading, "_restore_producers", lambda original: lambda self, end_offset: None)
+    patches.replace(ProducerReplay, "replay_batch", lambda original: lambda self, header, buffer, at: None)
+    patches.replace(ProducerReplay, "restore", lambda original: lambda self, end_offset: None)
 
 
 def _snapshot_alone(patches: Patches) -> None:
-    patches.replace(_Loading, "_replay_batch", lambda original: lambda self, header, buffer, at: None)
+    patches.replace(ProducerReplay, "replay_batch", lambda original: lambda self, header, buffer, at: None)
 
 
 def _duplicates_not_seen(patches: Patches) -> None:
