@@ -9,7 +9,8 @@ for `log.cleaner.io.max.bytes.per.second`, and gives up when its log has been cu
 it has made then is removed; the segments it was about to replace are untouched.
 
 Rules: runs on the event loop; disks are touched in jobs. A log that cannot be cleaned, because it holds what no batch can
-be, is set aside and reported; the others go on. A disk without room ends a cleaning, any other IO error the directory.
+be, is set aside and reported; the others go on. A disk without room ends a cleaning, any other IO error the directory. One
+that the system gives no memory for is tried again when no other log needs to be cleaned.
 Invariants: a log is cleaned by one worker at a time; only what was flushed is cleaned, or counts as a reason to drop what
 came before; the checkpoint names an offset only after every segment below it was exchanged.
 Source: Kafka LogCleaner, LogCleanerManager, Throttler.
@@ -22,6 +23,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import TypeVar
 
 from config.broker import BrokerSettings
 from protocol.errors import KafkaError
@@ -58,9 +60,15 @@ logger = logging.getLogger(__name__)
 _MAX_THROTTLE_WAIT_MS = 300  # between two looks whether the limit is another, or the cleaning aborted
 _MIN_BACKOFF_MS = 10
 
+T = TypeVar("T")
+
 
 class CleaningAborted(Exception):
     """The log is not what it was when the cleaning began, or somebody needs it."""
+
+
+class NoMemory(Exception):
+    """The system gives none for the work; the segments are as they were."""
 
 
 class _Cleaning:
@@ -222,6 +230,12 @@ class LogCleaner:
                     "log cannot be cleaned, and is set aside: topic=%s partition=%d problem=%s",
                     log.topic, log.partition, error,
                 )  # fmt: skip
+        except NoMemory as error:
+            if self.report.lacked_memory(log):
+                logger.warning(
+                    "no memory for cleaning, tried again later: topic=%s partition=%d error=%s",
+                    log.topic, log.partition, error.__cause__,
+                )  # fmt: skip
         except KafkaError as error:
             logger.warning("cleaning failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
         except OSError as error:
@@ -237,9 +251,10 @@ class LogCleaner:
         return False
 
     async def _choose(self) -> tuple[_Cleaning, CleaningRange] | None:
-        """The log with the largest dirty ratio of those that are due."""
+        """The log with the largest dirty ratio of those that are due; one that there was no memory for comes last."""
         now_ms = self._clock.wall_ms()
         dirtiest: tuple[OnlineDirectory, PartitionLog, CleaningRange] | None = None
+        rank = (False, 0.0)
         self.report.begin_look(self._is_there)
         slices = Slices(self._clock)
         for directory in list(self._directories.values()):
@@ -251,10 +266,9 @@ class LogCleaner:
                 if cleanable is None or not self._may_clean(directory, log):
                     continue
                 self.report.saw(cleanable)
-                if cleanable.is_due(log.config) and (
-                    dirtiest is None or cleanable.dirty_ratio > dirtiest[2].dirty_ratio
-                ):
-                    dirtiest = directory, log, cleanable
+                own_rank = (not self.report.lacks_memory(log), cleanable.dirty_ratio)
+                if cleanable.is_due(log.config) and (dirtiest is None or own_rank > rank):
+                    dirtiest, rank = (directory, log, cleanable), own_rank
         self.report.end_look()
         if dirtiest is None or not self._may_clean(*dirtiest[:2]):
             return None
@@ -336,11 +350,11 @@ class LogCleaner:
         if log.recovery_point < cleanable.first_uncleanable_offset:
             await log.flush()
         cleaning.check()
-        work = await self._readers.run(partial(LogCleaning, self._filesystem, request))
+        work = await self._run(partial(LogCleaning, self._filesystem, request))
         aborted = await log.aborted_transactions(cleanable.first_dirty_offset, cleanable.first_uncleanable_offset)
         await self._drive(cleaning, work.build_map(aborted))
-        horizon_ms = await self._readers.run(work.old_marker_horizon_ms)
-        groups = await self._readers.run(work.groups)
+        horizon_ms = await self._run(work.old_marker_horizon_ms)
+        groups = await self._run(work.groups)
         ends = [*(group[0].base_offset for group in groups[1:]), request.first_uncleanable_offset]
         try:
             for group, end_offset in zip(groups, ends, strict=True):
@@ -352,7 +366,7 @@ class LogCleaner:
         log.first_dirty_offset = work.end_offset
         await self._checkpoint(cleaning.directory)
         took_ms = self._clock.monotonic_ms() - started_ms
-        self.report.cleaned(work.stats, work.map.utilization, took_ms)
+        self.report.cleaned(log, work.stats, work.map.utilization, took_ms)
         logger.info(
             "log cleaned: topic=%s partition=%d from=%d to=%d took_ms=%d read_bytes=%d written_bytes=%d records=%d kept=%d "
             "buffer=%d%%",
@@ -415,7 +429,7 @@ class LogCleaner:
         try:
             await self._drive(cleaning, steps)
             cleaning.check()
-        except (CleaningAborted, KafkaError, OSError, CorruptTxnIndex, SegmentOverflow):
+        except (CleaningAborted, NoMemory, KafkaError, OSError, CorruptTxnIndex, SegmentOverflow):
             with suppress(OSError):  # what is left goes at the next start
                 await self._readers.run(partial(discard_cleaned, self._filesystem, cleaning.log.directory, begun))
             raise
@@ -424,12 +438,19 @@ class LogCleaner:
         """Run the steps, one by one."""
         while True:
             cleaning.check()
-            moved_bytes = await self._readers.run(partial(next, steps, None))
+            moved_bytes = await self._run(partial(next, steps, None))
             if moved_bytes is None:
                 return
             self._throttle.moved(moved_bytes)
             self.report.moved(moved_bytes)
             await self._wait_for_throttle(cleaning)
+
+    async def _run(self, job: Callable[[], T]) -> T:
+        """One step of the work, which changes no segment of the log. Raises NoMemory."""
+        try:
+            return await self._readers.run(job)
+        except MemoryError as error:
+            raise NoMemory from error
 
     async def _wait_for_throttle(self, cleaning: _Cleaning) -> None:
         while cleaning.is_current:

@@ -23,6 +23,7 @@ class CleanerReport:
         "_dirty_ratio",
         "_looked_ms",
         "_set_aside",
+        "_without_memory",
         "last_buffer_utilization",
         "last_cleaning_ms",
         "last_recopied",
@@ -37,6 +38,7 @@ class CleanerReport:
         self._dirty_ratio = 0.0
         self._delay_ms = 0
         self._set_aside: dict[PartitionLog, None] = {}
+        self._without_memory: dict[PartitionLog, None] = {}
         self.max_dirty_ratio = 0.0
         """Of the dirtiest log, at the last look."""
         self.max_delay_ms = 0
@@ -51,11 +53,12 @@ class CleanerReport:
     # --- told by the cleaner ---
 
     def begin_look(self, is_there: Callable[[PartitionLog], bool]) -> None:
-        """Logs that are not there any more are not set aside."""
+        """Logs that are not there any more are not set aside, and wait for nothing."""
         self._looked_ms = self._clock.monotonic_ms()
         self._dirty_ratio, self._delay_ms = 0.0, 0
-        for log in [log for log in self._set_aside if not is_there(log)]:
-            del self._set_aside[log]
+        for logs in (self._set_aside, self._without_memory):
+            for log in [log for log in logs if not is_there(log)]:
+                del logs[log]
 
     def saw(self, cleanable: CleaningRange) -> None:
         self._dirty_ratio = max(self._dirty_ratio, cleanable.dirty_ratio)
@@ -67,7 +70,8 @@ class CleanerReport:
     def moved(self, count_bytes: int) -> None:
         self.moved_bytes += count_bytes
 
-    def cleaned(self, stats: CleaningStats, buffer_utilization: float, took_ms: int) -> None:
+    def cleaned(self, log: PartitionLog, stats: CleaningStats, buffer_utilization: float, took_ms: int) -> None:
+        self._without_memory.pop(log, None)
         self.last_cleaning_ms = took_ms
         self.last_recopied = stats.bytes_written / max(stats.bytes_read, 1)
         self.last_buffer_utilization = buffer_utilization
@@ -76,10 +80,20 @@ class CleanerReport:
         """It cannot be cleaned."""
         self._set_aside[log] = None
 
+    def lacked_memory(self, log: PartitionLog) -> bool:
+        """There was none for its cleaning. Whether that is news."""
+        is_news = log not in self._without_memory
+        self._without_memory[log] = None
+        return is_news
+
     # --- asked ---
 
     def is_set_aside(self, log: PartitionLog) -> bool:
         return log in self._set_aside
+
+    def lacks_memory(self, log: PartitionLog) -> bool:
+        """Whether the last attempt to clean it ended so."""
+        return log in self._without_memory
 
     @property
     def logs_set_aside(self) -> Collection[PartitionLog]:

@@ -27,8 +27,17 @@ NOT_FOUND = -1
 _NO_HASH = 0  # marks an empty slot
 
 
+def _zeroed(size_bytes: int) -> memoryview:
+    """The system gives such memory page by page as it is touched, and takes it back at once. Raises MemoryError."""
+    try:
+        return memoryview(mmap(-1, size_bytes))
+    except OSError as error:  # no file has a part in it: whoever minds disks must not take it for one's error
+        raise MemoryError(f"Cannot map {size_bytes} bytes: {error}") from error
+
+
 class OffsetMap:
-    """`buffer_bytes`: `log.cleaner.dedupe.buffer.size`, one thread's share. `keys_expected`: no more will be put."""
+    """`buffer_bytes`: `log.cleaner.dedupe.buffer.size`, one thread's share. `keys_expected`: no more will be put.
+    Raises MemoryError."""
 
     __slots__ = ("_checks", "_hashes", "_offsets", "_slots", "entries", "latest_offset", "limit")
 
@@ -44,10 +53,9 @@ class OffsetMap:
         self.latest_offset = -1
         """Every record up to here is in the map, or needs not be."""
         self._slots = capacity
-        # The system gives such memory page by page as it is touched, zeroed, and takes it back at once.
-        self._hashes = memoryview(mmap(-1, 8 * capacity)).cast("q")
-        self._checks = memoryview(mmap(-1, 4 * capacity)).cast("I")
-        self._offsets = memoryview(mmap(-1, 8 * capacity)).cast("q")
+        self._hashes = _zeroed(8 * capacity).cast("q")
+        self._checks = _zeroed(4 * capacity).cast("I")
+        self._offsets = _zeroed(8 * capacity).cast("q")
 
     @property
     def utilization(self) -> float:

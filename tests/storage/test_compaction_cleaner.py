@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from mmap import mmap
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,56 @@ def test_an_io_error_takes_the_directory_offline(tmp_path: Path) -> None:
             assert broker.failed == [str(tmp_path)]
 
     asyncio.run(run())
+
+
+def test_without_memory_for_its_keys_a_log_waits_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The system may refuse memory (ulimit -v, strict overcommit): that is not the disk's fault."""
+
+    def scarce(descriptor: int, length: int) -> mmap:
+        if length > 1000:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return mmap(descriptor, length)
+
+    async def run() -> None:
+        async with cleanery(tmp_path) as broker:
+            await fill(broker, 100)
+            many = broker.log
+            broker.log = await broker.logs.log_for("few", 0)
+            await fill(broker, 3)
+            with monkeypatch.context() as patch:
+                patch.setattr("storage.offset_map.mmap", scarce)
+                cleaned = [await broker.clean() for _ in range(4)]
+            assert cleaned == [False, True, False, False]
+            assert checkpoint(tmp_path) == {("few", 0): 6}
+            assert not broker.failed and many.failure is None
+            assert not broker.logs.cleaner.report.logs_set_aside
+            told = [record.getMessage() for record in caplog.records if "no memory for cleaning" in record.getMessage()]
+            assert len(told) == 1 and "topic=t partition=0" in told[0]
+            assert await broker.clean()
+            assert checkpoint(tmp_path) == {("few", 0): 6, TOPIC: 200}
+
+    asyncio.run(run())
+
+
+def test_memory_that_ends_while_a_log_is_cleaned_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with cleanery(tmp_path) as broker:
+            await fill(broker, 3)
+            with monkeypatch.context() as patch:
+                patch.setattr("storage.segment_cleaning.BatchCleaner.clean", out_of_memory)
+                assert not await broker.clean()
+            assert not broker.failed and not list(broker.folder.glob("*.cleaned"))
+            assert await broker.clean()
+
+    asyncio.run(run())
+
+
+def out_of_memory(*_: object) -> None:
+    raise MemoryError
 
 
 def test_a_log_that_is_compacted_no_more_keeps_what_lies_behind_gaps(tmp_path: Path) -> None:
