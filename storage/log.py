@@ -30,7 +30,8 @@ from storage.log_ends import LogEnds
 from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY
 from storage.producer_state import Duplicate
-from storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from storage.segment import NO_TIMESTAMP
+from storage.segment_age import written_times
 from storage.timestamp_search import TimestampOffset
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex
 from storage.validation import (
@@ -339,7 +340,13 @@ class PartitionLog(LogEnds):
         the files hold it, and one without a timestamp when no record has any; None for a log without records."""
         return await self._reader.offset_of_max_timestamp()
 
-    def segment_times(self) -> list[tuple[int, int]]:
-        """(base offset, ms when it was last written to) of each segment: what ListOffsets v0 goes by. Asks the disk."""
-        stat = self._environment.filesystem.stat
-        return [(segment.base_offset, stat(segment.path(LOG_SUFFIX)).mtime_ms) for segment in self._segments]
+    async def segment_times(self) -> list[tuple[int, int]]:
+        """(base offset, ms when it was last written to) of each segment, in order, but of those that begin behind what is
+        written: what ListOffsets v0 goes by. Raises KAFKA_STORAGE_ERROR."""
+        end_offset = self.log_end_offset
+        segments = [segment for segment in self._segments if segment.base_offset <= end_offset]
+        try:
+            times = await self._environment.readers.run(partial(written_times, self._environment.filesystem, segments))
+        except OSError as error:
+            raise self._unread(error) from error
+        return [(segment.base_offset, time_ms) for segment, time_ms in zip(segments, times, strict=True)]

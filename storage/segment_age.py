@@ -1,4 +1,4 @@
-"""How old a closed segment is: the largest timestamp of its records, learned without opening the segment.
+"""How old a segment is: the largest timestamp of its records, learned without opening it, and when it was written to.
 
 Ten thousand partitions are looked at by retention, and few of their segments are ever read. So their indexes are not
 taken into memory for it: the last entry of each index file and the few batches behind it say the same.
@@ -42,6 +42,18 @@ class SegmentAge:
 def segment_ages(filesystem: FileSystem, segments: Sequence[Segment], interval_bytes: int) -> list[SegmentAge]:
     """Raises OSError."""
     return [_segment_age(filesystem, segment, interval_bytes) for segment in segments]
+
+
+def written_times(filesystem: FileSystem, segments: Sequence[Segment]) -> list[int]:
+    """When each was last written to, in ms. Raises OSError."""
+    return [_written_ms(filesystem, segment) for segment in segments]
+
+
+def _written_ms(filesystem: FileSystem, segment: Segment) -> int:
+    try:
+        return filesystem.stat(segment.path(LOG_SUFFIX)).mtime_ms
+    except FileNotFoundError:  # it is to be made yet, or has just been set aside
+        return segment.created_ms
 
 
 def _segment_age(filesystem: FileSystem, segment: Segment, interval_bytes: int) -> SegmentAge:

@@ -3,16 +3,20 @@
 Behaviour: special timestamps -1 (latest), -2 (earliest), -3 (of the largest timestamp, v7), -4 (earliest local, v8) and
 -5 (last tiered, v9; always none here). "Latest" is the high watermark, at read_committed the last stable offset, for a
 replica or a debugging consumer (which may also ask a follower) the log end. Until the high watermark has reached the
-start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: an older answer would go back in time. v0 answers a list of
-segment boundaries.
-Source: KIP-79, 207, 396, 405, 734; Kafka Partition.fetchOffsetForTimestamp, UnifiedLog.legacyFetchOffsetsBefore.
+start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: an older answer would go back in time. Clients of before
+version 5 do not know that error, and are told LEADER_NOT_AVAILABLE, after which they ask again. v0 answers a list of segment
+boundaries.
+Source: KIP-79, 207, 396, 405, 734; Kafka Partition.fetchOffsetForTimestamp, legacyFetchOffsetsForTimestamp,
+UnifiedLog.legacyFetchOffsetsBefore.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Protocol
 
 from broker.context import RequestContext
 from broker.dispatch import handles
@@ -29,6 +33,7 @@ from runtime.slices import Slices
 
 if TYPE_CHECKING:
     from replication.partition import Partition
+    from runtime.clock import Clock
 
 LATEST = -1
 EARLIEST = -2
@@ -39,11 +44,18 @@ LATEST_TIERED = -5
 SPECIAL_TIMESTAMPS = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 LEADER_EPOCH_VERSION = 4
+NOT_AVAILABLE_VERSION = 5
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NONE_FOUND = -1
+
+
+class _Search(Protocol):
+    """Fills in a row of the answer, as soon as all others are there."""
+
+    async def fill(self) -> None: ...
 
 
 @handles(ListOffsetsRequest)
@@ -117,23 +129,23 @@ def _answer(
         partition.check_epoch(row.current_leader_epoch)
     else:
         partition.check_leader(row.current_leader_epoch)
-    end_offset = _end_offset(request, partition)
+    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=ErrorCode.NONE)
     if version == 0:
-        offsets = _segment_offsets(partition, row, end_offset)
-        return ListOffsetsPartitionResponse(
-            partition_index=row.partition_index, error_code=ErrorCode.NONE, old_style_offsets=offsets
-        )
+        if row.max_num_offsets < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{row.max_num_offsets} offsets cannot be answered.")
+        searches.append(_BoundarySearch(request, partition, row, context.services.clock, answer))
+        return answer
+    end_offset = _end_offset(request, partition)
     offset, epoch = NONE_FOUND, -1
     log = partition.log
-    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=ErrorCode.NONE)
     if row.timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset, epoch = log.log_start_offset, log.epoch_of(log.log_start_offset)
     elif row.timestamp == LATEST:
         if _lags_behind_epoch(request, partition):
-            raise _not_available()
+            raise KafkaError(_not_available(version), "The high watermark has yet to reach this leader's epoch.")
         offset, epoch = end_offset, partition.leader_epoch
     elif row.timestamp != LATEST_TIERED:
-        searches.append(_Search(request, partition, row.timestamp, end_offset, version, answer))
+        searches.append(_TimeSearch(request, partition, row.timestamp, end_offset, version, answer))
     _fill(answer, -1, offset, epoch, version)
     return answer
 
@@ -151,8 +163,9 @@ def _lags_behind_epoch(request: ListOffsetsRequest, partition: Partition) -> boo
     return is_consumer and leader is not None and partition.log.high_watermark < leader.epoch_start_offset
 
 
-def _not_available() -> KafkaError:
-    return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "The high watermark has yet to reach this leader's epoch.")
+def _not_available(version: int) -> ErrorCode:
+    """What a client calls it that the leader cannot tell the end yet."""
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= NOT_AVAILABLE_VERSION else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _fill(answer: ListOffsetsPartitionResponse, timestamp: int, offset: int, epoch: int, version: int) -> None:
@@ -161,8 +174,8 @@ def _fill(answer: ListOffsetsPartitionResponse, timestamp: int, offset: int, epo
 
 
 @dataclass(slots=True)
-class _Search:
-    """A row whose offset has to be looked for in the log."""
+class _TimeSearch:
+    """The offset that belongs to a time has to be looked for in the log."""
 
     request: ListOffsetsRequest
     partition: Partition
@@ -185,21 +198,44 @@ class _Search:
         if found is not None and found.offset < self.end_offset:
             _fill(self.answer, found.timestamp, found.offset, found.leader_epoch, self.version)
         elif lags_behind_epoch:
-            self.answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
+            self.answer.error_code = _not_available(self.version)
 
 
-def _segment_offsets(partition: Partition, row: ListOffsetsPartition, end_offset: int) -> list[int]:
-    """v0: starts of segments last written before the time, newest first, behind them the end when it counts."""
-    log = partition.log
-    boundaries = [(base_offset, mtime_ms) for base_offset, mtime_ms in log.segment_times() if base_offset < end_offset]
-    if row.timestamp == EARLIEST:
-        offsets = [max(log.log_start_offset, boundaries[0][0] if boundaries else log.log_start_offset)]
+@dataclass(slots=True)
+class _BoundarySearch:
+    """v0: where segments begin is known, when they were written to is asked of the disk."""
+
+    request: ListOffsetsRequest
+    partition: Partition
+    row: ListOffsetsPartition
+    clock: Clock
+    answer: ListOffsetsPartitionResponse
+
+    async def fill(self) -> None:
+        log, row = self.partition.log, self.row
+        start_offset, end_offset, high_watermark = log.log_start_offset, log.log_end_offset, log.high_watermark
+        try:
+            times = await log.segment_times()
+        except KafkaError as error:
+            self.answer.error_code = error.code
+            return
+        boundaries = [(max(base_offset, start_offset), time_ms) for base_offset, time_ms in times]
+        if times[-1][0] < end_offset:
+            boundaries.append((end_offset, self.clock.wall_ms()))
+        offsets = _offsets_before(boundaries, row.timestamp, row.max_num_offsets)
+        if self.request.replica_id == CONSUMER and offsets and offsets[0] > high_watermark:
+            offsets = [high_watermark, *dropwhile(lambda offset: offset > high_watermark, offsets)]
+        self.answer.old_style_offsets = offsets
+
+
+def _offsets_before(boundaries: Sequence[tuple[int, int]], timestamp: int, max_num_offsets: int) -> list[int]:
+    """The newest of `boundaries`, rising (offset, ms), that was there at `timestamp`, and those before it, falling."""
+    if timestamp == LATEST:
+        count = len(boundaries)
+    elif timestamp == EARLIEST:
+        count = 1
     else:
-        offsets = [
-            max(base_offset, log.log_start_offset)
-            for base_offset, mtime_ms in reversed(boundaries)
-            if row.timestamp == LATEST or mtime_ms <= row.timestamp
-        ]
-        if row.timestamp == LATEST:
-            offsets.insert(0, end_offset)
-    return offsets[: max(row.max_num_offsets, 0)]
+        count = len(boundaries)
+        while count and boundaries[count - 1][1] > timestamp:
+            count -= 1
+    return [offset for offset, _ in reversed(boundaries[max(count - max_num_offsets, 0) : count])]

@@ -122,6 +122,12 @@ class Answer:
         response = self._found[0]
         return type(response).decode(response.encode(self._version), self._version)
 
+    async def when_ready(self) -> Any:
+        """The response, waited for while threads work on it."""
+        if self._task is not None:
+            await self._task
+        return await self.now()
+
     def abandon(self) -> None:
         """The connection is gone."""
         if isinstance(self._outcome, Deferred):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.delete_records import delete_records
-from broker.handlers.list_offsets import LATEST, list_offsets
+from broker.handlers.list_offsets import EARLIEST, LATEST, list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -20,6 +22,10 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from runtime.filesystem import FileStat
+from runtime.os_filesystem import OsFileSystem
+from storage.log import PartitionLog
+from storage.segment import LOG_SUFFIX
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, batch
 
@@ -34,15 +40,38 @@ def play(folder: Path, scenario: Scenario, **settings: Any) -> None:
     asyncio.run(run())
 
 
-async def listed(broker: ReplicaBroker, timestamp: int, replica: int = -1) -> tuple[int, int]:
+async def listed(broker: ReplicaBroker, timestamp: int, replica: int = -1, version: int = 6) -> tuple[int, int]:
     """(error, offset)"""
     request = ListOffsetsRequest(
         replica_id=replica,
         topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])],
     )
-    response = await broker.start(list_offsets, request, 6).now()
+    response = await broker.start(list_offsets, request, version).when_ready()
     found = response.topics[0].partitions[0]
     return found.error_code, found.offset
+
+
+async def begun_at(broker: ReplicaBroker, timestamp: int, replica: int = -1, most: int = 10) -> list[int]:
+    """As version 0 answers: where segments begin that were last written to before that time."""
+    row = ListOffsetsPartition(partition_index=0, timestamp=timestamp, max_num_offsets=most)
+    request = ListOffsetsRequest(replica_id=replica, topics=[ListOffsetsTopic(name="t", partitions=[row])])
+    response = await broker.start(list_offsets, request, 0).when_ready()
+    found = response.topics[0].partitions[0]
+    assert found.error_code == ErrorCode.NONE
+    return list(found.old_style_offsets)
+
+
+async def led_with_segments(broker: ReplicaBroker) -> PartitionLog:
+    """Two segments of a record each, last written to 1,000 ms and 2,000 ms behind `NOW_MS`; nothing is committed."""
+    broker.one.lead(isr=(1, 2))
+    for _ in range(2):
+        await broker.one.append("v" * 100)
+    log = broker.one.partition.log
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    for number, segment in enumerate(log.segments):
+        OsFileSystem().set_mtime(segment.path(LOG_SUFFIX), NOW_MS + 1_000 * (number + 1))
+    broker.clock.now_ms = NOW_MS + 60_000
+    return log
 
 
 def test_latest_is_not_available_until_the_new_leaders_epoch_is_committed(tmp_path: Path) -> None:
@@ -53,14 +82,96 @@ def test_latest_is_not_available_until_the_new_leaders_epoch_is_committed(tmp_pa
         partition.append_as_follower(records, leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS)
         await partition.log.settle()
         broker.one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
-        assert await listed(broker, LATEST) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
-        assert await listed(broker, NOW_MS) == (ErrorCode.NONE, 0)
-        assert await listed(broker, NOW_MS + 1_000) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        for version, error in ((1, ErrorCode.LEADER_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE),
+                               (5, ErrorCode.OFFSET_NOT_AVAILABLE), (9, ErrorCode.OFFSET_NOT_AVAILABLE)):  # fmt: skip
+            assert await listed(broker, LATEST, version=version) == (error, -1)
+            assert await listed(broker, NOW_MS, version=version) == (ErrorCode.NONE, 0)
+            assert await listed(broker, NOW_MS + 1_000, version=version) == (error, -1)
         assert await listed(broker, LATEST, replica=2) == (ErrorCode.NONE, 2)
         broker.one.fetched(2)
         assert await listed(broker, LATEST) == (ErrorCode.NONE, 2)
 
     play(tmp_path, scenario)
+
+
+def test_version_0_goes_by_the_times_of_the_segments(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        await led_with_segments(broker)
+        broker.one.fetched(2)
+        assert await begun_at(broker, NOW_MS + 999) == []
+        assert await begun_at(broker, NOW_MS + 1_000) == [0]
+        assert await begun_at(broker, NOW_MS + 59_999) == [1, 0]
+        assert await begun_at(broker, NOW_MS + 60_000) == [2, 1, 0]  # the log ends now
+        assert await begun_at(broker, LATEST, most=2) == [2, 1]
+        assert await begun_at(broker, EARLIEST) == [0]
+
+    play(tmp_path, scenario, **{"segment.bytes": "200"})
+
+
+def test_version_0_shows_a_consumer_what_is_committed(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        await led_with_segments(broker)
+        assert await begun_at(broker, LATEST) == [
+            0,
+            0,
+        ]  # the high watermark stands for all above it, as in Apache Kafka
+        assert await begun_at(broker, LATEST, most=1) == [0]
+        assert await begun_at(broker, LATEST, replica=2) == [2, 1, 0]
+        broker.one.fetched(1)
+        assert await begun_at(broker, LATEST) == [1, 1, 0]
+
+    play(tmp_path, scenario, **{"segment.bytes": "200"})
+
+
+def test_version_0_counts_a_segment_whose_files_are_not_made_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat, unmade = OsFileSystem.stat, set[str]()
+
+    def before_it_is_made(filesystem: OsFileSystem, path: str) -> FileStat:
+        if path in unmade:
+            raise FileNotFoundError(errno.ENOENT, "not there", path)
+        return stat(filesystem, path)
+
+    async def scenario(broker: ReplicaBroker) -> None:
+        log = await led_with_segments(broker)
+        broker.one.fetched(2)
+        log._writer.roll(log.next_offset, NOW_MS + 3_000)
+        unmade.add(log.segments.active.path(LOG_SUFFIX))
+        monkeypatch.setattr(OsFileSystem, "stat", before_it_is_made)
+        assert await begun_at(broker, LATEST) == [2, 1, 0]
+        assert await begun_at(broker, NOW_MS + 2_999) == [1, 0]
+        assert await begun_at(broker, NOW_MS + 3_000) == [2, 1, 0]
+
+    play(tmp_path, scenario, **{"segment.bytes": "200"})
+
+
+def test_version_0_asks_the_disk_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat, asked_in = OsFileSystem.stat, set[int]()
+
+    def watched(filesystem: OsFileSystem, path: str) -> FileStat:
+        asked_in.add(threading.get_ident())
+        return stat(filesystem, path)
+
+    async def scenario(broker: ReplicaBroker) -> None:
+        await led_with_segments(broker)
+        monkeypatch.setattr(OsFileSystem, "stat", watched)
+        await begun_at(broker, LATEST)
+        assert asked_in and threading.get_ident() not in asked_in
+
+    play(tmp_path, scenario, **{"segment.bytes": "200"})
+
+
+def test_version_0_tells_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: OsFileSystem, path: str) -> FileStat:
+        raise OSError(errno.EIO, "broken", path)
+
+    async def scenario(broker: ReplicaBroker) -> None:
+        await led_with_segments(broker)
+        monkeypatch.setattr(OsFileSystem, "stat", broken)
+        assert await listed(broker, LATEST, version=0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+    play(tmp_path, scenario, **{"segment.bytes": "200"})
 
 
 def test_followers_answer_offsets_only_to_debugging_consumers(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -10,10 +13,12 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.differential.batches import MARCH, batch
+from tests.differential.cases.control import OTHER, OURS, hold, leading, led, let_go
 from tests.differential.cases.fetch import filled
-from tests.differential.play import Run, case
+from tests.differential.play import CONTROLLED, Run, case
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+FAR_FUTURE = 1 << 62
 
 
 def listing(
@@ -139,6 +144,68 @@ def at_most_so_many(run: Run) -> None:
     for most in (0, 1, 2, 3, 10):
         for timestamp in (LATEST, EARLIEST):
             run.ask(listing(topic, timestamp, most=most))
+
+
+@case(ListOffsetsRequest, "edge", "0")
+def segments_written_before_a_time(run: Run) -> None:
+    """By the times of the files: a moment before each of three segments, and one behind them."""
+    topic = run.topic(segment_bytes="200")
+    moments = []
+    for _ in range(3):
+        moments.append(quiet_moment())
+        run.produce(topic, batch(b"x" * 100))
+    moments.append(quiet_moment())
+    for timestamp in (0, *moments, FAR_FUTURE):
+        for most in (10, 2, 1, 0):
+            run.ask(listing(topic, timestamp, most=most))
+    run.do(deleting(topic, 2))
+    for timestamp in (0, *moments, FAR_FUTURE, LATEST, EARLIEST):
+        run.ask(listing(topic, timestamp))
+
+
+@case(ListOffsetsRequest, "edge", "0")
+def far_future_of_an_empty_partition(run: Run) -> None:
+    topic = run.topic()
+    for timestamp in (quiet_moment(), FAR_FUTURE, LATEST, EARLIEST):
+        for most in (10, 1, 0):
+            run.ask(listing(topic, timestamp, most=most))
+
+
+@case(ListOffsetsRequest, "edge", "0")
+def specials_that_version_0_does_not_know(run: Run) -> None:
+    topic = filled(run)
+    for timestamp in (MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, -6, -(1 << 63)):
+        run.ask(listing(topic, timestamp))
+
+
+@case(ListOffsetsRequest, "wrong", "0")
+def fewer_than_none(run: Run) -> None:
+    topic = filled(run)
+    for most in (-1, -(1 << 31)):
+        for timestamp in (LATEST, EARLIEST, 0):
+            run.ask(listing(topic, timestamp, most=most))
+
+
+@case(ListOffsetsRequest, "edge", stage=CONTROLLED)
+def before_the_epoch_is_committed(run: Run) -> None:
+    """A new leader has a record that its follower may not have."""
+    both = [OURS, OTHER]
+    topic = hold(run, "t", led(OURS, isr=both))
+    run.produce(topic, batch(b"a"), acks=1)
+    elected = led(OURS, leader_epoch=4, partition_epoch=5, isr=both, is_new=False)
+    run.do(leading(run, {topic: [elected]}, LeaderAndIsrRequest.max_version))
+    for timestamp in (LATEST, EARLIEST, 0, FAR_FUTURE):
+        for replica in (-1, -2, OTHER):
+            run.ask(listing(topic, timestamp, replica=replica))
+    let_go(run, topic)
+
+
+def quiet_moment() -> int:
+    """The time of now, with enough time around it in which nothing is written that no file's own can be the same."""
+    time.sleep(0.05)
+    moment = time.time_ns() // 1_000_000
+    time.sleep(0.05)
+    return moment
 
 
 @case(ListOffsetsRequest, "edge")
