@@ -160,11 +160,20 @@ class Partition(Awaited):
         self.note_no_leader()
         self._answer_waiters(error)
 
+    def check_online(self) -> None:
+        """Raises KAFKA_STORAGE_ERROR: the log directory has failed, after which nothing else is told of the partition."""
+        if self.log.failure is not None:  # not raised itself: it would keep the frames, and all that they hold
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {self.topic}-{self.partition} is offline."
+            )
+
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+        """Raises KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
 
         `current_leader_epoch` is the one the client believes in; -1 when it does not say.
         """
+        if self.leader is None:
+            self.check_online()
         self.check_epoch(current_leader_epoch)
         if self.leader is None:
             raise self._not_leader()
@@ -205,6 +214,7 @@ class Partition(Awaited):
         """
         leader = self.leader
         if leader is None:
+            self.check_online()
             raise self._not_leader()
         if acks == -1 and leader.is_under_min_isr:
             raise KafkaError(

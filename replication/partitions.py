@@ -10,6 +10,8 @@ Rules: control requests are handled one at a time, in order; each yields between
 meanwhile. Of one LeaderAndIsr, partitions that are led here come first: producers wait for them. What a change means to
 a coordinator is told to the listeners after the partition has changed. A partition that waits for room is answered NONE, for
 a controller that hears of a storage error takes the replica offline, and asks for it no more.
+A partition is offline when its log has failed, or when none could be opened because the directory that may hold it is
+offline: clients hear KAFKA_STORAGE_ERROR of it, wherever it is led, and ask Metadata for the leader of now.
 Invariants: a request of an older controller epoch changes nothing; a partition never goes back to an older leader epoch;
 what a former leader sent is not appended any more once a partition has changed hands.
 Source: Kafka ReplicaManager.becomeLeaderOrFollower, stopReplicas; KIP-516 (topic ids), KIP-570 (leader epoch in StopReplica).
@@ -162,6 +164,8 @@ class Partitions:
         self._sizes: Counter[bytes] = Counter()
         # Partitions whose logs there was no room for: their topic's id, and what was wanted of them last.
         self._waiting: dict[tuple[str, int], tuple[bytes, LeaderAndIsrPartitionState]] = {}
+        # Partitions that should be here, and whose logs a log directory that is offline may hold.
+        self._offline: set[tuple[str, int]] = set()
         self.controller_id = -1
         self.controller_epoch = 0
 
@@ -183,6 +187,10 @@ class Partitions:
             return None
         # What is left of a topic that was deleted has the name of the one that was made after it, and another id.
         return found if found.log.topic_id in (topic_id, ZERO_UUID) else None
+
+    def is_offline(self, topic: str, partition: int) -> bool:
+        """Of one that `find` does not know: whether it is in a log directory that is offline."""
+        return (topic, partition) in self._offline
 
     @property
     def leader_count(self) -> int:
@@ -294,6 +302,8 @@ class Partitions:
             return ErrorCode.NONE
         except KafkaError as refusal:
             error = refusal.code
+            if error is ErrorCode.KAFKA_STORAGE_ERROR and key not in self._by_name:
+                self._offline.add(key)
         self._waiting.pop(key, None)
         return error
 
@@ -336,6 +346,7 @@ class Partitions:
                 )
             known = Partition(log, self._host)
             self._by_name[log.key] = known
+            self._offline.discard(log.key)
             if log.topic_id != ZERO_UUID:
                 self._name(known)
             self._moving.begin(known)
@@ -417,6 +428,7 @@ class Partitions:
                 await self._logs.delete(topic, index)
             except KafkaError as error:
                 return error.code
+            self._offline.discard((topic, index))
         return ErrorCode.NONE
 
     def on_elsewhere(self, topic: str, index: int, leader_epoch: int) -> None:

@@ -38,8 +38,6 @@ async def _describe(topic: str, index: int, context: RequestContext, slices: Sli
     try:
         check_name(topic)
         log = held_partition(context.services, topic, index).log
-        if log.failure is not None:
-            raise log.failure
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message, active_producers=[]

@@ -180,6 +180,8 @@ class ParkedFetch:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if item.topic else ErrorCode.UNKNOWN_TOPIC_ID
         if item.partition not in topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._services.partitions.is_offline(topic.name, item.partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # --- waiting ---

@@ -37,12 +37,16 @@ def is_known(services: Services, topic: str, index: int) -> bool:
 
 
 def held_partition(services: Services, topic: str, index: int) -> Partition:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""
+    """Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR for one whose log directory is offline, or
+    NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""
     partition = services.partitions.find(topic, index)
     if partition is not None:
+        partition.check_online()
         return partition
     if services.metadata.image.partition(topic, index) is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic}-{index}.")
+    if services.partitions.is_offline(topic, index):
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {topic}-{index} is offline.")
     raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not hold {topic}-{index}.")
 
 

@@ -2,9 +2,9 @@
 
 Behaviour: every marker names a producer, how its transaction ended, and where it wrote. A partition answers NONE when every
 in-sync replica has its marker, INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED to a sender that others have
-overtaken, UNKNOWN_TOPIC_OR_PARTITION when it is not held here, REQUEST_TIMED_OUT when the replicas take longer than
-`request.timeout.ms`. A marker may come again: a transaction that has ended does so once more, to no effect. In
-`__consumer_offsets` the end of a transaction is also that of its offset commits.
+overtaken, UNKNOWN_TOPIC_OR_PARTITION when it is not held here or its log directory is offline, REQUEST_TIMED_OUT when the
+replicas take longer than `request.timeout.ms`. A marker may come again: a transaction that has ended does so once more, to no
+effect. In `__consumer_offsets` the end of a transaction is also that of its offset commits.
 Answers are by producer: of two markers of one producer the later one's answer about a partition counts.
 Source: KIP-98; Kafka KafkaApis.handleWriteTxnMarkersRequest, MemoryRecords.withEndTransactionMarker.
 """
@@ -75,7 +75,7 @@ class _Writing:
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "A marker needs a producer with an epoch.")
         partition = self._services.partitions.find(*place)
-        if partition is None:
+        if partition is None or partition.log.failure is not None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{place[0]}-{place[1]} is not held here.")
         end = EndTxnMarker(
             ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,

@@ -147,4 +147,4 @@ async def replica(folder: Path, **settings: Any) -> AsyncIterator[Replica]:
         log = await open_log(around_log, str(folder), config(**settings))
         around = Surroundings()
         yield Replica(Partition(log, PartitionHost(ME, WakeUps(around.soon.append), around.doors())), around)
-        await log.close()
+        await log.close(flush=log.failure is None)

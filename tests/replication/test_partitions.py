@@ -282,6 +282,33 @@ def test_partitions_of_a_failed_directory() -> None:
     with_broker(program)
 
 
+def test_a_partition_is_offline_as_long_as_its_log_cannot_be_opened() -> None:
+    async def program(broker: Broker) -> None:
+        broker.logs.rooms_left = 0
+        assert await broker.become(ME, 0) is ErrorCode.NONE
+        assert not broker.partitions.is_offline("t", 0)  # it waits for room
+        broker.logs.is_offline = True
+        assert await broker.become(ME, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.partitions.is_offline("t", 0) and not broker.partitions.is_offline("t", 1)
+        assert await broker.stop(2, delete=False) is ErrorCode.NONE
+        assert broker.partitions.is_offline("t", 0)
+        broker.logs.is_offline, broker.logs.rooms_left = False, 1
+        assert await broker.become(ME, 3) is ErrorCode.NONE
+        assert not broker.partitions.is_offline("t", 0)
+
+    with_broker(program)
+
+
+def test_a_partition_that_was_deleted_is_not_offline() -> None:
+    async def program(broker: Broker) -> None:
+        broker.logs.is_offline = True
+        assert await broker.become(ME, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert await broker.stop(EPOCH_DURING_DELETE, delete=True) is ErrorCode.NONE
+        assert not broker.partitions.is_offline("t", 0)
+
+    with_broker(program)
+
+
 def test_a_directory_is_not_taken_for_one_with_a_longer_name() -> None:
     async def program(broker: Broker) -> None:
         await broker.become(SOURCE, 0)

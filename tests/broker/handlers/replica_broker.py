@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,12 +39,17 @@ class _Held:
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
+        # The log directory that may hold it was offline when it was to be opened.
+        self.is_lost = False
 
     def find(self, topic: str, index: int) -> Partition | None:
-        return self._partition if (topic, index) == ("t", 0) else None
+        return self._partition if (topic, index) == ("t", 0) and not self.is_lost else None
 
     def find_by_id(self, topic_id: bytes, index: int) -> Partition | None:
-        return self._partition if (topic_id, index) == (self._partition.topic_id, 0) else None
+        return self._partition if (topic_id, index) == (self._partition.topic_id, 0) and not self.is_lost else None
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        return self.is_lost and (topic, index) == ("t", 0)
 
 
 class ReplicaBroker:
@@ -56,6 +62,7 @@ class ReplicaBroker:
         self.timer = Timer(self.clock, self.turns.call_later)
         self.metrics = BrokerMetrics(self.clock)
         self.budget = MemoryBudget(1 << 24)
+        self._held = _Held(one.partition)
         self.services = cast(
             Services,
             SimpleNamespace(
@@ -66,7 +73,7 @@ class ReplicaBroker:
                 timer=self.timer,
                 long_work=LongWork(self.clock, self.turns.call_soon),
                 tasks=tasks,
-                partitions=_Held(one.partition),
+                partitions=self._held,
                 fetch_sessions=FetchSessions(10, random.Random(1)),
                 requests=self.budget,
                 answers=AnswerMemory(MemoryBudget(1 << 24), self.timer),
@@ -75,6 +82,14 @@ class ReplicaBroker:
             ),
         )
         self.services.metadata.publish(_image())
+
+    def lose_partition(self) -> None:
+        """As after a start at which its log directory was offline."""
+        self._held.is_lost = True
+        self.services.metadata.publish(replace(_image(), names_by_id={self.one.partition.topic_id: "t"}))
+
+    def forget_topic(self) -> None:
+        self.services.metadata.publish(replace(_image(), topics={}))
 
     def context(self, version: int) -> RequestContext:
         here = Address("127.0.0.1", 9092)
