@@ -8,6 +8,7 @@ dispatch turns it into the answer. The texts are ours; where Kafka's wording rea
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
 class ErrorCode(IntEnum):
@@ -185,6 +186,11 @@ class KafkaError(Exception):
         super().__init__(code, message)
         self.code = code
         self.message = code.message if message is None else message
+
+    def again(self) -> Self:
+        """The same, to be raised where this one is kept: an error that is raised twice keeps the frames of both times, and
+        what they hold, such as the records of a client."""
+        return type(self)(self.code, self.message)
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"

@@ -256,7 +256,7 @@ class Partition(Awaited):
                 done=self._on_copied,
             )
             if self.log.failure is not None:  # the write failed at once
-                raise self.log.failure
+                raise self.log.failure.again()
         following = self._following
         if following is None:
             following = self._following = _Following()

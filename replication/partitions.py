@@ -365,7 +365,7 @@ class Partitions:
             return
         await self._following.leave(topic, index)
         if known.log.failure is not None:
-            raise known.log.failure
+            raise known.log.failure.again()
         if leads:
             if known.become_leader(state):
                 outcome.leads_count += 1
@@ -378,7 +378,7 @@ class Partitions:
         # What it took as leader may be on its way still, and the first fetch goes on behind it.
         await known.log.settle()
         if known.log.failure is not None:
-            raise known.log.failure
+            raise known.log.failure.again()
         known.log.forget_unused_epochs()
         outcome.follows_count += 1
         self._following.follow(known, known.leader_id, known.leader_epoch)

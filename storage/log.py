@@ -201,7 +201,7 @@ class PartitionLog(LogEnds):
     def _check_refusal(self, refusal: KafkaError, origin: AppendOrigin) -> None:
         """Raises why nothing is taken; a directory that is almost full still takes what coordinators write."""
         if refusal is self._writer.failure or refusal is self._writer.halted:
-            raise refusal
+            raise refusal.again()
         now = self._environment.space.refusal(self.topic, is_own=origin is AppendOrigin.COORDINATOR)
         if now is not None:
             raise now
@@ -289,7 +289,7 @@ class PartitionLog(LogEnds):
         else:
             writer = self._writer
             if writer.failure is not None:
-                raise writer.failure
+                raise writer.failure.again()
             end_offset = writer.log_end_offset
         if self._is_closed:
             raise self._closed()

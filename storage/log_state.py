@@ -368,7 +368,7 @@ class LogState:
         writer.flushed_ms = self._environment.clock.monotonic_ms()
         await writer.flush(self.next_offset)
         if writer.failure is not None:
-            raise writer.failure
+            raise writer.failure.again()
 
     def is_flush_due(self, now_ms: int) -> bool:
         """There is something to flush, and `flush.ms` has passed since the last time. `now_ms` is monotonic."""
@@ -385,7 +385,7 @@ class LogState:
         await self._writer.finish(self.producer_snapshot(self.log_end_offset))
         error = self._writer.failure or self._writer.halted
         if error is not None:
-            raise error
+            raise error.again()
 
     async def when_cut(self) -> None:
         """Wait for a cut that is under way."""
@@ -410,7 +410,7 @@ class LogState:
         self._leave_segments()
         error = writer.failure or writer.halted
         if error is not None and flush:
-            raise error
+            raise error.again()
 
     def _leave_segments(self) -> None:
         self._is_closed = True
@@ -461,4 +461,4 @@ class LogState:
             self._writer.on_refused(error)
             refusal = self._writer.failure or self._writer.halted
             assert refusal is not None
-            raise refusal from error
+            raise refusal.again() from error

@@ -156,7 +156,7 @@ class LogWriter(WriterOrder):
             self._unsynced_index = None
             self._jobs.run(partial(self._sync_active, segment, has_index), partial(self._on_flushed_write, next_offset))
         if self.halted is not None:  # there and then, before anybody waits for it
-            raise self.halted
+            raise self.halted.again()
         if has_new_entry:
             self._count_placed(segment, position)
             self._write_back.spill_full_pages(segment)

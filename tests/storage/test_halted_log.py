@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 
 import pytest
 
@@ -49,6 +51,43 @@ def test_leader_epochs_whose_file_was_refused(tmp_path: Path) -> None:
             assert again.end_offset_for_epoch(1) == (1, 1)
             assert again.end_offset_for_epoch(4) == (4, 4)
             await again.close()
+
+    asyncio.run(run())
+
+
+def frames_kept(error: KafkaError) -> int:
+    return len(list(walk_tb(error.__traceback__)))
+
+
+def test_refusals_do_not_keep_what_was_refused(tmp_path: Path) -> None:
+    """An error that is raised again keeps the frames of every time, and with them the records of clients that try again."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with world(str(tmp_path), filesystem=disk) as place:
+            log = await open_log(place, str(tmp_path))
+            await append(log, "a")
+            disk.left_bytes = 0
+            with pytest.raises(NoRoom):
+                await append(log, "no")
+            assert log.is_halted
+            kept = []
+            for _ in range(3):
+                with pytest.raises(NoRoom) as refused:
+                    await append(log, "no")
+                kept.append(frames_kept(refused.value))
+            assert kept == kept[:1] * 3
+            log.give_up(OSError(errno.EIO, "broken"))
+            kept = []
+            for _ in range(3):
+                with pytest.raises(KafkaError) as unread:
+                    log.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
+                kept.append(frames_kept(unread.value))
+                with pytest.raises(KafkaError) as unwritten:
+                    await append(log, "no")
+                kept.append(frames_kept(unwritten.value))
+            assert kept == kept[:2] * 3
+            await log.close(flush=False)
 
     asyncio.run(run())
 
