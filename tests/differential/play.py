@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
@@ -17,6 +19,7 @@ from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.schema import Request, Versions
+from tests.differential.batches import batch
 from tests.differential.normal import Names, normalised
 from tests.differential.wire import NoResponse, Wire
 from tests.oracle.process import wait_until
@@ -33,7 +36,10 @@ CONTROLLED = "controlled"
 topic any more; one whose controller is the case itself, over a ZooKeeper."""
 TRANSACTIONS = "transactions"
 """One that takes transactional records without asking a coordinator, so that a case can be the coordinator."""
-STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS)
+OFFLINE = "offline"
+"""One that has lost a log directory, and with it the only partition of the topic `LOST`."""
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, OFFLINE)
+LOST = "lost"
 
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
 """Records of cases are years old: who looked for such would delete them between two requests."""
@@ -244,6 +250,32 @@ def warm_up(host: str, port: int) -> None:
     run.group()
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     run.until("there are producer ids", lambda: run.do(request).error_code == 0)
+    run.wire.close()
+
+
+def lose_directory(host: str, port: int, directories: tuple[Path, Path]) -> None:
+    """Take the second log directory away from a broker that has no topics yet, once it holds `LOST`."""
+    from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    kept, gone = directories
+    declared = Case(CreateTopicsRequest, "lose a directory", "normal", (0,), lambda run: None)
+    run = Run(declared, 0, host, port)
+    run.prefix = ""
+
+    def answers(topic: str, error: ErrorCode) -> bool:
+        rows = [PartitionProduceData(index=0, records=batch(b"x" * 100))]
+        topics = [TopicProduceData(name=topic, partition_data=rows)]
+        answer = run.do(ProduceRequest(acks=1, timeout_ms=30000, topic_data=topics))
+        return bool(answer.responses[0].partition_responses[0].error_code == error)
+
+    for topic in ("kept", LOST):
+        run.topic(topic, segment_bytes="200")
+        run.until(f"{topic} is led", partial(answers, topic, ErrorCode.NONE))
+    assert (kept / "kept-0").is_dir() and (gone / f"{LOST}-0").is_dir()
+    gone.rename(gone.with_name("taken away"))
+    run.until("the directory is offline", partial(answers, LOST, ErrorCode.KAFKA_STORAGE_ERROR))
+    asking = MetadataRequest(topics=[MetadataRequestTopic(name=LOST)])
+    run.until("nobody leads it", lambda: run.do(asking).topics[0].partitions[0].leader_id == -1)
     run.wire.close()
 
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.differential.play import CONTROLLED, PATIENCE_S, SETTINGS, SILENCE_S, TRANSACTIONS, Case, play, warm_up
+from tests.differential.play import (
+    CONTROLLED,
+    OFFLINE,
+    PATIENCE_S,
+    SETTINGS,
+    SILENCE_S,
+    TRANSACTIONS,
+    Case,
+    lose_directory,
+    play,
+    warm_up,
+)
 from tests.differential.seat import ControlledBroker, Seat
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
@@ -60,10 +73,19 @@ class Stages:
         settings = SETTINGS
         if stage == TRANSACTIONS:
             settings = {**SETTINGS, "transaction.partition.verification.enable": "false"}
+        directories = (Path(), Path())
+        if stage == OFFLINE:
+            folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))
+            directories = (folder / "a", folder / "b")
+            settings = {**SETTINGS, "log.dirs": ",".join(map(str, directories))}
         if self._kind == "kafka":
             broker = self._end.enter_context(ApacheKafka(settings=settings))
         else:
             broker = self._end.enter_context(Barnabas(settings=settings))
             self._end.callback(broker.kill)  # a clean stop would flush a thousand topics that nobody needs
-        warm_up(HOST, broker.port)
+        if stage == OFFLINE:
+            self._end.callback(broker.kill)
+            lose_directory(HOST, broker.port, directories)
+        else:
+            warm_up(HOST, broker.port)
         return Stage(broker.port)
