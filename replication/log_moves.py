@@ -252,7 +252,7 @@ class LogMoves:
         """Raises KafkaError when one of the two takes no more."""
         for log in (move.copy.partition.log, move.copy.copy):
             if log.failure is not None:
-                raise log.failure
+                raise log.failure.again()
         if self._doors.logs.future_log(*key) is not move.copy.copy:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{move.copy.copy.directory} is not to be filled any more.")
 
