@@ -30,7 +30,7 @@ from storage.log_ends import LogEnds
 from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY
 from storage.producer_state import Duplicate
-from storage.segment import NO_TIMESTAMP
+from storage.segment import NO_TIMESTAMP, entries_of
 from storage.segment_age import written_times
 from storage.timestamp_search import TimestampOffset
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex
@@ -40,7 +40,7 @@ from storage.validation import (
     plain_batch,
     validate,
 )
-from storage.writer_order import Done
+from storage.writer_order import Done, nobody_waits
 
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
 
@@ -216,15 +216,50 @@ class PartitionLog(LogEnds):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"{self._name} ends at {self.next_offset}; the copied batch is {headers[0]}."
             )
+        records_count, at = 0, 0
+        parts = self._parts(headers, len(records))
+        for number, part in enumerate(parts, 1):
+            size_bytes = len(records) if len(parts) == 1 else sum(header.size_bytes for header in part)
+            # They are written in this order, or not at all: what is told of the last is true of all.
+            told = done if number == len(parts) else nobody_waits
+            records_count += self._append_part(memoryview(records)[at : at + size_bytes], part, now_ms, told)
+            at += size_bytes
+        return AppendResult(
+            headers[0].base_offset,
+            headers[-1].last_offset,
+            checked.log_append_time_ms,
+            self.log_start_offset,
+            records_count,
+        )
+
+    def _parts(self, headers: list[BatchHeader], size_bytes: int) -> list[list[BatchHeader]]:
+        """The batches, in pieces that a segment's indexes have room for: nearly always one."""
+        limits = self.config
+        most = max(limits.segment_index_bytes // 12 - 1, 1)
+        if entries_of(len(headers), size_bytes, limits) <= most:
+            return [headers]
+        parts: list[list[BatchHeader]] = [[]]
+        part_bytes = 0
+        for header in headers:
+            if parts[-1] and entries_of(len(parts[-1]) + 1, part_bytes + header.size_bytes, limits) > most:
+                parts.append([])
+                part_bytes = 0
+            parts[-1].append(header)
+            part_bytes += header.size_bytes
+        return parts
+
+    def _append_part(self, records: Buffer, headers: list[BatchHeader], now_ms: int, done: Done) -> int:
+        """Answers how many records these are."""
         extent = extent_of(headers)
-        base_offset, next_offset, max_timestamp = extent.base_offset, extent.next_offset, extent.max_timestamp
-        self._writer.make_room(base_offset, next_offset - 1, len(records), max_timestamp, now_ms)
+        next_offset, max_timestamp = extent.next_offset, extent.max_timestamp
+        self._writer.make_room(extent.base_offset, next_offset - 1, len(records), max_timestamp, now_ms, len(headers))
         aborted = self._note_batches(records, headers)
         self.next_offset = next_offset
-        self._writer.place(records, next_offset, max_timestamp, extent.offset_of_max_timestamp, now_ms, done, aborted)
-        return AppendResult(
-            base_offset, next_offset - 1, checked.log_append_time_ms, self.log_start_offset, extent.records_count
-        )
+        self._writer.place(
+            records, next_offset, max_timestamp, extent.offset_of_max_timestamp, now_ms, done, aborted,
+            headers if len(headers) > 1 else (),
+        )  # fmt: skip
+        return extent.records_count
 
     def _answer_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
         """A retry of what is here: `done` once that is written."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from protocol.errors import KafkaError
+from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
 from storage.folder_files import parent_of
 from storage.free_space import NoRoom
@@ -103,7 +104,9 @@ class LogWriter(WriterOrder):
 
     # --- placing ---
 
-    def make_room(self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int, now_ms: int) -> None:
+    def make_room(
+        self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int, now_ms: int, batches: int = 1
+    ) -> None:
         """Roll when batches like these must begin the next segment. Comes before `place`, and before the producers'
         state moves past `base_offset`."""
         segment = self._segments.active
@@ -113,7 +116,7 @@ class LogWriter(WriterOrder):
             # Closed, so its age is not known yet: `place` will wait, and then look, when the producers have moved on.
             self._snapshot_before = (self.log_end_offset, self._host.producer_snapshot(base_offset))
             return
-        if segment.should_roll(self._host.config, size_bytes, max_timestamp, last_offset, now_ms):
+        if segment.should_roll(self._host.config, size_bytes, max_timestamp, last_offset, now_ms, batches):
             self.roll(base_offset, now_ms)
 
     def place(
@@ -125,24 +128,30 @@ class LogWriter(WriterOrder):
         now_ms: int,
         done: Done,
         aborted: Sequence[AbortedTransaction] = (),
+        headers: Sequence[BatchHeader] = (),
     ) -> None:
         """Write batches that end before `next_offset` behind all others; `done` when that is through.
 
-        `aborted`: what their abort markers have ended, which the transaction index has before the log does.
+        `headers`: those of several batches. `aborted`: what their abort markers have ended, which the transaction index has
+        before the log does.
         """
         segment = self._segments.active
         if self._awaiting_open or (segment.file is None and not segment.is_awaited):
             self._place_when_open(
-                segment, Placement(records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done, aborted)
+                segment,
+                Placement(records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done, aborted, headers),
             )
             return
         if aborted:
             self._index_aborted(segment, aborted)
         config = self._host.config
         position = segment.end_bytes
-        has_new_entry = segment.note_append(
-            len(records), next_offset - 1, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
-        )
+        if headers:
+            has_new_entry = segment.note_appended(headers, max_timestamp, config.index_interval_bytes)
+        else:
+            has_new_entry = segment.note_append(
+                len(records), next_offset - 1, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
+            )
         self.has_written = True
         if next_offset - self.recovery_point < config.flush_messages:
             if self._in_flight or not self._is_written_now(segment, records, position, next_offset, done):
@@ -295,11 +304,14 @@ class LogWriter(WriterOrder):
             if error is not None:
                 each.done(error)
                 continue
-            self.make_room(base_offset, each.next_offset - 1, len(each.records), each.max_timestamp, each.now_ms)
+            self.make_room(
+                base_offset, each.next_offset - 1, len(each.records), each.max_timestamp, each.now_ms,
+                len(each.headers) or 1,
+            )  # fmt: skip
             with contextlib.suppress(NoRoom):  # whose `done` has heard of it
                 self.place(
                     each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms,
-                    each.done, each.aborted,
+                    each.done, each.aborted, each.headers,
                 )  # fmt: skip
             base_offset = each.next_offset
         self._snapshot_before = _UNKNOWN

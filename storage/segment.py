@@ -13,13 +13,14 @@ Source: Kafka LogSegment, FileRecords; KIP-33 (time index), KIP-106 (roll by rec
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from typing import Protocol
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer, File, FileSystem
 from runtime.randomness import Randomness
 from storage.free_space import is_no_space
@@ -75,6 +76,9 @@ class RollLimits(Protocol):
 
     @property
     def segment_index_bytes(self) -> int: ...
+
+    @property
+    def index_interval_bytes(self) -> int: ...
 
     @property
     def roll_ms(self) -> int: ...
@@ -254,13 +258,15 @@ class Segment:
     # --- writing ---
 
     def should_roll(
-        self, limits: RollLimits, size_bytes: int, max_timestamp: int, last_offset: int, now_ms: int
+        self, limits: RollLimits, size_bytes: int, max_timestamp: int, last_offset: int, now_ms: int, batches: int = 1
     ) -> bool:
-        """Whether a batch like this must begin the next segment."""
+        """Whether one batch, or several that come together, must begin the next segment."""
         # A segment that holds nothing never rolls for its size, its age or its indexes: what is larger than a segment has
         # one to itself, and so has each batch where the indexes may have no entry at all.
         if self.end_bytes > 0:
-            if self.end_bytes > limits.segment_bytes - size_bytes or self._is_index_full(limits.segment_index_bytes):
+            if self.end_bytes > limits.segment_bytes - size_bytes or self._has_no_room_in_index(
+                limits.segment_index_bytes, entries_of(batches, size_bytes, limits)
+            ):
                 return True
             if self.first_timestamp >= 0 and max_timestamp >= 0:
                 age_ms = max_timestamp - self.first_timestamp
@@ -270,10 +276,10 @@ class Segment:
                 return True
         return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
 
-    def _is_index_full(self, index_bytes: int) -> bool:
+    def _has_no_room_in_index(self, index_bytes: int, entries: int) -> bool:
         return (
-            self.offset_index.entries_count >= index_bytes // 8
-            or self.time_index.entries_count >= index_bytes // 12 - 1
+            self.offset_index.entries_count + entries > index_bytes // 8
+            or self.time_index.entries_count + entries >= index_bytes // 12
         )
 
     def note_append(
@@ -294,6 +300,27 @@ class Segment:
         self.note_max_timestamp()
         self.bytes_since_index_entry = size_bytes
         return True
+
+    def note_appended(self, headers: Sequence[BatchHeader], max_timestamp: int, interval_bytes: int) -> bool:
+        """The same of several batches, with the largest timestamp of them all: each is indexed by itself, as in Kafka, or
+        whoever looks for one of them would walk all that came with it."""
+        position, since_bytes, base_offset = self.end_bytes, self.bytes_since_index_entry, self.base_offset
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        has_new_entry = False
+        for header in headers:
+            size_bytes = header.size_bytes
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+            if since_bytes > interval_bytes:
+                self.offset_index.append(header.last_offset - base_offset, position)
+                self.note_max_timestamp()
+                since_bytes, has_new_entry = 0, True
+            since_bytes += size_bytes
+            position += size_bytes
+        self.end_bytes, self.bytes_since_index_entry = position, since_bytes
+        return has_new_entry
 
     def note_max_timestamp(self) -> None:
         """Put the largest timestamp into the time index, unless it is there."""
@@ -370,6 +397,11 @@ class Segment:
                 break
             found = (base_offset + (last_offset_delta if magic >= MAGIC_V2 else 0) + 1, position + at)
         return found
+
+
+def entries_of(batches: int, size_bytes: int, limits: RollLimits) -> int:
+    """So many index entries may so many batches need that come together."""
+    return min(batches, size_bytes // (limits.index_interval_bytes + 1) + 1)
 
 
 def check_length(segment: Segment, length: int, position: int) -> int:

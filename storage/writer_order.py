@@ -21,6 +21,7 @@ from typing import Protocol
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
 from storage.free_space import NoRoom, is_no_space
 from storage.log_environment import LogEnvironment
@@ -57,7 +58,16 @@ class WriterHost(Protocol):
 class Placement:
     """Assigned batches on their way to the disk."""
 
-    __slots__ = ("aborted", "done", "max_timestamp", "next_offset", "now_ms", "offset_of_max_timestamp", "records")
+    __slots__ = (
+        "aborted",
+        "done",
+        "headers",
+        "max_timestamp",
+        "next_offset",
+        "now_ms",
+        "offset_of_max_timestamp",
+        "records",
+    )
 
     def __init__(
         self,
@@ -68,6 +78,7 @@ class Placement:
         now_ms: int,
         done: Done,
         aborted: Sequence[AbortedTransaction] = (),
+        headers: Sequence[BatchHeader] = (),
     ) -> None:
         self.records = records
         self.next_offset = next_offset
@@ -76,6 +87,8 @@ class Placement:
         self.now_ms = now_ms
         self.done = done
         self.aborted = aborted
+        self.headers = headers
+        """Those of several batches."""
 
 
 class WriterOrder:
@@ -245,7 +258,7 @@ class WriterOrder:
         assert self.can_be_held
         self._is_held = True
         # So that `place`, which looks at this list anyway, need not look at anything else.
-        self._awaiting_open.append(Placement(b"", self.log_end_offset, -1, self.log_end_offset, 0, _nobody_waits))
+        self._awaiting_open.append(Placement(b"", self.log_end_offset, -1, self.log_end_offset, 0, nobody_waits))
 
     def take_held(self) -> list[Placement]:
         """What was kept, in order; nothing when the log has failed since."""
@@ -255,5 +268,5 @@ class WriterOrder:
         return held
 
 
-def _nobody_waits(_error: KafkaError | None) -> None:
+def nobody_waits(_error: KafkaError | None) -> None:
     """For what is no append."""

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_right
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from runtime.filesystem import Buffer
@@ -120,6 +120,7 @@ def test_what_no_writer_leaves_is_refused(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+@settings(deadline=None)
 @given(
     st.integers(1, 3) | st.integers(PAGE_ENTRIES - 1, PAGE_ENTRIES + 2) | st.integers(2047, 2051) | st.just(5000),
     st.integers(0, 4999),
