@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.log_options import LOG_COMMANDS, add_log_commands
 from broker.logging_setup import LEVELS, set_up_logging
+from broker.output import answer, complain, say
 from broker.start_options import VERSION, StartOptions
 from broker.topics_at_start import parse_topics
 from config.broker import BrokerSettings
@@ -33,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command == "settings":
-        _print_settings(all_of_them=options.all)
-        return 0
+        return answer(lambda: _print_settings(all_of_them=options.all))
     if options.command in LOG_COMMANDS:
         from broker import log_commands  # noqa: PLC0415  what reads logs is loaded for those who read logs
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return process.run(settings, start, started_ms)
     except ConfigError as error:
-        print(f"barnabas: {error.line}", file=sys.stderr)  # noqa: T201  a command's answer
+        complain(f"barnabas: {error.line}")
         return EXIT_USAGE
 
 
@@ -103,17 +103,18 @@ def _settings(path: str | None, overrides: Sequence[str], environment: Mapping[s
     return BrokerSettings.from_sources(properties, environment, given)
 
 
-def _print_settings(*, all_of_them: bool) -> None:
+def _print_settings(*, all_of_them: bool) -> int:
     """One line a setting, for reading and for grep."""
     rows = sorted(BrokerSettings.definitions.values(), key=lambda row: row.name)
     without_effect = [row for row in rows if not row.effective]
     for row in rows if all_of_them else [row for row in rows if row.effective]:
         default = "null" if row.default is None else row.format(row.default)
         mark = "" if row.effective else " (no effect)"
-        print(f"{row.name} = {default}{mark}\n    {row.doc}")  # noqa: T201  a command's answer
+        say(f"{row.name} = {default}{mark}\n    {row.doc}")
     if not all_of_them:
         names = "".join(f"\n    {row.name}" for row in without_effect)
-        print(f"\nAccepted, without effect:{names}")  # noqa: T201  a command's answer
+        say(f"\nAccepted, without effect:{names}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import os
-import sys
 from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 
 from broker.log_options import DEFAULT_DECODER, DUMP
 from broker.log_search import search
+from broker.output import answer, complain, say
 from runtime.os_filesystem import OsFileSystem
 from storage.dump import Dump, DumpOptions, expand
 from storage.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
@@ -24,24 +23,19 @@ from storage.log_find import Match, Query, Task, plan
 NOTHING_FOUND = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+_STOPPED = "; stopped at --limit {}, there may be more"
 _CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
 
 
 def run(options: argparse.Namespace) -> int:
     """The command that `options.command` names."""
     try:
-        code = _dump(options) if options.command == DUMP else _find(options)
-        sys.stdout.flush()
-        return code
+        return answer(lambda: _dump(options) if options.command == DUMP else _find(options))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenExecutor:
-        _complain("barnabas: a process of the search was ended from outside, probably for want of memory; try --jobs 1")
+        complain("barnabas: a process of the search was ended from outside, probably for want of memory; try --jobs 1")
         return 1
-    except BrokenPipeError:
-        # `| head` has seen enough; the interpreter would complain when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 # --- dump-log ---
@@ -58,7 +52,7 @@ def _dump(options: argparse.Namespace) -> int:
             raise _UsageError("--files names no file")
         decoder, notes = _decoder(options)
     except _UsageError as error:
-        _complain(f"barnabas: {error}")
+        complain(f"barnabas: {error}")
         return EXIT_USAGE
     prints_data = (
         options.print_data_log
@@ -80,16 +74,14 @@ def _dump(options: argparse.Namespace) -> int:
             decoder=decoder,
             log_notes=notes,
         ),
-        _print,
-        _complain,
+        say,
+        complain,
     )
     try:
         for path in expand(filesystem, paths):
             dumped.file(path)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        _complain(f"barnabas: {error.filename}: {error.strerror}")
+        complain(f"barnabas: {error.filename}: {error.strerror}")
         return 1
     return 1 if dumped.finish() else 0
 
@@ -135,27 +127,35 @@ def _find(options: argparse.Namespace) -> int:
             plan(OsFileSystem(), options.paths, query, topics=options.topic or (), partition=options.partition)
         )
     except OSError as error:
-        _complain(f"barnabas: {error.filename}: {error.strerror}")
+        complain(f"barnabas: {error.filename}: {error.strerror}")
         return EXIT_USAGE
     show = _json_line if options.json else _line
-    shown, has_problems = 0, False
-    jobs = max(1, min(options.jobs, len(tasks)))
-    for found in search(tasks, jobs):
-        for match in found.matches[: options.limit - shown]:
-            _print(show(match))
-            shown += 1
+    shown = searched = 0
+    is_stopped = has_problems = False
+    for found in search(tasks, max(1, min(options.jobs, len(tasks)))):
+        matches = found.matches[: options.limit - shown]
+        for match in matches:
+            say(show(match))
         for problem in found.problems:
             has_problems = True
-            _complain(problem)
-        if shown >= options.limit:
+            complain(problem)
+        shown += len(matches)
+        searched += found.following is None
+        if shown == options.limit:
+            is_stopped = len(matches) < len(found.matches) or searched < len(tasks)
+            searched += found.following is not None  # in part
             break
-    _complain(_summary(tasks, shown))
+    complain(_summary(tasks[:searched], shown) + (_STOPPED.format(options.limit) if is_stopped else ""))
     return NOTHING_FOUND if has_problems or not shown else 0
 
 
-def _summary(tasks: list[Task], shown: int) -> str:
-    folders = len({task.directory for task in tasks})
-    return f"{shown} records found in {len(tasks)} segments of {folders} partitions"
+def _summary(searched: list[Task], shown: int) -> str:
+    folders = len({task.directory for task in searched})
+    return f"{_count(shown, 'record')} found in {_count(len(searched), 'segment')} of {_count(folders, 'partition')}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _line(match: Match) -> str:
@@ -211,12 +211,3 @@ def _json_text(content: bytes | None) -> object:
         return content.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(content).decode()}
-
-
-def _print(text: str) -> None:
-    print(text)  # noqa: T201  a command's answer
-
-
-def _complain(text: str) -> None:
-    sys.stdout.flush()  # so that the two come in order where they go to one place
-    print(text, file=sys.stderr)  # noqa: T201  a command's answer

@@ -23,6 +23,7 @@ class Commands(Protocol):
 DUMP = "dump-log"
 LOG = "log"
 LOG_COMMANDS = (DUMP, LOG)
+_TIMES = "ms since 1970, or 2024-05-01T12:00:00 (UTC unless it names a zone)"
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
@@ -75,10 +76,9 @@ def _add_find(commands: Commands) -> None:
     find.add_argument("--partition", type=int, metavar="NUMBER", help="only of this partition")
     keys = find.add_mutually_exclusive_group()
     keys.add_argument("--key", type=os.fsencode, help="the whole key, as UTF-8")
-    keys.add_argument("--key-hex", dest="key", type=bytes.fromhex, metavar="HEX", help="the whole key, in hexadecimal")
+    keys.add_argument("--key-hex", dest="key", type=_hex, metavar="HEX", help="the whole key, in hexadecimal")
     find.add_argument("--header", type=_header, metavar="NAME[=VALUE]", help="a header of this name, and this value")
-    time = "ms since 1970, or 2024-05-01T12:00:00 (UTC unless it names a zone)"
-    find.add_argument("--from", dest="from_ms", type=_time, metavar="TIME", help=f"this time or later: {time}")
+    find.add_argument("--from", dest="from_ms", type=_time, metavar="TIME", help=f"this time or later: {_TIMES}")
     find.add_argument("--to", dest="to_ms", type=_time, metavar="TIME", help="before this time")
     find.add_argument("--limit", type=_positive, default=100, metavar="COUNT", help="stop behind so many (100)")
     find.add_argument(
@@ -94,25 +94,44 @@ def _header(text: str) -> tuple[str, bytes | None]:
     return name, os.fsencode(value) if separator else None
 
 
+def _hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise _invalid(text, "two hexadecimal digits for each byte") from None
+
+
 def _time(text: str) -> int:
-    """In ms. Raises ValueError, which argparse tells."""
-    if text.lstrip("-").isdigit():
-        return int(text)
-    moment = datetime.fromisoformat(text)
+    """In ms."""
+    try:
+        if text.lstrip("-").isdigit():
+            return int(text)
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _invalid(text, _TIMES) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return number
+    return _whole(text, 1, "a whole number above 0")
 
 
 def _not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return _whole(text, 0, "a whole number, not below 0")
+
+
+def _whole(text: str, least: int, valid: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise _invalid(text, valid) from None
+    if number < least:
+        raise _invalid(text, valid)
     return number
+
+
+def _invalid(text: str, valid: str) -> argparse.ArgumentTypeError:
+    """Of another kind of error argparse tells the name of a function."""
+    return argparse.ArgumentTypeError(f"{text!r} is not valid: {valid}")

@@ -1,12 +1,16 @@
-"""The options of `dump-log`, as Apache Kafka's tool takes them, and what is said of those that are not supported."""
+"""The options of `dump-log`, as Apache Kafka's tool takes them, what is said of those that are not supported, and an output
+that takes no more."""
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from barnabas.launch import command
 from broker.__main__ import main
 from protocol.records.record import Record, encode_batch
 
@@ -117,3 +121,35 @@ def test_a_missing_file_is_told_whatever_its_name(tmp_path: Path, name: str, cap
     code, lines, complaints = dumped(capsys, "--files", str(path))
     assert code == 1 and lines == [f"Dumping {path}"]
     assert complaints == f"Cannot read {path}: No such file or directory\n"
+
+
+def run(*arguments: str, **streams: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), text=True, timeout=60, check=False, **streams)
+
+
+def closed_pipe() -> int:
+    """The end to write to of a pipe that nobody reads any more."""
+    end, writable = os.pipe()
+    os.close(end)
+    return writable
+
+
+@pytest.mark.parametrize(
+    "arguments", [["dump-log", "--files", "{log}"], ["log", "find", "{folder}"], ["settings"]], ids=lambda each: each[0]
+)
+def test_an_output_that_takes_no_more_blames_no_file(tmp_path: Path, arguments: list[str]) -> None:
+    """A reader that has seen enough is no failure, a disk that is full is one; neither is the data's."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = folder / f"{0:020d}.log"
+    log.write_bytes(b"".join(encode_batch([Record(at, 1, b"k", b"v" * 99, [])], base_offset=at) for at in range(2000)))
+    line = [each.format(log=log, folder=tmp_path) for each in arguments]
+    pipe = closed_pipe()
+    try:
+        ended = run(*line, stdout=pipe, stderr=subprocess.PIPE)
+    finally:
+        os.close(pipe)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with open("/dev/full", "wb") as full:
+        ended = run(*line, stdout=full.fileno(), stderr=subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (1, "barnabas: cannot print: No space left on device\n")

@@ -205,20 +205,52 @@ def test_the_command_answers_lines_and_json(data: tuple[Path, list[Record]]) -> 
     code, lines, words = run("log", "find", folder, "--key", "key-3", "--jobs", 2)
     assert code == 0 and len(lines) == sum(each.key == b"key-3" for each in written)
     assert lines[0].startswith("t-0 offset: 3 timestamp: ") and "headers: [number=3,flag]" in lines[0]
-    assert "partitions" in words
+    assert (
+        words == f"{len(lines)} records found in {len(list((folder / 't-0').glob('*.log')))} segments of 1 partition\n"
+    )
     code, lines, _ = run("log", "find", folder, "--header", "number=300", "--json")
     assert code == 0
     row = json.loads(lines[0])
     assert (row["offset"], row["key"], row["headers"]) == (300, "key-0", [["number", "300"], ["flag", None]])
     code, lines, _ = run("log", "find", folder, "--from", "2023-11-14T22:20:00", "--to", "2023-11-14T22:20:10+00:00")
     assert 0 < len(lines) < 20
-    assert len(run("log", "find", folder, "--limit", 7)[1]) == 7
+
+
+def test_the_command_says_that_it_stopped_at_its_limit(data: tuple[Path, list[Record]]) -> None:
+    """And counts what it has looked into; at the limit of all that there is it has not stopped."""
+    folder, written = data
+    segments = len(list((folder / "t-0").glob("*.log")))
+    for jobs in (1, 2):
+        code, lines, words = run("log", "find", folder, "--limit", 7, "--jobs", jobs)
+        assert code == 0 and len(lines) == 7
+        assert words == "7 records found in 1 segment of 1 partition; stopped at --limit 7, there may be more\n"
+    for limit in (len(written), len(written) + 1):
+        code, lines, words = run("log", "find", folder, "--limit", limit)
+        assert code == 0 and len(lines) == len(written)
+        assert words == f"{len(written)} records found in {segments} segments of 1 partition\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "valid"),
+    [
+        ("--from", "yesterday", "ms since 1970, or 2024-05-01T12:00:00 (UTC unless it names a zone)"),
+        ("--to", "\u00b2", "ms since 1970, or 2024-05-01T12:00:00 (UTC unless it names a zone)"),
+        ("--key-hex", "zz", "two hexadecimal digits for each byte"),
+        ("--limit", "many", "a whole number above 0"),
+        ("--limit", "0", "a whole number above 0"),
+        ("--jobs", "-1", "a whole number above 0"),
+    ],
+)
+def test_a_value_that_cannot_be_is_answered_with_what_can(tmp_path: Path, option: str, value: str, valid: str) -> None:
+    code, lines, words = run("log", "find", tmp_path, option, value)
+    assert code == 2 and not lines
+    assert words.splitlines()[-1] == f"barnabas log find: error: argument {option}: {value!r} is not valid: {valid}"
 
 
 def test_the_command_says_when_there_is_nothing(data: tuple[Path, list[Record]]) -> None:
     assert run("log", "find", data[0], "--key", "no such key")[0] == 1
     assert run("log", "find", data[0] / "missing")[0] == 2
-    for wrong in (["--limit", "0"], ["--from", "yesterday"], ["--key", "a", "--key-hex", "00"], ["--jobs", "x"]):
+    for wrong in (["--key", "a", "--key-hex", "00"], ["--jobs", "x"]):
         code, lines, words = run("log", "find", data[0], *wrong)
         assert code == 2 and not lines and "Traceback" not in words
 
