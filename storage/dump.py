@@ -8,7 +8,8 @@
 A folder stands for its files, a log directory for those of all its partitions.
 
 Rules: blocking; reads only, a window at a time, so that it goes beside a running broker and beside large files. What a
-file holds never ends a dump: it is said, the next file follows, and `finish` tells how much was wrong.
+file holds never ends a dump: it is said, the next file follows, and `finish` tells how much was wrong. Whatever counts as
+wrong is told by a complaint that names file and place, also where Apache Kafka's tool has but a word for it among the lines.
 Source: Kafka DumpLogSegments.
 """
 
@@ -127,26 +128,32 @@ class Dump:
         try:
             batches = StoredBatches(file, limit)
             offsets = _Offsets(path, self._findings)
+            problem = None
             try:
                 for batch in batches:
-                    self._batch(batch)
+                    self._batch(path, batch)
                     if self._options.deep_iteration:
-                        self._records(batch, offsets)
+                        self._records(path, batch, offsets)
             except CorruptLog as error:
-                self._problem(f"{path}: {error}")
-            if batches.trailing_bytes and limit is None:
-                self._findings.problem()
-                self._line(f"Found {batches.trailing_bytes} invalid bytes at the end of {name}")
+                problem = str(error)
+            trailing_bytes = batches.trailing_bytes
+            if trailing_bytes and limit is None:
+                self._line(f"Found {trailing_bytes} invalid bytes at the end of {name}")
+                if problem is None:
+                    problem = (
+                        f"the last {trailing_bytes} bytes, from position {batches.position} on, are no whole batch"
+                    )
+            if problem is not None:
+                self._problem(f"{path}: {problem}")
         finally:
             file.close()
 
-    def _batch(self, batch: StoredBatch) -> None:
+    def _batch(self, path: str, batch: StoredBatch) -> None:
         header, is_valid = batch.header, batch.is_valid()
-        if not is_valid:
-            self._findings.problem()
         if batch.is_legacy:
-            start = f"offset: {header.last_offset}"
+            start, what = f"offset: {header.last_offset}", f"the message of offset {header.last_offset}"
         else:
+            what = f"the batch of offsets {header.base_offset} to {header.last_offset}"
             start = (
                 f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.records_count} "
                 f"baseSequence: {header.base_sequence} lastSequence: {_last_sequence(header)} "
@@ -160,14 +167,19 @@ class Dump:
             f"size: {batch.size_bytes} magic: {header.magic} compresscodec: {codec_name(header)} crc: {header.crc} "
             f"isvalid: {_bool(is_valid)}"
         )
+        if not is_valid:
+            self._problem(f"{path}: {what} at position {batch.position} has a wrong checksum")
 
-    def _records(self, batch: StoredBatch, offsets: _Offsets) -> None:
+    def _records(self, path: str, batch: StoredBatch, offsets: _Offsets) -> None:
         try:
             if batch.is_legacy:
                 for record, message in batch.messages():
                     offsets.follow(record.offset)
                     is_valid = message.crc_is_valid
                     self._record(batch.header, record, f"isValid: {_bool(is_valid)} crc: {message.header.crc}}}")
+                    if not is_valid and batch.header.is_compressed:  # else the message is the batch, and is told
+                        what = f"the message of offset {record.offset} inside the one at position {batch.position}"
+                        self._problem(f"{path}: {what} has a wrong checksum")
                 return
             for record in batch.records():
                 offsets.follow(record.offset)
@@ -175,7 +187,7 @@ class Dump:
                 names = ",".join(name for name, _ in record.headers)
                 self._record(batch.header, record, f"sequence: {sequence} headerKeys: [{names}]")
         except InvalidBatch as error:
-            self._problem(f"The records of the batch at position {batch.position} cannot be read: {error}")
+            self._problem(f"{path}: the records of the batch at position {batch.position} cannot be read: {error}")
 
     def _record(self, header: BatchHeader, record: Record, details: str) -> None:
         options = self._options

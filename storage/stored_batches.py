@@ -107,6 +107,11 @@ class StoredBatches:
         self._window_position = 0
 
     @property
+    def position(self) -> int:
+        """Where the last whole batch that was found ends."""
+        return self._at
+
+    @property
     def trailing_bytes(self) -> int:
         """Behind the last whole batch that was found."""
         return max(self._end - self._at, 0)

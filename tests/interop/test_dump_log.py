@@ -105,6 +105,11 @@ def _without_false_alarms(complaints: list[str]) -> list[str]:
     return kept
 
 
+def _without_more_words(complaints: list[str]) -> list[str]:
+    """Apache Kafka's tool tells wrong checksums and torn ends among its lines alone."""
+    return [line for line in complaints if not line.endswith(("has a wrong checksum", "are no whole batch"))]
+
+
 def test_internal_topics(directories: tuple[Path, Path]) -> None:
     for topic, option in (
         ("__consumer_offsets", "--offsets-decoder"),
@@ -176,7 +181,7 @@ def test_damaged_files(directories: tuple[Path, Path], tmp_path: Path) -> None:
     for files in ([flipped], [cut], [index]):
         printed, complaints = ours(files)
         expected, expected_complaints = reference(files)
-        assert printed == expected and complaints == expected_complaints
+        assert printed == expected and _without_more_words(complaints) == expected_complaints
     times = copy("times-0").with_suffix(".timeindex")
     rows = list(struct.iter_unpack(">qi", times.read_bytes()))
     (first, first_offset), (second, second_offset), (third, third_offset), *_ = rows
@@ -194,9 +199,15 @@ def test_damaged_files(directories: tuple[Path, Path], tmp_path: Path) -> None:
     content = bytearray(ends.read_bytes() + b"\xff" * 17)
     struct.pack_into(">i", content, 53, -33_554_433)  # the first batch's sequence
     ends.write_bytes(content)
-    assert ours([ends], "--deep-iteration") == reference([ends], "--deep-iteration")
-    assert "Found 17 invalid bytes" in "\n".join(ours([ends])[0])
-    assert "isvalid: false" in "\n".join(ours([flipped])[0])
+    printed, complaints = ours([ends], "--deep-iteration")
+    assert (printed, _without_more_words(complaints)) == reference([ends], "--deep-iteration")
+    assert "Found 17 invalid bytes" in "\n".join(printed)
+    assert "the last 17 bytes, from position" in "\n".join(complaints)
+    printed, complaints = ours([flipped])
+    assert "isvalid: false" in "\n".join(printed)
+    assert re.search(
+        r"flipped-0/0+\.log: the batch of offsets 0 to \d+ at position 0 has a wrong", "\n".join(complaints)
+    )
     assert re.search(r"Found \d+ invalid bytes at the end", "\n".join(ours([cut])[0]))
     assert "Mismatches in" in "\n".join(ours([index])[1])
     garbage = copy("garbage-0")

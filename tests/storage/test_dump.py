@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -138,24 +140,59 @@ def test_max_bytes_ends_before_the_batch_that_crosses_it(tmp_path: Path) -> None
         assert not any("invalid bytes" in line for line in lines)
 
 
-def test_a_wrong_checksum(tmp_path: Path) -> None:
-    content = bytearray(encode_batch(records(b"a")))
-    content[-1] ^= 1
-    lines, _, wrong = dumped(batches(tmp_path, bytes(content)))
-    assert lines[-1].endswith("isvalid: false") and wrong == 1
+def damaged(content: bytes) -> bytes:
+    """With another last byte."""
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def test_a_wrong_checksum_is_shown_and_told(tmp_path: Path) -> None:
+    """Who throws the batches away hears of it all the same, where it is and what it holds."""
+    sound = encode_batch(records(b"a"))
+    path = batches(tmp_path, sound, damaged(encode_batch(records(b"b", b"c", offset=1), base_offset=1)))
+    for options in ({}, {"deep_iteration": True}):
+        lines, complaints, wrong = dumped(path, **options)
+        assert sum(line.endswith("isvalid: false") for line in lines) == 1 and wrong == 1
+        assert complaints == [f"{path}: the batch of offsets 1 to 2 at position {len(sound)} has a wrong checksum"]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrong_checksum_of_an_old_message(tmp_path: Path, magic: int) -> None:
+    sound = encode_message_set(records(b"a"), magic)
+    path = batches(tmp_path, sound, damaged(encode_message_set(records(b"b", offset=1), magic)))
+    complaints, wrong = dumped(path, deep_iteration=True)[1:]
+    assert (
+        complaints == [f"{path}: the message of offset 1 at position {len(sound)} has a wrong checksum"] and wrong == 1
+    )
+
+
+def test_a_wrong_checksum_inside_a_compressed_message(tmp_path: Path) -> None:
+    """The wrapper's own is right; only who looks into it sees."""
+    inner = encode_message_set(records(b"a"), 0) + damaged(encode_message_set(records(b"b", offset=1), 0))
+    wrapper = bytearray(encode_message_set([Record(1, -1, None, gzip.compress(inner), [])], 0))
+    wrapper[17] |= Compression.GZIP
+    wrapper[12:16] = zlib.crc32(wrapper[16:]).to_bytes(4, "big")
+    path = batches(tmp_path, bytes(wrapper))
+    assert dumped(path)[1:] == ([], 0)
+    lines, complaints, wrong = dumped(path, deep_iteration=True)
+    assert "isValid: true" in lines[-2] and "isValid: false" in lines[-1] and wrong == 1
+    assert complaints == [f"{path}: the message of offset 1 inside the one at position 0 has a wrong checksum"]
 
 
 def test_half_a_batch_at_the_end(tmp_path: Path) -> None:
     whole = encode_batch(records(b"a"))
-    lines, _, wrong = dumped(batches(tmp_path, whole, whole[:30]))
+    path = batches(tmp_path, whole, whole[:30])
+    lines, complaints, wrong = dumped(path)
     assert lines[-1] == "Found 30 invalid bytes at the end of 00000000000000000000.log" and wrong == 1
+    assert complaints == [f"{path}: the last 30 bytes, from position {len(whole)} on, are no whole batch"]
 
 
 @pytest.mark.parametrize("count", [1, 16, 17])
 def test_bytes_at_the_end_that_are_too_few_for_a_batch(tmp_path: Path, count: int) -> None:
-    lines, complaints, wrong = dumped(batches(tmp_path, encode_batch(records(b"a")), b"\xff" * count))
-    assert lines[-1] == f"Found {count} invalid bytes at the end of 00000000000000000000.log"
-    assert not complaints and wrong == 1
+    whole = encode_batch(records(b"a"))
+    path = batches(tmp_path, whole, b"\xff" * count)
+    lines, complaints, wrong = dumped(path)
+    assert lines[-1] == f"Found {count} invalid bytes at the end of 00000000000000000000.log" and wrong == 1
+    assert complaints == [f"{path}: the last {count} bytes, from position {len(whole)} on, are no whole batch"]
 
 
 @pytest.mark.parametrize("content", [bytes(100), b"\xff" * 100, struct.pack(">qiiB", 0, 40, 0, 7) + bytes(60)])
@@ -170,8 +207,11 @@ def test_bytes_that_are_no_batch_end_a_file_and_not_the_dump(tmp_path: Path, con
 def test_records_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     batch = bytearray(encode_batch(records(b"a" * 50), compression=Compression.GZIP))
     batch[61:80] = bytes(19)
-    lines, complaints, wrong = dumped(batches(tmp_path, bytes(batch)), deep_iteration=True)
-    assert "cannot be read" in complaints[0] and wrong == 2 and "isvalid: false" in lines[-1]
+    path = batches(tmp_path, bytes(batch))
+    lines, complaints, wrong = dumped(path, deep_iteration=True)
+    assert complaints[0] == f"{path}: the batch of offsets 0 to 0 at position 0 has a wrong checksum"
+    assert complaints[1].startswith(f"{path}: the records of the batch at position 0 cannot be read: ")
+    assert len(complaints) == wrong == 2 and "isvalid: false" in lines[-1]
 
 
 def test_a_batch_that_is_written_meanwhile(tmp_path: Path) -> None:
