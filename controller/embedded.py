@@ -136,7 +136,7 @@ class _File:
                     self._connection.execute("ROLLBACK")
             is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             code = errno.ENOSPC if is_full else errno.EIO
-            raise OSError(code, f"the store's file refused a commit: {error}") from error
+            raise OSError(code, f"the store {self._path} refused a commit: {error}") from error
 
     def close(self) -> None:
         self._connection.close()

@@ -219,7 +219,7 @@ def test_embedded_undoes_a_commit_that_the_disk_refuses(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_embedded_without_room_goes_on_when_there_is_some(tmp_path: Path) -> None:
+def test_embedded_without_room_goes_on_when_there_is_some(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         failures: list[OSError] = []
         async with embedded(tmp_path, failures.append) as store:
@@ -227,6 +227,7 @@ def test_embedded_without_room_goes_on_when_there_is_some(tmp_path: Path) -> Non
             [(pages,)] = connection.execute("PRAGMA page_count")
             connection.execute(f"PRAGMA max_page_count={pages}")
             await raises(ConnectionLossError, store.create("/a", bytes(100_000)))
+            assert f"the store {tmp_path / FILE_NAME} refused a commit: database or disk is full" in caplog.text
             connection.execute("PRAGMA max_page_count=100000")
             await store.create("/a", bytes(100_000))
             assert failures == []
