@@ -15,6 +15,7 @@ from broker.metric_table import Metric
 from broker.metrics import Sample
 from controller.event_times import ControllerState
 from coordinator.group.group import GroupState
+from storage.free_space import Room
 
 if TYPE_CHECKING:
     from broker.budget import MemoryBudget
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from replication.fetchers import Fetchers
     from replication.log_moves import LogMoves
     from replication.partition import Partition
+    from storage.free_space import FreeSpace
     from storage.log_manager import LogManager
 
 FETCHERS_CLIENT_ID = "Replica"
@@ -182,11 +184,21 @@ def _log_moves(moves: LogMoves) -> Iterator[Sample]:
     yield Sample(table.MOVES_DEAD, label, 0)
 
 
+_PER_SPACE: tuple[tuple[Metric, Callable[[FreeSpace], int]], ...] = (
+    (table.FREE_BYTES, lambda space: max(space.free_bytes or 0, 0)),
+    (table.FLOOR_BYTES, lambda space: space.floor_bytes),
+    (table.REFUSING, lambda space: int(space.room is not Room.OPEN)),
+)
+
+
 def _log_directories(logs: LogManager) -> Iterator[Sample]:
     offline = set(logs.offline_directories)
     yield Sample(table.OFFLINE_DIRECTORIES, (), len(offline))
     for directory in (*logs.online_directories, *offline):
         yield Sample(table.OFFLINE_DIRECTORY, (directory,), int(directory in offline))
+    for metric, value in _PER_SPACE:
+        for directory, space in logs.space.by_directory():
+            yield Sample(metric, (directory,), value(space))
 
 
 def _cleaner(logs: LogManager) -> Iterator[Sample]:

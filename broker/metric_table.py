@@ -59,6 +59,10 @@ def _gauge(domain: str, type: str, name: str, *labels: str, doc: str) -> Metric:
     return Metric(domain, type, name, Kind.GAUGE, labels, doc)
 
 
+def _own_gauge(domain: str, type: str, name: str, *labels: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
+    return Metric(domain, type, name, Kind.GAUGE, labels, doc, own=True)
+
+
 def _summary(domain: str, type: str, name: str, *labels: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
     return Metric(domain, type, name, Kind.SUMMARY, labels, doc)
 
@@ -115,6 +119,10 @@ LOG_SEGMENTS       = _gauge(*_LOG, "NumLogSegments", "topic", "partition", doc="
 LOG_SIZE           = _gauge(*_LOG, "Size", "topic", "partition", doc="Bytes of records on the disk.")
 OFFLINE_DIRECTORIES = _gauge("kafka.log", "LogManager", "OfflineLogDirectoryCount", doc="Log directories that failed.")
 OFFLINE_DIRECTORY  = _gauge("kafka.log", "LogManager", "LogDirectoryOffline", "logDirectory", doc="1 when it failed.")
+_DIRECTORY = ("barnabas", "log-directory")
+FREE_BYTES         = _own_gauge(*_DIRECTORY, "free-bytes", "logDirectory", doc="Bytes that are free for its logs.")
+FLOOR_BYTES        = _own_gauge(*_DIRECTORY, "floor-bytes", "logDirectory", doc="Bytes that are to stay free.")
+REFUSING           = _own_gauge(*_DIRECTORY, "refusing", "logDirectory", doc="1 while records are refused for want of room.")
 
 _CLEANER = ("kafka.log", "LogCleaner")
 CLEANERS_DEAD      = _gauge(*_CLEANER, "DeadThreadCount", doc="Workers of the cleaner that ended with an error.")

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from config.broker import BrokerSettings
 from runtime.clock import Clock
 from runtime.disk import Readers
-from storage.free_space import SHORTEST_LOOK_MS, Room, default_floor_bytes
+from storage.free_space import SHORTEST_LOOK_MS, FreeSpace, Room, default_floor_bytes
 from storage.online_directory import OnlineDirectory
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,13 @@ class SpaceWatch:
 
     def _each(self) -> Iterable[OnlineDirectory]:
         return list(self._directories.values())
+
+    def by_directory(self) -> Iterator[tuple[str, FreeSpace]]:
+        """What was measured last, of each directory that was measured yet."""
+        for directory in self._each():
+            space = directory.environment.space
+            if space.free_bytes is not None:
+                yield directory.path, space
 
     async def look(self) -> None:
         """Measure every directory, and tell whom it concerns."""

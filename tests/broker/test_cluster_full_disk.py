@@ -1,9 +1,10 @@
-"""Brokers of a cluster without a byte left: what was created meanwhile works when there is room."""
+"""Brokers of a cluster without a byte left: what was created meanwhile works when there is room, and who watches sees it."""
 
 from __future__ import annotations
 
 import pytest
 
+from broker.gauges import gauges
 from controller import znodes
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
@@ -88,5 +89,40 @@ def test_a_topic_created_on_full_brokers_can_be_deleted(full: tuple[int, ...]) -
             while (await world.produce("orders", b"on", partition))[0] is ErrorCode.KAFKA_STORAGE_ERROR:
                 pass
         await world.until(lambda: held_count(world) == 9)
+
+    simulate(1, program)
+
+
+def test_a_scrape_tells_how_much_room_there_is_and_that_records_are_refused() -> None:
+    """The only one that does: the broker is ready all the while, and its directory online."""
+
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, (1,), barnabas_disk_free_min_bytes="1000")
+        await world.start()
+        await world.create_topic("orders", partitions=1, replicas=1)
+        broker, storage = world.live[1], world.machines[1].storage
+        (directory,) = broker.logs.online_directories
+
+        def seen() -> dict[str, float]:
+            return {
+                sample.metric.prometheus_name: sample.value
+                for sample in gauges(broker.services)
+                if sample.labels == (directory,) and sample.metric.own
+            }
+
+        assert await world.produce("orders", b"taken") == (ErrorCode.NONE, 0)
+        assert seen()["barnabas_log_directory_floor_bytes"] == 1000
+        assert seen()["barnabas_log_directory_refusing"] == 0
+        storage.capacity_bytes = storage.used_bytes + 600  # the broker's own records are still taken
+        await world.until(lambda: seen()["barnabas_log_directory_refusing"] == 1)
+        assert seen()["barnabas_log_directory_free_bytes"] == 600
+        assert (await world.produce("orders", b"refused"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+        fill(world, 1)
+        await world.until(lambda: seen()["barnabas_log_directory_free_bytes"] == 0)
+        assert seen()["barnabas_log_directory_refusing"] == 1
+        assert broker.is_ready and broker.logs.online_directories == [directory]
+        make_room(world)
+        await world.until(lambda: seen()["barnabas_log_directory_refusing"] == 0)
+        assert await world.produce("orders", b"taken") == (ErrorCode.NONE, 1)
 
     simulate(1, program)

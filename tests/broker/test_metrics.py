@@ -121,9 +121,10 @@ def test_what_is_named_as_missing_is_kafkas(wildcard: str) -> None:
 
 
 def test_metrics_that_the_documentation_names_exist() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "replication.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(kafka_[a-z_]+[a-z])`", page))
-    assert len(named) > 15
+    docs = Path(__file__).parents[2] / "docs"
+    pages = [(docs / page).read_text(encoding="utf-8") for page in ("replication.md", "storage.md")]
+    named = {name for page in pages for name in re.findall(r"`((?:kafka|barnabas)_[a-z_]+[a-z])(?:{[^`]*})?`", page)}
+    assert len(named) > 15 and {metric.prometheus_name for metric in METRICS if metric.own} & named
     assert named <= {metric.prometheus_name for metric in METRICS}
 
 
