@@ -55,7 +55,10 @@ class HttpServer:
 
     async def start(self, network: Network, host: str, port: int) -> None:
         """Raises OSError."""
-        self._listener = await network.listen(host, port, lambda: _Exchange(self))
+        try:
+            self._listener = await network.listen(host, port, lambda: _Exchange(self))
+        except OSError as error:
+            raise OSError(f"barnabas.http.port: {error.strerror or error}") from error
 
     async def stop(self) -> None:
         if self._listener is not None:

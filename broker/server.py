@@ -319,10 +319,13 @@ class Broker:
         )
 
     async def _bind(self) -> None:
-        """Open the ports. Clients may connect; they are served once `Acceptor.open` says so."""
+        """Open the ports. Clients may connect; they are served once `Acceptor.open` says so. Raises OSError."""
         for plan in self._plans:
             factory = self._acceptor.factory(plan.name, plan.security_protocol)
-            listener = await self._doors.network.listen(plan.bind.host, plan.bind.port, factory)
+            try:
+                listener = await self._doors.network.listen(plan.bind.host, plan.bind.port, factory)
+            except OSError as error:
+                raise OSError(f"listener {plan.name}: {error.strerror or error}") from error
             self._listeners.append(listener)
             self.bound[plan.name] = listener.address
 

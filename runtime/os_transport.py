@@ -221,7 +221,10 @@ class OsNetwork:
         self._senders: OsThreads | None = None
 
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
-        addresses = await _addresses(host)
+        try:
+            addresses = await _addresses(host)
+        except socket.gaierror as error:
+            raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {host}:{port}: {error.strerror}") from error
         sockets = _bind_all(addresses, port)
         bound_port: int = sockets[0].getsockname()[1]
         loop, make = asyncio.get_running_loop(), self._make_connections()
@@ -265,7 +268,7 @@ class OsNetwork:
 
 
 async def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
-    """The addresses that `host` stands for. Raises OSError for an unknown name."""
+    """The addresses that `host` stands for. Raises gaierror for an unknown name."""
     if not host:
         return [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")]  # noqa: S104 - asked for by an empty host
     if host == "localhost":  # whatever the hosts file says: clients try either loopback first

@@ -119,6 +119,14 @@ def test_a_port_in_use_is_named(run: Callable[[Coroutine[Any, Any, Any]], Any]) 
     run(main())
 
 
+def test_a_host_that_nobody_knows_is_named(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(OSError, match=r"cannot listen on not a name:9092: .*not known"):
+            await OsNetwork().listen("not a name", 9092, lambda: Recorder())
+
+    run(main())
+
+
 def test_a_lookup_that_nobody_waits_for_any_more_fails_in_silence(
     run: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> None:
