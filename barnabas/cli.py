@@ -6,6 +6,7 @@ Rules: no parsing here, so that the way to the server is short; `broker.__main__
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -13,6 +14,8 @@ from barnabas.launch import command
 
 
 def main() -> NoReturn:
+    # A Ctrl-C from here on waits for the runner: an interpreter that starts up would answer it with a traceback.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     sys.stdout.flush()
     line = command(*sys.argv[1:])
     os.execv(line[0], line)  # noqa: S606  our own interpreter, no shell

@@ -2,11 +2,14 @@
 
 Started as `python -I runner.py ...`, so that neither PYTHONPATH nor the current folder can put other people's packages
 named `config` or `broker` in front. Imports nothing else of this package.
+Rules: until a command says what Ctrl-C means to it there is nothing to put in order, and it ends the process as a signal does:
+an exception in the middle of an import would be a page of text. `barnabas.cli` holds a Ctrl-C back until it comes here.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -19,6 +22,9 @@ def server_folder() -> str:
 
 
 def run() -> int:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody wants it to be ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sys.path.insert(0, server_folder())
     # Isolated mode leaves out the user's site-packages; when this package lives there, so do its dependencies.
     packages = os.path.dirname(HERE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import signal
 from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 
@@ -30,6 +31,8 @@ _CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *ra
 def run(options: argparse.Namespace) -> int:
     """The command that `options.command` names."""
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # an exception ends the other processes of a search, too
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         return answer(lambda: _dump(options) if options.command == DUMP else _find(options))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

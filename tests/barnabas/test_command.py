@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.launch import command
+from protocol.records.record import Record, encode_batch
 from tests.barnabas.wire import topics_of
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +83,42 @@ def test_version_and_help() -> None:
     assert "start" in answer.stdout
     assert "settings" in answer.stdout
     assert "fd" not in run("start", "--help").stdout
+
+
+def _send_an_interrupt() -> None:
+    """In the process to be: it waits there until somebody lets it through."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("line", [COMMAND, command()], ids=["command", "server"])
+def test_an_interrupt_before_the_server_is_loaded_ends_it_without_a_word(line: list[str], tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*line, "start", "--override", f"log.dirs={tmp_path}/data"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        preexec_fn=_send_an_interrupt,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_interrupt_ends_a_look_into_the_files(tmp_path: Path) -> None:
+    """Which waits here for somebody to read what it has printed."""
+    (tmp_path / "t-0").mkdir()
+    batch = encode_batch([Record(at, 1, b"k", b"v" * 1000, []) for at in range(1000)])
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(batch)
+    for arguments in (["dump-log", "--print-data-log", "--files"], ["log", "find", "--jobs", "2", "--limit", "1000"]):
+        process = subprocess.Popen(
+            [*COMMAND, *arguments, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, words) == (130, b"")
 
 
 def test_no_command_is_a_mistake() -> None:
