@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.log_options import LOG_COMMANDS, add_log_commands
 from broker.logging_setup import LEVELS, set_up_logging
-from broker.output import answer, complain, say
+from broker.output import answer, complain
 from broker.start_options import VERSION, StartOptions
 from broker.topics_at_start import parse_topics
 from config.broker import BrokerSettings
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command == "settings":
-        return answer(lambda: _print_settings(all_of_them=options.all))
+        return answer(lambda: _settings_command(options))
     if options.command in LOG_COMMANDS:
         from broker import log_commands  # noqa: PLC0415  what reads logs is loaded for those who read logs
 
@@ -56,6 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
 
 
+def _settings_command(options: argparse.Namespace) -> int:
+    try:
+        settings = _settings(options.properties, options.override, os.environ)
+    except ConfigError as error:
+        complain(f"barnabas: {error.line}")
+        return EXIT_USAGE
+    from broker import settings_command  # noqa: PLC0415  no broker needs it
+
+    return settings_command.run(settings, all_of_them=options.all)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="barnabas", description="A broker compatible with Apache Kafka.", epilog=_EPILOG, allow_abbrev=False
@@ -63,10 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"barnabas {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="command")
     start = commands.add_parser("start", help="run a broker", epilog=_EPILOG, allow_abbrev=False)
-    start.add_argument("properties", nargs="?", help="a server.properties file")
-    start.add_argument(
-        "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated"
-    )
+    _add_sources(start)
     start.add_argument(
         "--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:REPLICAS]]",
         help="a topic that is created at the start when it is missing; may be repeated",
@@ -79,10 +87,20 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("--ready-fd", type=int, default=-1, help=argparse.SUPPRESS)
     start.add_argument("--lifeline-fd", type=int, default=-1, help=argparse.SUPPRESS)
     start.add_argument("--discard", help=argparse.SUPPRESS)
-    settings = commands.add_parser("settings", help="list the settings", allow_abbrev=False)
+    settings = commands.add_parser(
+        "settings", help="list the settings, with the values of a start", epilog=_EPILOG, allow_abbrev=False
+    )
+    _add_sources(settings)
     settings.add_argument("--all", action="store_true", help="also those without effect")
     add_log_commands(commands)
     return parser
+
+
+def _add_sources(command: argparse.ArgumentParser) -> None:
+    command.add_argument("properties", nargs="?", help="a server.properties file")
+    command.add_argument(
+        "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated"
+    )
 
 
 def _settings(path: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> BrokerSettings:
@@ -101,20 +119,6 @@ def _settings(path: str | None, overrides: Sequence[str], environment: Mapping[s
             raise ConfigError(f"--override {override} is not of the form name=value")
         given[name.strip()] = value
     return BrokerSettings.from_sources(properties, environment, given)
-
-
-def _print_settings(*, all_of_them: bool) -> int:
-    """One line a setting, for reading and for grep."""
-    rows = sorted(BrokerSettings.definitions.values(), key=lambda row: row.name)
-    without_effect = [row for row in rows if not row.effective]
-    for row in rows if all_of_them else [row for row in rows if row.effective]:
-        default = "null" if row.default is None else row.format(row.default)
-        mark = "" if row.effective else " (no effect)"
-        say(f"{row.name} = {default}{mark}\n    {row.doc}")
-    if not all_of_them:
-        names = "".join(f"\n    {row.name}" for row in without_effect)
-        say(f"\nAccepted, without effect:{names}")
-    return 0
 
 
 if __name__ == "__main__":

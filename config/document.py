@@ -18,8 +18,10 @@ Names, types, defaults and ranges are Apache Kafka 3.9's but for what [differenc
 broker settings, strongest first: dynamic settings of the broker, dynamic defaults of the cluster, `--override
 name=value`, environment variables (`KAFKA_` in front, `.` as `_`, `_` as `__`, `-` as `___`; case does not matter), the
 properties file, the default. A setting marked *no effect* is accepted, checked and shown, and changes nothing yet.
-`barnabas settings` prints the same.
+`barnabas settings` prints those of a broker with the values that a start from the same sources would have: it takes a
+properties file and `--override name=value`, too, and `--all` for those without effect.
 """
+_A_VERSION = "a Kafka version"
 
 
 def page() -> str:
@@ -53,11 +55,15 @@ def _code(row: Setting, value: object) -> str:
     return f"`{text}`" if text else "empty"
 
 
-def _valid(row: Setting) -> str:
+def valid_words(row: Setting) -> str:
+    """What a value must be; empty where anything of its type goes."""
     text = row.valid_text
-    if text.startswith("[0.8.0"):
-        return "a Kafka version"
-    return f"`{text}`" if text else ""
+    return _A_VERSION if text.startswith("[0.8.0") else text
+
+
+def _valid(row: Setting) -> str:
+    text = valid_words(row)
+    return f"`{text}`" if text and text != _A_VERSION else text
 
 
 def _remarks(row: Setting) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -129,9 +130,33 @@ def test_settings_are_listed() -> None:
     answer = run("settings").stdout
     effective, _, others = answer.partition("Accepted, without effect:")
     assert "log.segment.bytes = 1073741824\n    Size at which" in effective
+    assert "\n    int, [14,...]\n" in effective
     assert "    ssl.keystore.password" in others
     everything = run("settings", "--all").stdout
     assert "ssl.keystore.password = null (no effect)" in everything
+
+
+def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
+    """From the same sources, each value with what it would be otherwise; a secret is not shown."""
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=5\nlog.dirs=/from/file\nlog.segmnt.bytes=7\nssl.keystore.password=hunter2\n")
+    environment = {"KAFKA_LOG_DIRS": "/from/environment", "KAFKA_BROKER_ID": "2"}
+    answer = run("settings", "--all", str(file), "--override", "broker.id=3", environment=environment)
+    assert answer.returncode == 0
+    blocks = {block.split(" = ")[0]: block.splitlines() for block in re.split(r"\n(?=\S)", answer.stdout)}
+    assert blocks["num.partitions"][0] == "num.partitions = 5"
+    assert blocks["num.partitions"][2] == "    int, [1,...]; default 1"
+    assert blocks["log.dirs"][0::2] == ["log.dirs = /from/environment", "    string; default null"]
+    assert blocks["broker.id"][0] == "broker.id = 3"
+    assert blocks["inter.broker.protocol.version"][2] == "    string, a Kafka version"
+    assert blocks["ssl.keystore.password"][0::2] == [
+        "ssl.keystore.password = [hidden] (no effect)",
+        "    password; default null",
+    ]
+    assert "hunter2" not in answer.stdout
+    assert answer.stderr == "barnabas: unknown setting log.segmnt.bytes: did you mean log.segment.bytes?\n"
+    refused = run("settings", "--override", "log.segment.bytes=1")
+    assert (refused.returncode, refused.stdout) == (2, "") and "(valid: [14,...])" in refused.stderr
 
 
 @pytest.mark.parametrize(
