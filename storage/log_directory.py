@@ -8,7 +8,10 @@ A partition's folder is `<topic>-<partition>`; set aside for deletion it is `<to
 of a log of another directory is `<topic>-<partition>.<uuid>-future`. Any other folder is somebody else's: it stops the start,
 and is never touched.
 
-Rules: blocking; called at start and stop, and in the directory's queue in between.
+Rules: blocking; called at start and stop, and in the directory's queue in between. A `meta.properties` that is there says whose
+data this is, or it is damaged and stops the start: every release of Apache Kafka that writes one writes version and
+broker.id, and from 0.10.1 on cluster.id. (Apache Kafka takes an empty one for a new directory's, and the broker may become
+another one by that, for good.)
 Invariant: a checkpoint is replaced as a whole and is on the disk when the call returns.
 Source: Kafka LogManager, MetaPropertiesEnsemble, CleanShutdownFileHandler, LocalLog (folder names).
 """
@@ -20,9 +23,10 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from sys import intern
 
+from config.sources import read_properties
 from runtime.filesystem import FileLock, FileSystem
 from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
 from storage.folder_files import parent_of
@@ -68,28 +72,39 @@ class DirectoryRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """`meta.properties`: None where the file does not say."""
+    """`meta.properties`: None where no file says. `path` is that of the file."""
 
     broker_id: int | None = None
     cluster_id: str | None = None
+    path: str = field(default="", compare=False)
 
     @classmethod
-    def parse(cls, content: bytes) -> MetaProperties:
-        """Raises ValueError."""
-        values: dict[str, str] = {}
-        for raw in content.decode().splitlines():
-            line = raw.strip()
-            if line and not line.startswith(("#", "!")):
-                name, _, value = line.partition("=")
-                values[name.strip()] = value.strip()
-        version = values.get("version", "0")
+    def parse(cls, path: str, content: bytes) -> MetaProperties:
+        """Raises DirectoryRefused."""
+        try:
+            values = {name: value.strip() for name, value in read_properties(content.decode("latin-1")).items()}
+        except ValueError as error:
+            raise _damaged(path, str(error)) from error
+        version, broker_id, cluster_id = (values.get(name) for name in ("version", "broker.id", "cluster.id"))
+        if version == "1":
+            raise DirectoryRefused(f"{path} cannot be used: its version is 1, that of a broker without ZooKeeper.")
         if version != "0":
-            raise ValueError(f"its version is {version}, that of a broker without ZooKeeper")
-        broker_id = values.get("broker.id")
-        return cls(None if broker_id is None else int(broker_id), values.get("cluster.id"))
+            raise _damaged(path, "it has no version=0")
+        if broker_id is None or not (broker_id.isascii() and broker_id.isdigit()):
+            raise _damaged(path, "it names no broker.id")
+        if cluster_id == "":
+            raise _damaged(path, "its cluster.id is empty")
+        return cls(int(broker_id), cluster_id, path)
 
     def format(self) -> bytes:
         return f"#\nbroker.id={self.broker_id}\nversion=0\ncluster.id={self.cluster_id}\n".encode()
+
+
+def _damaged(path: str, problem: str) -> DirectoryRefused:
+    return DirectoryRefused(
+        f"{path} is damaged: {problem}. Give it its lines again (version=0, broker.id=<of this broker>, cluster.id=<of its "
+        "cluster>; the other log.dirs have the same), or remove it if broker.id is set: it is made anew then."
+    )
 
 
 def parse_partition_folder(name: str) -> tuple[str, int] | None:
@@ -162,12 +177,12 @@ class LogDirectory:
 
     def read_meta(self) -> MetaProperties | None:
         """None when there is none yet. Raises DirectoryRefused, OSError."""
+        path = self._file(META_PROPERTIES_FILE)
         try:
-            return MetaProperties.parse(self._filesystem.read_bytes(self._file(META_PROPERTIES_FILE)))
+            content = self._filesystem.read_bytes(path)
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            raise DirectoryRefused(f"{self._file(META_PROPERTIES_FILE)} cannot be read: {error}.") from error
+        return MetaProperties.parse(path, content)
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Write whose data this is, unless the file says so. Raises DirectoryRefused, OSError."""
@@ -267,36 +282,36 @@ class LogDirectory:
 
 def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
     """Whose data they hold together; None where none says. Raises OSError, and DirectoryRefused when they disagree."""
-    broker_id: int | None = None
-    cluster_id: str | None = None
+    known = MetaProperties()
     for directory in directories:
-        meta = directory.read_meta() or MetaProperties()
-        if meta.broker_id is not None:
-            if broker_id not in (None, meta.broker_id):
+        meta = directory.read_meta()
+        if meta is None:
+            continue
+        for name, one, other in (
+            ("broker", known.broker_id, meta.broker_id),
+            ("cluster", known.cluster_id, meta.cluster_id),
+        ):
+            if None not in (one, other) and one != other:
                 raise DirectoryRefused(
-                    f"meta.properties in the log directories name different brokers: {broker_id} and "
-                    f"{meta.broker_id} (in {directory.path}). All log.dirs must belong to one broker."
+                    f"{known.path} and {meta.path} name different {name}s: {one} and {other}. "
+                    f"All log.dirs must belong to one {name}."
                 )
-            broker_id = meta.broker_id
-        if meta.cluster_id is not None:
-            if cluster_id not in (None, meta.cluster_id):
-                raise DirectoryRefused(
-                    f"meta.properties in the log directories name different clusters: {cluster_id} and "
-                    f"{meta.cluster_id} (in {directory.path}). All log.dirs must belong to one cluster."
-                )
-            cluster_id = meta.cluster_id
-    return MetaProperties(broker_id, cluster_id)
+        if known.broker_id is None or (known.cluster_id is None and meta.cluster_id is not None):
+            known = meta
+    return known
 
 
 def check_identity(stored: MetaProperties, broker_id: int, cluster_id: str) -> None:
     """Raises DirectoryRefused when the directories are not those of broker `broker_id` in `cluster_id`."""
     if stored.cluster_id not in (None, cluster_id):
         raise DirectoryRefused(
-            f"The cluster id {cluster_id} does not match {stored.cluster_id}, which meta.properties of the log "
-            "directories holds: the broker is trying to join the wrong cluster. Is zookeeper.connect right?"
+            f"The cluster id {cluster_id} does not match {stored.cluster_id}, which {stored.path} holds: this data is another "
+            f"cluster's. With zookeeper.connect, {cluster_id} is that ZooKeeper's: is it the right one? Without, it is that of "
+            "barnabas-store.sqlite in log.dirs: did the two files come from one broker?"
         )
     if stored.broker_id not in (None, broker_id):
         raise DirectoryRefused(
-            f"The configured broker.id {broker_id} does not match {stored.broker_id}, which meta.properties of the "
-            "log directories holds. For a new broker, empty its log.dirs; for data that moved, set its broker.id."
+            f"The configured broker.id {broker_id} does not match {stored.broker_id}, which {stored.path} holds. To be the "
+            f"broker of this data, leave broker.id unset, or -1 (with broker.id.generation.enable=false, set "
+            f"broker.id={stored.broker_id}); for a new broker, name other log.dirs."
         )

@@ -133,7 +133,8 @@ class BrokerSettings(
             raise ConfigError("broker.id must be greater than or equal to 0", valid="[0,...]")
         if self.broker_id_generation_enable and not -1 <= broker_id <= self.reserved_broker_max_id:
             raise ConfigError(
-                "broker.id must be greater than or equal to -1 and not greater than reserved.broker.max.id",
+                "broker.id must be greater than or equal to -1 and not greater than reserved.broker.max.id; for data "
+                "of a broker whose number was generated, leave broker.id unset, or -1",
                 valid=f"[-1,...,{self.reserved_broker_max_id}]",
             )
         if self.process_roles:

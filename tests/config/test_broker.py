@@ -78,7 +78,7 @@ def test_broker_and_node_id_are_one() -> None:
     [
         ({"log_segment_bytes": "3"}, "at least 14"),
         ({"log_dirs": " , "}, "At least one log directory"),
-        ({"broker_id": "1001"}, "not greater than reserved.broker.max.id"),
+        ({"broker_id": "1001"}, r"not greater than reserved.broker.max.id; .* leave broker.id unset, or -1"),
         ({"broker_id": "1", "node_id": "2"}, "same value"),
         ({"broker_id_generation_enable": "false"}, "greater than or equal to 0"),
         ({"log_roll_ms": "0"}, "log.roll.ms must be"),

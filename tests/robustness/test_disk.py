@@ -197,6 +197,10 @@ def empty_meta(data: Path) -> None:
     (data / "meta.properties").write_bytes(b"")
 
 
+def missing_meta(data: Path) -> None:
+    (data / "meta.properties").unlink()
+
+
 def other_cluster(data: Path) -> None:
     path = data / "meta.properties"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("cluster.id")]
@@ -221,6 +225,7 @@ def foreign_folder(data: Path) -> None:
 
 REFUSALS: dict[str, tuple[Callable[[Path], None], str]] = {
     "meta.properties is noise": (corrupt_meta, "meta.properties"),
+    "meta.properties is empty": (empty_meta, "meta.properties is damaged"),
     "meta.properties of another cluster": (other_cluster, "cluster"),
     "store is noise": (corrupt_store, "store"),
     "store is cut": (cut_store, "store"),
@@ -285,7 +290,7 @@ def torn_tail(data: Path) -> None:
 
 
 REPAIRS: dict[str, Callable[[Path], None]] = {
-    "meta.properties is empty": empty_meta,
+    "meta.properties is missing": missing_meta,
     "noise in .lock": empty_lock,
     "foreign files": foreign_files,
     "indexes are cut": cut_indexes,

@@ -168,3 +168,81 @@ def test_two_folders_of_one_partition_are_refused(tmp_path: Path) -> None:
             assert two.logs.logs["t", 0].log_end_offset == 1
 
     asyncio.run(run())
+
+
+WHOLE_META = "#\n#Sat Nov 21 07:40:59 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=c\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\n#\n", b"garbage", bytes(40), b"\xff\xfe\x00garbage=\xc3", b"version=0\n", b"version=0\ncluster.id=c\n",
+        b"broker.id=1\n", b"broker.id=1\ncluster.id=c\n", b"broker.id=1\nversion=\n", b"broker.id=1\nversion=00\n",
+        b"version=0\nbroker.id=\ncluster.id=c\n", b"version=0\nbroker.id=one\n", b"version=0\nbroker.id=-1\n",
+        b"version=0\nbroker.id=1\ncluster.id=\n", b"version=0\nbroker.id=1\\u00zz\n",
+    ],
+)  # fmt: skip
+def test_a_meta_properties_that_does_not_say_whose_data_this_is_stops_the_start(tmp_path: Path, content: bytes) -> None:
+    """Taken for a new directory's, it would make the broker another one, for good. The others' are no substitute."""
+
+    async def run() -> None:
+        a, meta = tmp_path / "a", tmp_path / "b" / "meta.properties"
+        async with broker(a, tmp_path / "b"):
+            pass
+        meta.write_bytes(content)
+        with pytest.raises(DirectoryRefused, match=f"^{meta} is damaged: .*version=0, broker.id=.* cluster.id="):
+            async with broker(a, tmp_path / "b"):
+                pass
+        assert meta.read_bytes() == content
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"version=0\nbroker.id=1\n", b"#\nbroker.id = 1\r\nversion : 0\r\n", b"version=0\nbroker.id=1\ncluster.id=c\n"],
+)
+def test_a_meta_properties_of_any_apache_kafka_is_taken(tmp_path: Path, content: bytes) -> None:
+    """Before 0.10.1 there was no cluster.id. Whatever Java reads is read."""
+
+    async def run() -> None:
+        (tmp_path / "meta.properties").write_bytes(content)
+        async with broker(tmp_path):
+            written = (tmp_path / "meta.properties").read_text().splitlines()
+            assert {"version=0", "broker.id=1", "cluster.id=c"} <= {line.replace(" ", "") for line in written}
+
+    asyncio.run(run())
+
+
+def test_a_meta_properties_of_a_broker_without_zookeeper_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        (tmp_path / "meta.properties").write_bytes(b"version=1\nnode.id=1\ncluster.id=c\n")
+        with pytest.raises(DirectoryRefused, match=r"its version is 1, that of a broker without ZooKeeper"):
+            async with broker(tmp_path):
+                pass
+
+    asyncio.run(run())
+
+
+def test_a_refusal_of_the_identity_names_the_file_and_the_way_out(tmp_path: Path) -> None:
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        a.mkdir()
+        b.mkdir()
+        (b / "meta.properties").write_text(WHOLE_META.replace("broker.id=1", "broker.id=1001"))
+        with pytest.raises(DirectoryRefused) as refused:
+            async with broker(a, b, broker_id=7):
+                pass
+        said = str(refused.value)
+        assert said.startswith(f"The configured broker.id 7 does not match 1001, which {b / 'meta.properties'} holds.")
+        assert "leave broker.id unset, or -1" in said
+        assert "broker.id.generation.enable=false" in said
+        with pytest.raises(DirectoryRefused) as refused:
+            async with broker(a, b, broker_id=1001, cluster_id="other"):
+                pass
+        said = str(refused.value)
+        assert said.startswith(f"The cluster id other does not match c, which {b / 'meta.properties'} holds")
+        assert "zookeeper.connect" in said
+        assert "barnabas-store.sqlite" in said
+
+    asyncio.run(run())

@@ -200,7 +200,7 @@ def test_the_directories_of_another_broker_or_cluster_are_refused(tmp_path: Path
         with pytest.raises(DirectoryRefused, match=r"broker.id 4 does not match 3"):
             async with broker(tmp_path / "a", broker_id=4, cluster_id="one"):
                 pass
-        with pytest.raises(DirectoryRefused, match="wrong cluster"):
+        with pytest.raises(DirectoryRefused, match="another cluster's"):
             async with broker(tmp_path / "a", broker_id=3, cluster_id="two"):
                 pass
         async with broker(tmp_path / "b", broker_id=9, cluster_id="one"):
