@@ -45,7 +45,7 @@ from broker.owners import Foundation, Owners
 from broker.power_loss import BootFile, stay_away_after_power_loss
 from broker.services import Services
 from broker.settings_effects import SettingsEffects
-from broker.store_directory import store_directory
+from broker.store_directory import check_store_is_of, store_directory
 from broker.stray_logs import tell_of_strays
 from broker.topics_at_start import TopicAtStart, create_topics_at_start
 from config.broker import BrokerSettings
@@ -244,6 +244,8 @@ class Broker:
         await in_any_session(lambda: ensure_persistent_paths(store))
         own_cluster = await in_any_session(lambda: cluster_id(store, doors.randomness, identity.cluster_id))
         self.broker_id = await in_any_session(lambda: choose_broker_id(store, self.settings, identity.broker_id))
+        if not self.has_others and identity.broker_id in (None, self.broker_id):
+            await check_store_is_of(self.broker_id, store, directory, identity)
         self.logs.claim(self.broker_id, own_cluster)
         self._store_directory()  # which may have failed in this moment
         self.metadata.publish(ClusterImage(cluster_id=own_cluster))

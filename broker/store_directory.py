@@ -1,9 +1,9 @@
-"""Where the store of a broker without ZooKeeper is: in the first of `log.dirs`, unless another one holds it.
+"""Where the store of a broker without ZooKeeper is: in the first of `log.dirs`, unless another one holds it. And whose.
 
 A new store in another directory would hide every topic, and what its topics' settings keep. So a broker whose store may be in
-a directory that is offline does not start.
+a directory that is offline does not start, nor one that has none of the replicas of its store's topics: it would lead nothing.
 
-Rules: blocking; called at the start.
+Rules: called at the start; `store_directory` blocks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from controller.embedded import FILE_NAME
+from controller.registration import brokers_of_topics
+from controller.store import Tree
 from runtime.filesystem import FileSystem
-from storage.log_directory import DirectoryRefused
+from storage.log_directory import DirectoryRefused, MetaProperties
 
 
 def store_directory(paths: Sequence[str], online: Collection[str], filesystem: FileSystem) -> str:
@@ -28,3 +30,18 @@ def store_directory(paths: Sequence[str], online: Collection[str], filesystem: F
         if not any(filesystem.exists(f"{other}/{FILE_NAME}") for other in online):
             return path
     raise AssertionError("one of the directories holds the store")
+
+
+async def check_store_is_of(broker_id: int, store: Tree, directory: str, stored: MetaProperties) -> None:
+    """`stored`: what meta.properties tells. Raises DirectoryRefused."""
+    owners = await brokers_of_topics(store, broker_id)
+    if not owners or broker_id in owners:
+        return
+    names = " and ".join(map(str, sorted(owners)))
+    way_out = "leave broker.id unset, or -1" if len(owners) == 1 else "set broker.id to the one that this is"
+    if stored.broker_id is not None:
+        way_out = f"set broker.id in {stored.path} to what it was, and nowhere else"
+    raise DirectoryRefused(
+        f"{directory}/{FILE_NAME} has only topics of broker {names}, but the broker.id is {broker_id}, and would lead none of "
+        f"them. To be the broker of this data, {way_out}; for a new broker, name other log.dirs."
+    )

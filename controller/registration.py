@@ -11,12 +11,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 from config.broker import BrokerSettings
 from controller import znodes
 from controller.store import ConnectionLossError, NodeExistsError, NoNodeError, Tree, ensure_path
-from controller.znodes import BrokerRegistration
+from controller.term import decoded
+from controller.znodes import BrokerRegistration, TopicRegistration
 from runtime.randomness import Randomness, uuid_bytes
 
 T = TypeVar("T")
@@ -45,17 +47,35 @@ async def cluster_id(store: Tree, randomness: Randomness, remembered: str | None
 
 
 async def choose_broker_id(store: Tree, settings: BrokerSettings, remembered: int | None) -> int:
-    """`broker.id`, else the one in meta.properties, else a new one above `reserved.broker.max.id`."""
+    """`broker.id`, else the one in meta.properties, else a new one above `reserved.broker.max.id`. A broker alone that has lost
+    its meta.properties is who it was: nobody else has this store, so that its topics are its own."""
     if settings.effective_broker_id >= 0:
         return settings.effective_broker_id
     if remembered is not None:
         return remembered
     if settings.zookeeper_connect is None:
+        owners = await brokers_of_topics(store)
+        if len(owners) == 1:
+            return owners.pop()
         known = await store.exists(znodes.BROKER_SEQUENCE)
-        if known is not None and known.version > 0:  # meta.properties was lost: nobody else has this store
+        if known is not None and known.version > 0:
             return settings.reserved_broker_max_id + known.version
     stat = await store.set(znodes.BROKER_SEQUENCE, b"")
     return settings.reserved_broker_max_id + stat.version
+
+
+async def brokers_of_topics(store: Tree, sought: int | None = None) -> set[int]:
+    """Who has replicas of the topics there are. No more of them are looked at once `sought` is among these."""
+    found: set[int] = set()
+    for name in await store.children(znodes.TOPICS):
+        path = znodes.topic_path(name)
+        data, _ = await store.get(path)
+        registration = decoded(path, partial(TopicRegistration.decode, name, data))
+        if registration is not None:
+            found.update(*(assignment.replicas for assignment in registration.assignments.values()))
+        if sought in found:
+            break
+    return found
 
 
 async def register_broker(store: Tree, session_id: int, registration: BrokerRegistration) -> int:

@@ -146,3 +146,36 @@ def test_logs_that_the_store_does_not_know_keep_their_records(
             assert await look_at(broker) == known
 
     asyncio.run(run())
+
+
+def test_a_broker_whose_meta_properties_is_lost_is_the_one_its_store_has_topics_of(tmp_path: Path) -> None:
+    """Another one would lead none of them."""
+
+    async def run() -> None:
+        async with broker_over(tmp_path, topics=(TOPIC,), broker_id="5"):
+            pass
+        (tmp_path / "meta.properties").unlink()
+        for given in ("-1", "5", "-1"):
+            async with broker_over(tmp_path, broker_id=given) as broker:
+                assert broker.broker_id == 5
+                assert is_known(broker)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("meta", [None, "version=0\nbroker.id=6\n"])
+def test_a_broker_of_none_of_its_stores_topics_does_not_start(tmp_path: Path, meta: str | None) -> None:
+    async def run() -> None:
+        async with broker_over(tmp_path, topics=(TOPIC,), broker_id="5"):
+            pass
+        (tmp_path / "meta.properties").unlink()
+        if meta is not None:
+            (tmp_path / "meta.properties").write_text(meta)
+        with pytest.raises(
+            DirectoryRefused, match=rf"{FILE_NAME} has only topics of broker 5, but the broker\.id is 6"
+        ):
+            async with broker_over(tmp_path, broker_id="6"):
+                pass
+        assert (tmp_path / "meta.properties").exists() == (meta is not None)
+
+    asyncio.run(run())

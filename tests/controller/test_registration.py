@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from config.broker import BrokerSettings
 from controller import znodes
-from controller.registration import BrokerIdTakenError, cluster_id, ensure_persistent_paths, register_broker
+from controller.registration import (
+    BrokerIdTakenError,
+    brokers_of_topics,
+    choose_broker_id,
+    cluster_id,
+    ensure_persistent_paths,
+    register_broker,
+)
 from controller.store import ConnectionLossError, Create, Transaction
-from controller.znodes import BrokerRegistration, RegisteredEndpoint
+from controller.znodes import BrokerRegistration, RegisteredEndpoint, ReplicaAssignment, TopicRegistration
+from protocol.primitives import ZERO_UUID
 from runtime.clock import SystemClock
 from tests.simulation.store import Fault, SimulatedEnsemble, SimulatedStore
 
@@ -154,5 +163,47 @@ def test_the_first_broker_names_the_cluster_and_all_others_agree(fault: Fault | 
         assert data.decode() == f'{{"version":"1","id":"{ids[0]}"}}'
         assert await cluster_id(stores[1], random.Random(9), "remembered") == ids[0]
         assert await cluster_id((await joined(SimulatedEnsemble(SystemClock()))), random.Random(9), "kept") == "kept"
+
+    asyncio.run(run())
+
+
+OF_FIVE, OF_BOTH = ReplicaAssignment((5,)), ReplicaAssignment((5, 6))
+
+
+@pytest.mark.parametrize(
+    ("topics", "numbers_given", "chosen"),
+    [
+        ({}, 0, 1001),
+        ({}, 3, 1003),
+        ({"a": {0: OF_FIVE}, "b": {0: OF_FIVE, 1: OF_FIVE}}, 0, 5),
+        ({"a": {0: OF_FIVE}, "b": {}}, 3, 5),
+        ({"a": {0: OF_FIVE}, "b": {0: OF_BOTH}}, 3, 1003),
+    ],
+)
+def test_a_broker_alone_without_a_number_is_the_one_that_its_store_knows(
+    topics: dict[str, dict[int, ReplicaAssignment]], numbers_given: int, chosen: int
+) -> None:
+    async def run() -> None:
+        store = await joined(SimulatedEnsemble(SystemClock()))
+        for _ in range(numbers_given):
+            await store.set(znodes.BROKER_SEQUENCE, b"")
+        for name, assignments in topics.items():
+            await store.create(znodes.topic_path(name), TopicRegistration(ZERO_UUID, assignments).encode())
+        await store.create(znodes.topic_path("unreadable"), b"?")
+        assert await choose_broker_id(store, BrokerSettings({}), None) == chosen
+        assert await choose_broker_id(store, BrokerSettings({}), 9) == 9
+        assert await choose_broker_id(store, BrokerSettings({"broker.id": "4"}), 9) == 4
+
+    asyncio.run(run())
+
+
+def test_topics_are_read_until_the_sought_broker_is_found() -> None:
+    async def run() -> None:
+        store = await joined(SimulatedEnsemble(SystemClock()))
+        for name, assignment in (("a", OF_FIVE), ("b", OF_BOTH)):
+            await store.create(znodes.topic_path(name), TopicRegistration(ZERO_UUID, {0: assignment}).encode())
+        assert await brokers_of_topics(store) == {5, 6}
+        assert await brokers_of_topics(store, 5) == {5}
+        assert await brokers_of_topics(store, 7) == {5, 6}
 
     asyncio.run(run())
