@@ -85,6 +85,11 @@ class BrokerProcess:
         self._watch_signals()
         for unknown in self._settings.unknown:
             logger.warning("%s", unknown)
+        if self._settings.without_effect:
+            logger.warning(
+                "settings without effect, for what this broker does not do: %s",
+                ", ".join(self._settings.without_effect),
+            )
         disk = OsDisk()
         network = OsNetwork(
             SocketOptions(

@@ -17,7 +17,8 @@ Written by `make docs` from the tables in `config/`; edit those.
 Names, types, defaults and ranges are Apache Kafka 3.9's but for what [differences](differences.md) lists. Sources of
 broker settings, strongest first: dynamic settings of the broker, dynamic defaults of the cluster, `--override
 name=value`, environment variables (`KAFKA_` in front, `.` as `_`, `_` as `__`, `-` as `___`; case does not matter), the
-properties file, the default. A setting marked *no effect* is accepted, checked and shown, and changes nothing yet.
+properties file, the default. A setting marked *no effect* is accepted, checked and shown, and changes nothing yet; the start
+names those that were set to something else than their default, in one warning.
 `barnabas settings` prints those of a broker with the values that a start from the same sources would have: it takes a
 properties file and `--override name=value`, too, and `--all` for those without effect.
 """

@@ -76,6 +76,17 @@ class BrokerSettings(
             if name not in self.definitions and not is_listener_setting(name)
         )
 
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """What was set to something else than its default and changes nothing; worth a warning. Names in order."""
+        return tuple(
+            name
+            for name in sorted(self.given)
+            if (row := self.definitions.get(base_name(name))) is not None
+            and not row.effective
+            and (name not in self.definitions or self.value(name) != row.default)
+        )
+
     # --- derived from several rows ---
 
     @property
@@ -118,6 +129,10 @@ class BrokerSettings(
         self._check_identity()
         self._check_logs()
         self._check_replication()
+        if self.authorizer_class_name:  # a warning would be too little: whoever asks for it relies on it
+            raise ConfigError(
+                "authorizer.class.name must be empty: this broker has no ACLs yet, it would be open to everybody."
+            )
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ConfigError(
                 "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."

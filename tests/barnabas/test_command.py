@@ -166,6 +166,7 @@ def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
         (["--override", "log.segment.bytes"], "--override log.segment.bytes is not of the form name=value"),
         (["--override", "listeners=nonsense"], "nonsense"),
         (["--override", "listeners=SSL://:9093"], "only PLAINTEXT"),
+        (["--override", "authorizer.class.name=org.example.Authorizer"], "authorizer.class.name must be empty"),
         (["--override", "zookeeper.connect=x:port"], "zookeeper.connect"),
         (["--topic", "a:b"], "'a:b' is not of the form name[:partitions[:replicas]]"),
         (["/nowhere/server.properties"], "cannot read /nowhere/server.properties"),
@@ -202,6 +203,7 @@ def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> No
     file.write_text("broker.id=1\nnum.partitions=5\nlog.segmnt.bytes=7\n")
     environment = {"KAFKA_BROKER_ID": "2", "KAFKA_CREATE_TOPICS": "from-environment:2", "KAFKA_OPTS": "-Xmx1g"}
     arguments = [str(file), "--override", "broker.id=3", "--topic", "from-option", "--log-level", "warn"]
+    arguments += ["--override", "ssl.client.auth=required", "--override", "ssl.keystore.password=hunter2"]
     with started(tmp_path, *arguments, environment=environment) as (process, banner):
         assert "broker    3" in banner
         assert f"data      {tmp_path}/data" in banner
@@ -210,6 +212,10 @@ def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> No
         assert process.wait(PATIENCE_S) == 0
     log = (tmp_path / "log").read_text()
     assert 'msg="unknown setting log.segmnt.bytes: did you mean log.segment.bytes?"' in log
+    assert (
+        'msg="settings without effect, for what this broker does not do: ssl.client.auth, ssl.keystore.password"' in log
+    )
+    assert "hunter2" not in log
     assert "opts" not in log.lower()
 
 

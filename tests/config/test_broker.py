@@ -37,6 +37,30 @@ def test_settings_for_one_listener_are_known() -> None:
     assert not is_listener_setting("listener.name.inside.nonsense")
 
 
+def test_what_was_set_without_effect_is_named() -> None:
+    found = settings(
+        **{
+            "num.partitions": "7", "ssl.client.auth": "required", "auto.include.jmx.reporter": "false", "broker.id": "1",
+            "listener.name.inside.ssl.keystore.password": "hunter2", "listener.name.inside.max.connections": "5",
+            "group.share.max.groups": "10", "authorizer.class.name": "", "my.plugin.thing": "2",
+        }
+    )  # fmt: skip
+    assert found.without_effect == (
+        "auto.include.jmx.reporter", "listener.name.inside.ssl.keystore.password", "ssl.client.auth",
+    )  # fmt: skip
+
+
+def test_apache_kafkas_own_server_properties_start() -> None:
+    """Nothing in its config/server.properties is worth a warning."""
+    own = """broker.id=0 num.network.threads=3 num.io.threads=8 socket.send.buffer.bytes=102400 num.partitions=1
+        socket.receive.buffer.bytes=102400 socket.request.max.bytes=104857600 log.dirs=/tmp/kafka-logs
+        num.recovery.threads.per.data.dir=1 offsets.topic.replication.factor=1 transaction.state.log.min.isr=1
+        transaction.state.log.replication.factor=1 log.retention.hours=168 zookeeper.connect=localhost:2181
+        log.retention.check.interval.ms=300000 zookeeper.connection.timeout.ms=18000 group.initial.rebalance.delay.ms=0"""
+    found = BrokerSettings.from_sources(dict(line.split("=") for line in own.split()), {}, {})
+    assert (found.unknown, found.without_effect) == ((), ())
+
+
 @pytest.mark.parametrize(
     ("given", "retention_ms"),
     [
@@ -91,6 +115,10 @@ def test_broker_and_node_id_are_one() -> None:
         ({"connections_max_idle_ms": "50"}, "connections.max.idle.ms=50"),
         ({"max_connections_per_ip": "0"}, "max.connections.per.ip.overrides"),
         ({"process_roles": "broker"}, "process.roles"),
+        (
+            {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"},
+            "authorizer.class.name must be empty.*everybody",
+        ),
     ],
 )
 def test_values_that_do_not_fit_are_refused(given: dict[str, str], reason: str) -> None:
