@@ -50,6 +50,7 @@ from broker.stray_logs import tell_of_strays
 from broker.topics_at_start import TopicAtStart, create_topics_at_start
 from config.broker import BrokerSettings
 from controller.any_session import in_any_session
+from controller.producer_ids import begin_elsewhere
 from controller.registration import choose_broker_id, cluster_id, ensure_persistent_paths
 from controller.store import SessionEvent, Store
 from controller.waiting import image_shows
@@ -184,7 +185,8 @@ class Broker:
         self._enter("loading logs")
         await self.logs.load()
         assert self._store is not None
-        await tell_of_strays(self._store, self.logs.logs)
+        if await tell_of_strays(self._store, self.logs.logs) and not self.has_others:
+            await begin_elsewhere(self._store, self.broker_id, self._doors.randomness)
         services = self._join()
         await self._bind()
         if self.has_others:

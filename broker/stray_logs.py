@@ -24,20 +24,22 @@ class StoredLog(Protocol):
     def directory(self) -> str: ...
 
 
-async def tell_of_strays(store: Tree, logs: Mapping[tuple[str, int], StoredLog]) -> None:
-    """One warning for all of them. A store that cannot be asked now is no reason to stop a start."""
+async def tell_of_strays(store: Tree, logs: Mapping[tuple[str, int], StoredLog]) -> bool:
+    """One warning for all of them; whether there are any. A store that cannot be asked now is no reason to stop a start."""
     try:
         topics = set(await store.children(TOPICS))
     except NoNodeError:
         topics = set()
     except StoreError:
-        return
+        return False
     strays = stray_logs(logs, topics)
     if strays:
         logger.warning(
-            "logs of topics that the cluster does not know, left alone and not served: logs=%d such_as=%s",
+            "logs of topics that the cluster does not know, left alone and not served: logs=%d such_as=%s. Topics are in "
+            "the ZooKeeper of zookeeper.connect, without one in barnabas-store.sqlite in log.dirs: are these the data's?",
             len(strays), logs[strays[0]].directory,
         )  # fmt: skip
+    return bool(strays)
 
 
 def stray_logs(logs: Iterable[tuple[str, int]], topics: Container[str]) -> list[tuple[str, int]]:

@@ -1,7 +1,8 @@
 """Producer ids: handed out in blocks of a thousand by the controller, one by one by each broker.
 
 Rules: a block is written to the tree before its first id is used, so no id is ever given twice, whoever crashes. A
-broker asks for the next block when its own runs short, and every caller meanwhile waits for the same answer.
+broker asks for the next block when its own runs short, and every caller meanwhile waits for the same answer. Logs that came
+with no store, or another one, know producers of its ids: a new producer must not look like one of those.
 Source: Kafka ZkProducerIdManager, RPCProducerIdManager; KIP-730.
 """
 
@@ -15,8 +16,12 @@ from controller.store import BadVersionError, ConnectionLossError, NoNodeError, 
 from controller.term import Term
 from controller.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode, KafkaError
+from runtime.randomness import Randomness
 
 BLOCK_SIZE = 1_000
+# No cluster that counts from 0 comes here; above is room for many that begin at random.
+FAR_AWAY = 1 << 32
+FAR_AWAY_END = 1 << 61
 LOSSES_MAX = 5
 PRODUCER_ID_MAX = (1 << 63) - 1
 
@@ -49,6 +54,23 @@ async def allocate_block(store: Tree, broker_id: int) -> ProducerIdBlock:
                 raise
             continue
         return block
+
+
+async def begin_elsewhere(store: Tree, broker_id: int, randomness: Randomness) -> None:
+    """Give ids from now on that no other store gives, unless that is so already. For a broker alone whose logs are not all
+    its store's: a topic that is made anew over such a log would take the records of a new producer for those that the log
+    has of its namesake, acknowledge them and store nothing."""
+    data, stat = await store.get(znodes.PRODUCER_ID_BLOCK)
+    try:
+        last = ProducerIdBlock.decode(data) if data else None
+    except ValueError:
+        return  # no id is given at all, see `allocate_block`
+    if last is not None and last.end >= FAR_AWAY:
+        return
+    first = randomness.randrange(FAR_AWAY, FAR_AWAY_END) // BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE
+    await store.set(
+        znodes.PRODUCER_ID_BLOCK, ProducerIdBlock(broker_id, first - BLOCK_SIZE, first).encode(), stat.version
+    )
 
 
 async def allocate(term: Term, broker_id: int, broker_epoch: int | None) -> ProducerIdBlock:

@@ -148,6 +148,29 @@ def test_logs_that_the_store_does_not_know_keep_their_records(
     asyncio.run(run())
 
 
+async def give_producer_ids(broker: Broker) -> int:
+    ids = broker.services.producer_ids
+    return await ids.next_id()
+
+
+def test_producers_after_a_lost_store_are_not_taken_for_those_before(tmp_path: Path) -> None:
+    """The log of a topic that is made anew would take their records for repeated ones: acknowledged, and not stored."""
+
+    async def run() -> None:
+        async with broker_over(tmp_path, topics=(TOPIC,)) as broker:
+            assert await give_producer_ids(broker) == 0
+        (tmp_path / FILE_NAME).unlink()
+        given = []
+        for _ in range(2):
+            async with broker_over(tmp_path) as broker:
+                given.append(await give_producer_ids(broker))
+        first, second = given
+        assert 1 << 32 <= first < 1 << 62
+        assert second == first + 1_000
+
+    asyncio.run(run())
+
+
 def test_a_broker_whose_meta_properties_is_lost_is_the_one_its_store_has_topics_of(tmp_path: Path) -> None:
     """Another one would lead none of them."""
 

@@ -35,7 +35,8 @@ LOGS = {("b", 1): Log("/d/b-1"), ("a", 0): Log("/d/a-0"), ("a", 1): Log("/d/a-1"
 def told(answer: list[str] | StoreError, caplog: pytest.LogCaptureFixture) -> list[str]:
     caplog.clear()
     store: Tree = Topics(answer)  # type: ignore[assignment]
-    asyncio.run(tell_of_strays(store, LOGS))
+    found = asyncio.run(tell_of_strays(store, LOGS))
+    assert found == bool(caplog.records)
     return [record.getMessage() for record in caplog.records]
 
 
@@ -48,6 +49,8 @@ def test_one_warning_for_all(caplog: pytest.LogCaptureFixture) -> None:
     assert told(["a", "b"], caplog) == []
     (line,) = told(["b"], caplog)
     assert "logs=2 such_as=/d/a-0" in line
+    assert "zookeeper.connect" in line
+    assert "barnabas-store.sqlite" in line
     (line,) = told(NoNodeError("/brokers/topics"), caplog)
     assert "logs=3" in line
 
