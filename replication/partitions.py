@@ -34,7 +34,7 @@ from protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
-from protocol.primitives import ZERO_UUID
+from protocol.primitives import ZERO_UUID, uuid_to_text
 from replication.doors import ALONE, PartitionDoors, PartitionHost
 from replication.partition import NO_EPOCH, Partition, WakeUps
 from runtime.slices import Slices
@@ -339,10 +339,10 @@ class Partitions:
         if known is None:
             log = await self._logs.log_for(topic, index, topic_id, is_new=state.is_new)
             if ZERO_UUID not in (topic_id, log.topic_id) and topic_id != log.topic_id:
-                # What was deleted under this name, while this broker could not hear it.
-                logger.error("log of an earlier topic: directory=%s topic_id=%s", log.directory, log.topic_id.hex())
+                _tell_of_earlier_topic(log, topic_id, is_only_replica=len(state.replicas) == 1)
                 raise KafkaError(
-                    ErrorCode.INCONSISTENT_TOPIC_ID, f"The log of {topic}-{index} is of topic {log.topic_id.hex()}."
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"The log of {topic}-{index} is of topic {uuid_to_text(log.topic_id)}.",
                 )
             known = Partition(log, self._host)
             self._by_name[log.key] = known
@@ -461,6 +461,17 @@ class _Assignment:
     of_dead_leaders: dict[tuple[str, int], int] = field(default_factory=dict)
     # Only those that did not wait before.
     without_room: list[tuple[str, int]] = field(default_factory=list)
+
+
+def _tell_of_earlier_topic(log: PartitionLog, topic_id: bytes, *, is_only_replica: bool) -> None:
+    """What was deleted under this name while this broker could not hear it, or is of a store that was lost."""
+    way_out = "remove the folder: the replica is made anew"
+    if is_only_replica:  # elsewhere two histories of one epoch would be taken for one
+        way_out = "remove its partition.metadata to serve these records, or the folder to be rid of them"
+    logger.error(
+        "log of an earlier topic, not served: directory=%s topic_id=%s topic_id_now=%s. With the broker stopped, %s",
+        log.directory, uuid_to_text(log.topic_id), uuid_to_text(topic_id), way_out,
+    )  # fmt: skip
 
 
 def _partition_states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:

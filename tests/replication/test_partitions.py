@@ -9,7 +9,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrTopicState
-from protocol.primitives import ZERO_UUID
+from protocol.primitives import ZERO_UUID, uuid_to_text
 from replication.partitions import EPOCH_DURING_DELETE, NO_EPOCH
 from storage.log import AppendOrigin
 from tests.replication.leader_world import ME, SOURCE
@@ -17,14 +17,20 @@ from tests.replication.partitions_world import ID, OTHER_ID, Broker, state, with
 from tests.storage.logs import batch
 
 
-def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_the_new_topics() -> None:
+def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_the_new_topics(caplog: pytest.LogCaptureFixture) -> None:
     """The broker was down when its replica was moved away and the topic deleted and made anew: it finds the old log."""
 
     async def program(broker: Broker) -> None:
-        await broker.logs.log_for("t", 0, OTHER_ID)
+        log = await broker.logs.log_for("t", 0, OTHER_ID)
         for leader in (ME, SOURCE):
             assert await broker.become(leader, 0) is ErrorCode.INCONSISTENT_TOPIC_ID
             assert broker.partitions.find("t", 0) is None
+        said = caplog.records[-1].getMessage()
+        assert f"directory={log.directory} topic_id={uuid_to_text(OTHER_ID)} topic_id_now={uuid_to_text(ID)}" in said
+        assert said.endswith("remove the folder: the replica is made anew")
+        await broker.leader_and_isr(state(ME, 0, replicas=[ME]))
+        said = caplog.records[-1].getMessage()
+        assert "remove its partition.metadata to serve these records" in said  # nobody else has any
         assert ("follow", "t", 0, SOURCE, 0) not in broker.following.calls
         assert broker.listener.heard == []
         assert await broker.stop(EPOCH_DURING_DELETE, delete=True) is ErrorCode.NONE
