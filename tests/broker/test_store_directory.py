@@ -148,7 +148,29 @@ def test_logs_that_the_store_does_not_know_keep_their_records(
     asyncio.run(run())
 
 
-async def give_producer_ids(broker: Broker) -> int:
+@pytest.mark.parametrize("is_made_before", [True, False])
+def test_a_topic_is_made_anew_over_its_log_without_partition_metadata(tmp_path: Path, is_made_before: bool) -> None:
+    """What docs/storage.md says of topics that are lost."""
+    metadata = tmp_path / "t-0" / "partition.metadata"
+
+    async def run() -> None:
+        async with broker_over(tmp_path, topics=(TOPIC,)) as broker:
+            await append(log_of(broker), "x")
+        (tmp_path / FILE_NAME).unlink()
+        if is_made_before:
+            async with broker_over(tmp_path, topics=(TOPIC,)) as broker:
+                assert not is_known(broker)
+        metadata.unlink()
+        for _ in range(2):
+            async with broker_over(tmp_path, topics=(TOPIC,)) as broker:
+                assert is_known(broker)
+                assert log_of(broker).log_end_offset == 1
+        assert metadata.exists()
+
+    asyncio.run(run())
+
+
+async def next_producer_id(broker: Broker) -> int:
     ids = broker.services.producer_ids
     return await ids.next_id()
 
@@ -158,12 +180,12 @@ def test_producers_after_a_lost_store_are_not_taken_for_those_before(tmp_path: P
 
     async def run() -> None:
         async with broker_over(tmp_path, topics=(TOPIC,)) as broker:
-            assert await give_producer_ids(broker) == 0
+            assert await next_producer_id(broker) == 0
         (tmp_path / FILE_NAME).unlink()
         given = []
         for _ in range(2):
             async with broker_over(tmp_path) as broker:
-                given.append(await give_producer_ids(broker))
+                given.append(await next_producer_id(broker))
         first, second = given
         assert 1 << 32 <= first < 1 << 62
         assert second == first + 1_000
