@@ -103,7 +103,8 @@ class MetaProperties:
 def _damaged(path: str, problem: str) -> DirectoryRefused:
     return DirectoryRefused(
         f"{path} is damaged: {problem}. Give it its lines again (version=0, broker.id=<of this broker>, cluster.id=<of its "
-        "cluster>; the other log.dirs have the same), or remove it if broker.id is set: it is made anew then."
+        "cluster>; the other log.dirs have the same). Where broker.id is set, or there is no zookeeper.connect, it may be "
+        "removed, and is made anew."
     )
 
 
