@@ -45,6 +45,10 @@ class UnknownSetting:
         return f"unknown setting {self.name}" + ("" if self.nearest is None else f": did you mean {self.nearest}?")
 
 
+ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
+"""Kafka's AclAuthorizer reads it; no setting of the broker."""
+
+
 class BrokerSettings(
     GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, GroupSettings, TransactionSettings,
     CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
@@ -129,9 +133,11 @@ class BrokerSettings(
         self._check_identity()
         self._check_logs()
         self._check_replication()
-        if self.authorizer_class_name:  # a warning would be too little: whoever asks for it relies on it
+        # A warning would be too little for who relies on it; where everybody may do what no ACL forbids, it is enough.
+        if self.authorizer_class_name and self.given.get(ALLOW_EVERYONE, "").strip().lower() != "true":
             raise ConfigError(
-                "authorizer.class.name must be empty: this broker has no ACLs yet, it would be open to everybody."
+                "authorizer.class.name must be empty, but with allow.everyone.if.no.acl.found=true: this broker has no ACLs "
+                "yet, it would be open to everybody."
             )
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ConfigError(

@@ -28,7 +28,8 @@ from config.validators import NON_NULL, at_least, one_of
 
 class SecuritySettings(SettingTable):
     authorizer_class_name: str = setting("authorizer.class.name", STRING, "", NON_NULL,
-        doc="Java class that grants or denies operations. Only empty is accepted: there are no ACLs yet.")
+        doc="Java class that grants or denies operations. There are no ACLs yet: only empty is accepted, or "
+            "allow.everyone.if.no.acl.found=true with it.")
     principal_builder_class: str = setting(
         "principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, PER_BROKER,

@@ -129,3 +129,10 @@ def test_values_that_do_not_fit_are_refused(given: dict[str, str], reason: str) 
 def test_settings_that_differ_from_kafka_on_purpose() -> None:
     differing = {name for name, row in BrokerSettings.definitions.items() if row.default != row.kafka_default}
     assert differing == {"listeners", "queued.max.request.bytes"}
+
+
+def test_an_authorizer_that_allows_what_no_acl_forbids_is_a_warning() -> None:
+    name = "kafka.security.authorizer.AclAuthorizer"
+    given = {"authorizer.class.name": name, "allow.everyone.if.no.acl.found": "true"}
+    settings = BrokerSettings.from_sources(given, {}, {})
+    assert "authorizer.class.name" in settings.without_effect
