@@ -183,17 +183,18 @@ def test_a_log_that_is_cut_meanwhile_is_searched_again(tmp_path: Path) -> None:
 
 def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_path: Path) -> None:
     async def run() -> None:
-        async with world(str(tmp_path), clock=TickingClock()) as one:
+        cold = HeldBack()
+        async with world(str(tmp_path), filesystem=cold) as one:
             log = await open_log(one, str(tmp_path), config(segment_bytes=BATCHES * 100))
             await log_with_the_latest_deleted(log)
             await fill(log)
             log.commit(log.log_end_offset)
-            first_bytes = log.segments.first.written_bytes
+            assert len(log.segments) == 2
+            cold.is_held = True
             search = asyncio.ensure_future(log.offset_for_timestamp(LATE_MS))
-            await asyncio.sleep(0)
-            assert not search.done()
+            await asyncio.to_thread(cold.asked.wait)
             assert await log.delete_segments_before(log.segments.active.base_offset)
-            assert log.segments.first.written_bytes < first_bytes
+            cold.release.set()
             with pytest.raises(KafkaError) as refused:
                 await search
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
