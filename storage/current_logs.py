@@ -90,7 +90,8 @@ class CurrentLogs:
         """What was read there is the partition's log. Raises DirectoryRefused when it has one."""
         if key in self.logs:
             raise DirectoryRefused(
-                f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}."
+                f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}. Keep the one with its "
+                "records."
             )
         log = self.make(directory, key, path, loaded)
         self.take_in(directory, key, log)

@@ -4,17 +4,21 @@
     orders-0.<uuid>-future            its copy, in the other one; whoever copies appends to it as a follower does
     orders-0.<uuid>-future/moved      it has everything, and the log's folder is about to go
 
-`complete_move` lets the copy take the log's place: the copy is flushed, checkpointed and marked, the log's folder set aside for
-deletion, and the copy's folder gets the log's name. Appends are held meanwhile, by the caller: what the log acknowledged until
-then is in the copy, and nothing is acknowledged in between. A start that finds a marked copy and no log finishes the work; one
-that finds both goes on copying.
+`complete_move` lets the copy take the log's place: the copy is flushed, checkpointed and marked, its folder gets the log's
+name, and the log's folder is set aside for deletion. Appends are held meanwhile, by the caller: what the log acknowledged until
+then is in the copy, and nothing is acknowledged in between. When both names are on the disk the mark goes.
+
+Killed between the two renames, the broker leaves two folders with the log's name, one marked: see `storage.interrupted_move`.
+A loss of power may undo either. If it left a marked copy and no log, a start finishes the work here; if it left a log and its
+copy, it goes on copying.
 
 Rules: runs on the event loop; jobs in the queues of the two directories, one after the other.
 Invariants: a directory holds at most one of log and copy of a partition; there is one copy of a partition at most. When a copy
 is marked, the checkpoints of its directory say of it what those of the log's directory say of the log: where it begins, up to
 where it is on the disk, and that gaps in it are no tears.
-Source: Kafka LogManager.futureLogs, replaceCurrentWithFutureLog (which renames the copy first: a crash in between leaves
-two logs of one partition, on which it does not start); KIP-113.
+But for a loss of power there is always a folder with the log's name that has everything: Apache Kafka, which knows no marks,
+would begin an empty log where there is none. It does not start on two.
+Source: Kafka LogManager.futureLogs, replaceCurrentWithFutureLog; KIP-113.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
 from storage.checkpoints import Key, recovery_points
 from storage.folder_files import MOVED_FILE, partition_folder, rename_folder
+from storage.interrupted_move import sync_directories
 from storage.loading import LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
 from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder
@@ -102,7 +107,7 @@ class FutureLogs:
         folders = await directory.queue.run(directory.files.future_folders)
         marked = await directory.queue.run(partial(_marked, filesystem, [path for _, path in folders]))
         if any(path in marked and key not in doors.current.logs for key, path in folders):
-            await self._keep_set_aside()
+            await sync_directories(doors)
         for key, path in folders:
             log, is_marked = doors.current.logs.get(key), path in marked
             if log is None and is_marked and not doors.offline:
@@ -134,15 +139,6 @@ class FutureLogs:
         # As for logs: what is appended next must not lie below the recovery point that the next start would take.
         if any((directory.checkpoints.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
             await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(logs))
-
-    async def _keep_set_aside(self) -> None:
-        """The folder that a move has set aside is seen so, which the broker before may not have lived to flush: back under its
-        name after a loss of power it would be a second log of the partition."""
-        for directory in list(self._doors.directories.values()):
-            try:
-                await directory.queue.run(partial(self._doors.filesystem.sync_directory, directory.path))
-            except OSError as error:
-                self._doors.on_error(directory.path, error)
 
     async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
         doors = self._doors
@@ -261,7 +257,11 @@ class FutureLogs:
     async def _exchange(
         self, key: Key, log: PartitionLog, copy: PartitionLog, source: OnlineDirectory, target: OnlineDirectory
     ) -> PartitionLog:
-        """Raises OSError, KafkaError; then the folders are where they were."""
+        """Raises OSError, KafkaError; then the folders are where they were.
+
+        Both are renamed in the source's queue, behind all that the log has put there; in the target's there is nothing of the
+        copy, which is closed.
+        """
         doors, filesystem = self._doors, self._doors.filesystem
         aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
@@ -269,15 +269,17 @@ class FutureLogs:
         request.is_clean = True
         request.recovery_point, request.log_start_offset = copy.log_end_offset, copy.log_start_offset
         await copy.close(flush=False)
-        await self._run(source, partial(rename_folder, filesystem, log.directory, aside))
+        await target.queue.drain()
         try:
-            await self._run(target, partial(rename_folder, filesystem, copy.directory, path))
+            await self._exchange_folders(source, target, (copy.directory, path), (log.directory, aside))
+            # The target first: of what a loss of power can leave, two folders are better than none.
+            await self._run(target, partial(filesystem.sync_directory, target.path))
+            await self._run(source, partial(filesystem.sync_directory, source.path))
             loaded = await self._run(target, partial(load_log, filesystem, request))
             if not (doors.is_online(source) and doors.is_online(target)):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
         except (Exception, asyncio.CancelledError):  # whoever holds the log has it go on, in its folder
-            await self._put_back(target, path, copy.directory)
-            await self._put_back(source, aside, log.directory)
+            await self._undo_exchange(key, source, target, (copy.directory, path), (log.directory, aside))
             raise
         new = doors.current.make(target, key, path, loaded)
         new.producers.remember(log.producers)
@@ -295,8 +297,39 @@ class FutureLogs:
         )
         return new
 
-    async def _put_back(self, directory: OnlineDirectory, path: str, name: str) -> None:
-        """Undo a rename, if it was carried out. A folder that cannot have its name again is the end of its directory."""
+    async def _exchange_folders(
+        self, source: OnlineDirectory, target: OnlineDirectory, of_copy: tuple[str, str], of_log: tuple[str, str]
+    ) -> None:
+        """Raises OSError: one of the two may be renamed."""
+        try:
+            refusal = await source.queue.run(partial(_rename_both, self._doors.filesystem, of_copy, of_log))
+        except OSError as error:
+            self._doors.on_error(target.path, error)
+            raise
+        if refusal is not None:
+            self._doors.on_error(source.path, refusal)
+            raise refusal
+
+    async def _undo_exchange(
+        self,
+        key: Key,
+        source: OnlineDirectory,
+        target: OnlineDirectory,
+        of_copy: tuple[str, str],
+        of_log: tuple[str, str],
+    ) -> None:
+        """Behind the renames, should nobody have waited for them. The log gets its name first: at any moment there is a folder
+        of that name. If it cannot, the copy keeps the name and the mark, and a start that sees both directories goes on
+        with it."""
+        if await self._put_back(source, source, *of_log):
+            await self._put_back(source, target, *of_copy)
+        else:
+            target.future_logs.pop(key, None)
+            self.logs.pop(key, None)
+
+    async def _put_back(self, queue_of: OnlineDirectory, directory: OnlineDirectory, name: str, path: str) -> bool:
+        """Undo a rename, if it was carried out; whether that is done. A folder that cannot have its name again is the end of
+        its directory."""
         filesystem = self._doors.filesystem
 
         def job() -> None:
@@ -304,18 +337,22 @@ class FutureLogs:
                 rename_folder(filesystem, path, name)
 
         try:
-            await directory.queue.run(job)
+            await queue_of.queue.run(job)
         except OSError as error:
             self._doors.on_error(directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {error}"))
+            return False
+        return True
 
     async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog) -> None:
-        """A copy that was closed, and did not take the log's place, is a copy still."""
-        if not self._doors.is_online(directory):
+        """A copy that was closed, and did not take the log's place, is a copy still, and not marked."""
+        if not self._doors.is_online(directory) or self.logs.get(key) is not copy:
             return
         request = self._doors.current.request_for(directory, key, copy.directory)
         request.is_clean = True
         request.recovery_point, request.log_start_offset = copy.log_end_offset, copy.log_start_offset
+        unmark = partial(self._doors.filesystem.unlink, f"{copy.directory}/{MOVED_FILE}")
         try:
+            await directory.queue.run(unmark)
             await self._open(directory, key, copy.directory, request)
         except OSError as error:
             directory.future_logs.pop(key, None)
@@ -358,6 +395,17 @@ def _begin_segment(filesystem: FileSystem, path: str, base_offset: int, snapshot
 def _mark(filesystem: FileSystem, path: str) -> None:
     filesystem.write_bytes(f"{path}/{MOVED_FILE}", b"")
     filesystem.sync_directory(path)
+
+
+def _rename_both(filesystem: FileSystem, of_copy: tuple[str, str], of_log: tuple[str, str]) -> OSError | None:
+    """Each from, to. Back to back, and the copy first: killed in between, the broker leaves two folders with the log's name,
+    one of them marked, and never none. Raises OSError for the copy's directory, answers that of the log's."""
+    filesystem.rename(*of_copy)
+    try:
+        filesystem.rename(*of_log)
+    except OSError as error:
+        return error
+    return None
 
 
 def _marked(filesystem: FileSystem, paths: Sequence[str]) -> set[str]:

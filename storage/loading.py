@@ -71,6 +71,8 @@ class LoadedLog:
     truncated_bytes: int = 0
     lacks_snapshot: bool = False
     """The producers are in no snapshot of this end: a clean stop has to leave one."""
+    is_marked: bool = False
+    """The folder has the mark of a move, which stays: see `storage.interrupted_move`."""
 
     @property
     def is_blank(self) -> bool:
@@ -143,6 +145,7 @@ class _Loading:
         # Base offsets of walked segments that have to be split.
         self.overflowing: list[int] = []
         self._is_new = False
+        self._is_marked = False
         # Something is cut off, now or by the broker before, and may come back until it is flushed.
         self._is_being_cut = False
         self._epochs = LeaderEpochs()
@@ -191,6 +194,7 @@ class _Loading:
             truncated_bytes=self._truncated_bytes,
             lacks_snapshot=len(self._producers.producers) > 0
             and not (request.is_clean and end_offset in self._producers.snapshots),
+            is_marked=self._is_marked,
         )
 
     # --- files ---
@@ -201,8 +205,7 @@ class _Loading:
     def _list_files(self) -> None:
         names = finish_swap(self._filesystem, self._directory, self._filesystem.list_directory(self._directory))
         self._is_being_cut = CUT_MARK in names
-        if MOVED_FILE in names:  # the move was through, or has been given up
-            self._filesystem.unlink(f"{self._directory}/{MOVED_FILE}")
+        self._is_marked = MOVED_FILE in names
         base_offsets: list[int] = []
         others: list[tuple[int, str]] = []
         for name in names:

@@ -35,6 +35,7 @@ from storage.current_logs import CurrentLogs
 from storage.description import DirectoryDescription
 from storage.free_space import FreeSpace, is_no_space
 from storage.future_logs import FutureLogs
+from storage.interrupted_move import InterruptedMoves
 from storage.log import PartitionLog
 from storage.log_creation import LogCreation
 from storage.log_deletion import LogDeletion
@@ -122,6 +123,7 @@ class LogManager:
             self._directories, self._offline, self._current, filesystem, randomness, self._on_error, self._removal.later
         )
         self.future = FutureLogs(doors, self._paths, self.upkeep.checkpoint_directory, self._checkpoint_soon)
+        self._interrupted_moves = InterruptedMoves(doors)
         self._creation = LogCreation(doors, self.future)
         self._deletion = LogDeletion(doors, self.future, self.cleaner, self.fail_directory)
         self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
@@ -200,6 +202,7 @@ class LogManager:
         refusals = [await load for load in loads]
         for refusal in filter(None, refusals):
             raise refusal
+        await self._interrupted_moves.settle()
         await self.future.load()
         await self.space.look()
 
@@ -223,7 +226,7 @@ class LogManager:
             await directory.load(
                 folders,
                 partial(self._current.request_for, directory),
-                partial(self._current.register, directory),
+                partial(self._interrupted_moves.register, directory),
                 self._settings.num_recovery_threads_per_data_dir,
             )
         except OSError as error:

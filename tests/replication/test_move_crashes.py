@@ -1,4 +1,8 @@
-"""A log that moves to another directory, and a crash at any moment of it: one log is left, with all that it had."""
+"""A log that moves to another directory, and a crash at any moment of it: one log is left, with all that it had.
+
+Were the broker killed, Apache Kafka could be given the directories: it knows no marks. A folder with the log's name is there,
+and has everything if it is the only one; with two of that name Apache Kafka does not start.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from storage.log import AppendOrigin
 from tests.replication.move_world import TOPIC, MoveWorld, make_world, move_world
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
+from tests.simulation.disk_survey import end_of, log_folders
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.process import Process
@@ -108,13 +113,26 @@ class Story:
         folders = [path for path in storage.names.directories if TOPIC in path and not path.endswith("-delete")]
         assert len(folders) == 1, folders
 
+    def check_as_apache_kafka(self, storage: SimStorage) -> None:
+        """What the broker that was killed has left."""
+        if not self.flushed:
+            return
+        named = [path for path in storage.names.directories if path.endswith(f"/{TOPIC}-0")]
+        assert named, "Apache Kafka would begin anew"
+        if len(named) == 1 and not self.gaps:
+            assert end_of(log_folders(storage, durable=False)[TOPIC, 0][named[0]]) >= self.acknowledged
 
-def is_over_after(calls: int, *, power: bool, gaps: bool) -> bool:
-    """Crash in the call number `calls` to the file system; whether all is done with fewer."""
+
+def is_over_after(calls: int, *, power: bool, gaps: bool, of_names: int | None = None) -> bool:
+    """Crash in the call number `calls` to the file system; whether all is done with fewer.
+
+    `of_names`: changes of names and their fsyncs are counted alone, and this is the seed, so that none is missed.
+    """
     story = Story(gaps=gaps)
 
     async def program(loop: SimLoop) -> None:
         storage, disk = SimStorage(loop, SimClock(loop)), SimDisk(loop)
+        storage.mounts = (str(A), str(B))
         process = Process(loop, "broker")
 
         def strike() -> None:
@@ -122,8 +140,21 @@ def is_over_after(calls: int, *, power: bool, gaps: bool) -> bool:
             process.kill()
             disk.crash()
 
+        left = calls
+
+        def count_names(kind: str, _path: str) -> None:
+            nonlocal left
+            left -= kind in ("rename", "unlink", "sync names")
+            if not left:
+                storage.watch = None
+                storage.strike_after(0, strike)
+                storage.strike()
+
         def count_from_now() -> None:
-            storage.strike_after(calls, strike)
+            if of_names is not None:
+                storage.watch = count_names
+            else:
+                storage.strike_after(calls, strike)
 
         filesystem = storage.boot()
         if not gaps:
@@ -135,13 +166,16 @@ def is_over_after(calls: int, *, power: bool, gaps: bool) -> bool:
             process.bury()
         else:
             task.result()
+        storage.watch = None
         at_least = story.acknowledged
         if power:
             at_least = story.flushed
             storage.crash_power()
+        else:
+            story.check_as_apache_kafka(storage)
         await story.second_life(storage, SimDisk(loop), at_least=at_least)
 
-    simulate(calls, program)
+    simulate(calls if of_names is None else of_names, program)
     return not story.is_struck
 
 
@@ -151,6 +185,15 @@ def test_a_crash_at_any_moment(power: bool) -> None:
     while not is_over_after(calls, power=power, gaps=False):
         calls += 3
     assert calls > 200
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_a_crash_before_any_change_of_names(power: bool) -> None:
+    for seed in range(4 if power else 1):
+        changes = 1
+        while not is_over_after(changes, power=power, gaps=False, of_names=seed):
+            changes += 1
+        assert changes > 20
 
 
 @pytest.mark.parametrize("power", [True, False])

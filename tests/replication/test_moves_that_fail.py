@@ -38,6 +38,10 @@ class Watched(OsFileSystem):
         self.before("rename", target)
         super().rename(source, target)
 
+    def sync_directory(self, path: str) -> None:
+        self.before("sync", path)
+        super().sync_directory(path)
+
     def list_directory(self, path: str) -> list[str]:
         self.before("list", path)
         return super().list_directory(path)
@@ -159,6 +163,39 @@ def test_an_exchange_that_ends_between_its_renames_gives_the_log_its_folder_back
             assert here.folders()[folder.parent.name] == [folder.name]
             here.produce(partition, "on")
             assert await here.values(partition) == [*numbers(20), "on"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_an_old_folder_whose_directory_fails_once_it_is_set_aside(a: Path, b: Path, goes_back: bool) -> None:
+    """Whoever starts then, Apache Kafka too, finds all records under the log's name."""
+
+    async def run() -> None:
+        disk = Watched()
+        async with move_world(a, b, filesystem=disk) as here:
+            partition = await here.filled(20)
+            source, target = str(Path(partition.log.directory).parent), here.other_than(partition)
+            set_aside: list[str] = []
+
+            def before(what: str, path: str) -> None:
+                if what == "rename" and path.startswith(source) and path.endswith("-delete"):
+                    set_aside.append(path)
+                elif set_aside and ((what, path) == ("sync", source) or (what == "rename" and not goes_back)):
+                    raise OSError(errno.EIO, "broken", path)
+
+            disk.before = before
+            await here.move(partition, target)
+            await here.moved()
+            assert len(set_aside) == 1
+            assert here.failed == [source]
+            assert here.logs.future.future_log(TOPIC, 0) is None or goes_back
+            name = Path(source if goes_back else target).name
+            assert here.folders()[name] == [f"{TOPIC}-0"]
+        async with move_world(a, b) as again:
+            partition = await again.assign(epoch=1, is_new=False)
+            await again.moved()
+            assert await again.values(partition) == numbers(20)
 
     asyncio.run(run())
 

@@ -2,7 +2,8 @@
 
 The walk knows batch format v2 and nothing else: whole batches with a right checksum and rising, unbroken offsets.
 `durable` reads what a loss of power is sure to leave, else what stands in the page cache. A copy in another directory that is
-marked to have everything is the log where there is none: the next start gives it the name.
+marked to have everything is the log where there is none: the next start gives it the name. Of two folders with the name it
+keeps the one that goes further.
 """
 
 from __future__ import annotations
@@ -49,21 +50,36 @@ def partition_logs(
 ) -> dict[Key, list[FoundBatch]]:
     """The sound beginning of each partition's log. Where `starts` says that a log starts, what lies before counts for
     nothing: a replica may have other records there, or a gap."""
-    files: dict[Key, list[tuple[int, bytes]]] = {}
-    copies: dict[Key, list[tuple[int, bytes]]] = {}
+    found = log_folders(storage, durable=durable, starts=starts)
+    return {key: max(folders.values(), key=_progress) for key, folders in found.items()}
+
+
+def _progress(batches: list[FoundBatch]) -> tuple[int, int]:
+    return (batches[-1].leader_epoch, batches[-1].next_offset) if batches else (-1, 0)
+
+
+def log_folders(
+    storage: SimStorage, *, durable: bool, starts: Mapping[Key, int] | None = None
+) -> dict[Key, dict[str, list[FoundBatch]]]:
+    """The same for each folder that is a partition's, by its path."""
+    logs: dict[Key, dict[str, list[tuple[int, bytes]]]] = {}
+    copies: dict[Key, dict[str, list[tuple[int, bytes]]]] = {}
     contents = dict(storage.contents(durable=durable))
     for path, content in contents.items():
         match = _FOLDER.fullmatch(path)
         if match is not None:
-            key = (match["topic"], int(match["partition"]))
+            key, folder = (match["topic"], int(match["partition"])), path.rpartition("/")[0]
             if match["copy"] is None:
-                files.setdefault(key, []).append((int(match["base"]), content))
-            elif f"{path.rpartition('/')[0]}/{_MARK}" in contents:
-                copies.setdefault(key, []).append((int(match["base"]), content))
-    files = copies | files
+                logs.setdefault(key, {}).setdefault(folder, []).append((int(match["base"]), content))
+            elif f"{folder}/{_MARK}" in contents:
+                copies.setdefault(key, {}).setdefault(folder, []).append((int(match["base"]), content))
     starts = starts or {}
     return {
-        key: list(_sound_beginning(sorted(segments), starts.get(key, 0))) for key, segments in sorted(files.items())
+        key: {
+            folder: list(_sound_beginning(sorted(segments), starts.get(key, 0)))
+            for folder, segments in sorted(folders.items())
+        }
+        for key, folders in sorted((copies | logs).items())
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.records.record import Record, encode_batch
 from tests.simulation.clock import SimClock
-from tests.simulation.disk_survey import end_of, partition_logs, sound_batches
+from tests.simulation.disk_survey import end_of, log_folders, partition_logs, sound_batches
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop
 
@@ -83,3 +83,16 @@ def test_a_copy_that_has_everything_is_the_log_where_there_is_none(has_log: bool
     loop.close()
     ends = {key: end_of(batches) for key, batches in partition_logs(storage, durable=False).items()}
     assert ends == ({("orders", 3): 2} if has_log else {("orders", 3): 4} if is_marked else {})
+
+
+def test_of_two_folders_of_a_partition_the_log_is_the_one_that_goes_further() -> None:
+    loop = SimLoop(1)
+    storage = SimStorage(loop, SimClock(loop))
+    system = storage.boot()
+    for folder, content in ((FOLDER, batch(0) + batch(2)), ("/data/b/orders-3", batch(0))):
+        system.make_directory(folder)
+        system.write_bytes(f"{folder}/{'0' * 20}.log", content)
+    loop.close()
+    assert end_of(partition_logs(storage, durable=False)["orders", 3]) == 4
+    ends = {folder: end_of(found) for folder, found in log_folders(storage, durable=False)["orders", 3].items()}
+    assert ends == {FOLDER: 4, "/data/b/orders-3": 2}

@@ -247,7 +247,7 @@ def _move_not_flushed(patches: Patches) -> None:
 
 
 def _move_not_marked(patches: Patches) -> None:
-    """A crash between the two renames of a move leaves no log."""
+    """A crash between the two renames of a move leaves two folders that nothing tells apart, or a copy that nobody believes."""
     patches.replace(future_logs, "_mark", lambda original: lambda filesystem, path: None)
 
 
