@@ -74,13 +74,9 @@ class CurrentLogs:
     def make(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
         """A log of what was read there."""
         log = PartitionLog(key, path, self._config(key[0]), directory.environment, loaded)
-        high_watermark = directory.checkpoints.high_watermark(key)
-        if high_watermark > log.log_end_offset:
-            logger.warning(
-                "log ends below its high watermark, so that records are missing: directory=%s end=%d high_watermark=%d",
-                path, log.log_end_offset, high_watermark,
-            )  # fmt: skip
-        log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        log.high_watermark = max(
+            log.log_start_offset, min(directory.checkpoints.high_watermark(key), log.log_end_offset)
+        )
         log.first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
         return log
 
@@ -94,6 +90,12 @@ class CurrentLogs:
                 "records."
             )
         log = self.make(directory, key, path, loaded)
+        high_watermark = directory.checkpoints.high_watermark(key)
+        if high_watermark > log.log_end_offset:  # of a copy that has just begun it may be the log's of before
+            logger.warning(
+                "log ends below its high watermark, so that records are missing: directory=%s end=%d high_watermark=%d",
+                path, log.log_end_offset, high_watermark,
+            )  # fmt: skip
         self.take_in(directory, key, log)
         return log
 
