@@ -14,9 +14,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from tests.interop import kafka_directory
 from tests.interop.asking import bounds
@@ -158,9 +163,10 @@ def append(bootstrap: str) -> None:
         deleted.result(30)
 
 
-def verify_files(house: House) -> None:
-    """Apache Kafka's tool finds nothing wrong in any file, and ours prints the same of them."""
-    files = log_files(house.directories, *SEGMENT_FILES)
+def verify_files(house: House, folder: str | None = None) -> None:
+    """Apache Kafka's tool finds nothing wrong in any file, or those of one partition, and ours prints the same of them."""
+    files = [path for path in log_files(house.directories, *SEGMENT_FILES) if folder in (None, path.parent.name)]
+    assert files
     printed, complaints = reference(files, "--deep-iteration")
     assert not [line for line in printed if "isvalid: false" in line or "invalid bytes" in line]
     wrong = [line for line in complaints if re.search("Mismatch|not found|out of order|Exception|Snapshot", line)]
@@ -303,3 +309,40 @@ def test_deleted_topics_stay_deleted(house: House) -> None:
     assert wait_until(lambda: _are_led(barnabas, ["codec-gzip"]), 60)
     topics = AdminClient({"bootstrap.servers": barnabas.bootstrap_servers}).list_topics(timeout=60).topics
     assert "doomed" not in topics
+
+
+def test_a_log_that_was_moved_can_be_taken_over(house: House) -> None:
+    """What a copy was made of is indexed batch by batch: Apache Kafka recovers segments whose indexes hold 16 entries."""
+    barnabas = house.move_in(Barnabas)
+    admin = AdminClient({"bootstrap.servers": barnabas.bootstrap_servers, "log_level": 0})
+    config = {"segment.bytes": "65536", "index.interval.bytes": "512", "segment.index.bytes": "192"}
+    admin.create_topics([NewTopic("moved", 1, 1, config=config)])["moved"].result(60)
+    kafka_directory.produce(barnabas.bootstrap_servers, "moved", 1_000, {"batch.num.messages": "1"})
+    (source,) = (folder for folder in house.directories if (folder / "moved-0").exists())
+    (target,) = (folder for folder in house.directories if folder != source)
+    topic = AlterReplicaLogDirTopic(name="moved", partitions=[0])
+    answer = ask(barnabas, AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(target), topics=[topic])]))
+    assert answer.results[0].partitions[0].error_code == 0
+    assert wait_until(lambda: (target / "moved-0").exists() and not (source / "moved-0").exists(), 60)
+    before = _records(barnabas, "moved")
+    barnabas.kill()
+    house.tenant = None
+    house._wait_until_forgotten()
+    kafka = house.move_in(KafkaServer)
+    assert _records(kafka, "moved") == before
+    assert len(before) == 1_000
+    house.move_out("stop")
+    verify_files(house, "moved-0")
+
+
+def _records(broker: Broker, topic: str) -> list[tuple[int, bytes, bytes]]:
+    """Once the partition is led."""
+    assert wait_until(lambda: _are_led(broker, [topic]), 60)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks", "log_level": 0})
+    try:
+        _, end = bounds(consumer, topic, 0)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = [message for _ in range(end) if (message := consumer.poll(30)) is not None]
+        return [(each.offset(), each.key(), each.value()) for each in found]
+    finally:
+        consumer.close()
