@@ -17,14 +17,14 @@ from tests.simulation.cluster.coverage import MINIMUMS
 from tests.simulation.coverage import shortfalls
 
 ROOT = Path(__file__).parents[3]
-SEEDS = 200
+SEEDS = 100
 # What all of them together must have met at least.
 PROMISED = {
-    "elections": 100,
-    "isr shrinks": 50,
-    "isr expansions": 50,
-    "truncations": 20,
-    "loads of __consumer_offsets": 20,
+    "elections": 50,
+    "isr shrinks": 25,
+    "isr expansions": 25,
+    "truncations": 10,
+    "loads of __consumer_offsets": 10,
     "requests": 200 * SEEDS,
     "faults": 5 * SEEDS,
 }
