@@ -1,8 +1,8 @@
 """The life of a broker process: event loop, doors, signals, the banner, and who is told that it is ready.
 
-Rules: SIGTERM and SIGINT stop the broker in order; another one, a second later or more, at once. A broker that cannot go on
-stops too, with exit code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once and deletes
-what it was told to discard.
+Rules: SIGTERM and SIGINT stop the broker in order; another one at once, but the same only after a second. A broker that
+cannot go on stops too, with exit code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once
+and deletes what it was told to discard.
 Source: Kafka Kafka.main, KafkaServerStartable.
 """
 
@@ -77,7 +77,7 @@ class BrokerProcess:
         self._started_ms = started_ms
         self._clock = clock or SystemClock()
         self._stop = asyncio.Event()
-        self._told_to_stop_ms: int | None = None
+        self._told_to_stop: tuple[signal.Signals, int] | None = None
         self._failure: str | None = None
 
     async def serve(self) -> int:
@@ -198,13 +198,17 @@ class BrokerProcess:
 
     def _on_signal(self, number: signal.Signals) -> None:
         now_ms = self._clock.monotonic_ms()
-        if self._told_to_stop_ms is None and not self._stop.is_set():
+        if self._told_to_stop is None and not self._stop.is_set():
             logger.info("stopping: signal=%s", number.name)
-            self._told_to_stop_ms = now_ms
+            self._told_to_stop = number, now_ms
             self._stop.set()
-        elif self._told_to_stop_ms is None or now_ms - self._told_to_stop_ms >= SAME_WISH_MS:
-            logger.warning("stopping at once: signal=%s", number.name)
-            os._exit(128 + number)
+            return
+        if self._told_to_stop is not None:
+            first, told_ms = self._told_to_stop
+            if first is number and now_ms - told_ms < SAME_WISH_MS:
+                return
+        logger.warning("stopping at once: signal=%s", number.name)
+        os._exit(128 + number)
 
     def _on_lifeline(self) -> None:
         """The parent is gone; it never writes."""

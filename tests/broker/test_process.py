@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import nullcontext
 
 import pytest
 
@@ -17,8 +18,17 @@ class Exited(BaseException):
     pass
 
 
-def test_a_signal_ends_a_stop_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless it is the same wish once more: make sends on what its whole group was told."""
+@pytest.mark.parametrize(
+    ("second", "later_ms", "ends"),
+    [
+        (signal.SIGTERM, SAME_WISH_MS - 1, False),  # make sends on what its whole group was told
+        (signal.SIGTERM, SAME_WISH_MS, True),
+        (signal.SIGINT, 0, True),
+    ],
+)
+def test_another_signal_ends_a_stop_that_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch, second: signal.Signals, later_ms: int, ends: bool
+) -> None:
     codes: list[int] = []
 
     def leave(code: int) -> None:
@@ -29,10 +39,7 @@ def test_a_signal_ends_a_stop_that_takes_too_long(monkeypatch: pytest.MonkeyPatc
     clock = FakeClock()
     process = BrokerProcess(BrokerSettings({}), StartOptions(), 0, clock)
     process._on_signal(signal.SIGTERM)
-    clock.now_ms += SAME_WISH_MS - 1
-    process._on_signal(signal.SIGTERM)
-    assert codes == []
-    clock.now_ms += 1
-    with pytest.raises(Exited):
-        process._on_signal(signal.SIGINT)
-    assert codes == [128 + signal.SIGINT]
+    clock.now_ms += later_ms
+    with pytest.raises(Exited) if ends else nullcontext():
+        process._on_signal(second)
+    assert codes == ([128 + second] if ends else [])
