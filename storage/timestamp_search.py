@@ -37,8 +37,8 @@ class TimestampOffset:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A record at or behind `start_offset` whose timestamp is at least `timestamp`; the largest of a segment may lie before
-    what the log begins with."""
+    """A record at or behind `start_offset` whose timestamp is at least `timestamp`; or, as the largest of a segment, `timestamp`
+    itself, which may lie before what the log begins with."""
 
     timestamp: int
     start_offset: int = 0
@@ -46,11 +46,13 @@ class Sought:
     """As in Kafka only the first batch is looked into then, and no message of format v0."""
 
     def may_be_in(self, header: BatchHeader) -> bool:
-        largest = header.max_timestamp
-        return largest == self.timestamp if self.is_largest else largest >= self.timestamp
+        return self._fits(header.max_timestamp)
 
     def is_at(self, offset: int, timestamp: int) -> bool:
-        return timestamp >= self.timestamp and offset >= self.start_offset
+        return self._fits(timestamp) and offset >= self.start_offset
+
+    def _fits(self, timestamp: int) -> bool:
+        return timestamp == self.timestamp if self.is_largest else timestamp >= self.timestamp
 
 
 def next_batch(

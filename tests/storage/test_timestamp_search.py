@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -233,3 +233,23 @@ def test_a_batch_is_looked_through_in_steps() -> None:
     batch = encode_batch([Record(at, NOW_MS + at, None, b"", []) for at in range(3 * STEP_RECORDS)])
     steps = first_in_batch(batch, read_header(batch), Sought(NOW_MS + 3 * STEP_RECORDS))
     assert len(list(steps)) == 3
+
+
+def test_the_largest_timestamp_is_the_one_that_the_header_names() -> None:
+    """As in Apache Kafka, where a producer has written another one there than its records have."""
+    batch = bytearray(encode_batch([Record(at, NOW_MS + at, None, b"", []) for at in range(3)]))
+    patch_timestamp(batch, 0, read_header(batch), is_log_append_time=False, max_timestamp=NOW_MS + 1)
+    header = read_header(batch)
+    found = found_by(first_in_batch(batch, header, Sought(NOW_MS + 1, is_largest=True)))
+    assert found == TimestampOffset(NOW_MS + 1, 1, header.partition_leader_epoch)
+    patch_timestamp(batch, 0, header, is_log_append_time=False, max_timestamp=NOW_MS - 1)
+    assert found_by(first_in_batch(batch, header, Sought(NOW_MS - 1, is_largest=True))) is None
+
+
+def found_by(steps: Generator[None, None, TimestampOffset | None]) -> TimestampOffset | None:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as last:
+            found: TimestampOffset | None = last.value
+            return found
