@@ -216,13 +216,12 @@ def inspect(item: FetchItem, partition: Partition, reader: Reader) -> PartitionR
 
 def _check_reader(item: FetchItem, partition: Partition, reader: Reader) -> None:
     """Raises KafkaError when this reader must not read here."""
-    if partition.leader is None:
-        partition.check_online()
     if partition.leader is not None or reader.needs_leader:
         partition.check_leader(item.current_leader_epoch)
         if reader.is_replica:
             partition.check_replica(reader.replica_id, reader.broker_epoch, item.current_leader_epoch)
         return
+    partition.check_online()
     partition.check_epoch(item.current_leader_epoch)
     if partition.leader_id == NO_LEADER:  # it follows nobody, so what it has may stay as it is for long
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} has no leader.")

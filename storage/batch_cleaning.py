@@ -33,9 +33,7 @@ from protocol.records.rebuild import rebuild_batch
 from protocol.records.record import broken_record, empty_batch, plain_records
 from protocol.varint import decode_varint
 from storage.offset_map import OffsetMap
-
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""Of a stored batch that is cleaned."""
+from storage.stored_batches import MAX_LOADED_BYTES
 
 
 class Aborted(Protocol):
@@ -147,7 +145,7 @@ def read_keys(buffer: Buffer, position: int, header: BatchHeader) -> BatchKeys:
     """Of a batch of format v2. Raises InvalidBatch."""
     end = position + header.size_bytes
     if header.is_compressed:
-        block: Buffer = bytes(plain_records(buffer, position, header, MAX_DECOMPRESSED_BYTES))
+        block: Buffer = bytes(plain_records(buffer, position, header, MAX_LOADED_BYTES))
         batch = BatchKeys(block, 0)
         end = len(block)
     else:
@@ -283,7 +281,7 @@ class BatchCleaner:
     def _clean_messages(self, buffer: Buffer, position: int, header: BatchHeader) -> Cleaned:
         """A message, or a compressed set of them, of before format v2: without producers and delete horizons, so that
         the time of its segment decides how long delete markers stay."""
-        records = list(iter_any_records(buffer, position, header, MAX_DECOMPRESSED_BYTES))
+        records = list(iter_any_records(buffer, position, header, MAX_LOADED_BYTES))
         covered_offset = self._map.latest_offset
         latest = self._map.latest([record.key for record in records])
         kept = [

@@ -23,10 +23,9 @@ from protocol.records.any_format import any_records_in_steps, iter_any_headers
 from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader
 from protocol.records.compression import Compression
 from protocol.records.legacy import MessageSetEncoding
+from storage.stored_batches import MAX_LOADED_BYTES
 
 STEP_RECORDS = 256
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""Of a stored batch."""
 _NO_OFFSET = -1
 
 
@@ -85,7 +84,7 @@ class DownConversion:
         append_time_ms = header.max_timestamp if header.is_log_append_time else None
         encoding = MessageSetEncoding(self._magic, codec, None, append_time_ms)
         first_offset = 0 if codec else self._fetch_offset
-        for record in (yield from any_records_in_steps(self._read, position, header, MAX_DECOMPRESSED_BYTES)):
+        for record in (yield from any_records_in_steps(self._read, position, header, MAX_LOADED_BYTES)):
             if record.offset < first_offset:
                 continue
             encoding.add(record)

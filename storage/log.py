@@ -30,7 +30,7 @@ from storage.log_ends import LogEnds
 from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY
 from storage.producer_state import Duplicate
-from storage.segment import NO_TIMESTAMP, entries_of
+from storage.segment import NO_TIMESTAMP, fit_one_segment
 from storage.segment_age import written_times
 from storage.timestamp_search import TimestampOffset
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex
@@ -235,13 +235,12 @@ class PartitionLog(LogEnds):
     def _parts(self, headers: list[BatchHeader], size_bytes: int) -> list[list[BatchHeader]]:
         """The batches, in pieces that a segment's indexes have room for: nearly always one."""
         limits = self.config
-        most = max(limits.segment_index_bytes // 12 - 1, 1)
-        if entries_of(len(headers), size_bytes, limits) <= most:
+        if fit_one_segment(len(headers), size_bytes, limits):
             return [headers]
         parts: list[list[BatchHeader]] = [[]]
         part_bytes = 0
         for header in headers:
-            if parts[-1] and entries_of(len(parts[-1]) + 1, part_bytes + header.size_bytes, limits) > most:
+            if parts[-1] and not fit_one_segment(len(parts[-1]) + 1, part_bytes + header.size_bytes, limits):
                 parts.append([])
                 part_bytes = 0
             parts[-1].append(header)

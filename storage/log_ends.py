@@ -260,7 +260,7 @@ class LogEnds(LogState):
             await self._writer.settle()
             refusal = self._writer.failure or self._writer.halted
             if refusal is not None:
-                return refusal
+                return refusal.again()
             with self._failing_for_good():
                 await cut()
                 await self._checkpoint_if_fallen()

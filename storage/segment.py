@@ -278,8 +278,8 @@ class Segment:
 
     def _has_no_room_in_index(self, index_bytes: int, entries: int) -> bool:
         return (
-            self.offset_index.entries_count + entries > index_bytes // 8
-            or self.time_index.entries_count + entries >= index_bytes // 12
+            self.offset_index.entries_count + entries > index_bytes // OffsetIndex.entry.size
+            or self.time_index.entries_count + entries >= index_bytes // TimeIndex.entry.size
         )
 
     def note_append(
@@ -304,22 +304,14 @@ class Segment:
     def note_appended(self, headers: Sequence[BatchHeader], max_timestamp: int, interval_bytes: int) -> bool:
         """The same of several batches, with the largest timestamp of them all: each is indexed by itself, as in Kafka, or
         whoever looks for one of them would walk all that came with it."""
-        position, since_bytes, base_offset = self.end_bytes, self.bytes_since_index_entry, self.base_offset
-        if position == 0:
-            self.first_timestamp = max_timestamp
-        has_new_entry = False
+        is_first, has_new_entry = self.end_bytes == 0, False
         for header in headers:
-            size_bytes = header.size_bytes
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp = header.max_timestamp
-                self.offset_of_max_timestamp = header.last_offset
-            if since_bytes > interval_bytes:
-                self.offset_index.append(header.last_offset - base_offset, position)
-                self.note_max_timestamp()
-                since_bytes, has_new_entry = 0, True
-            since_bytes += size_bytes
-            position += size_bytes
-        self.end_bytes, self.bytes_since_index_entry = position, since_bytes
+            last_offset = header.last_offset
+            has_new_entry |= self.note_append(
+                header.size_bytes, last_offset, header.max_timestamp, last_offset, interval_bytes
+            )
+        if is_first:
+            self.first_timestamp = max_timestamp
         return has_new_entry
 
     def note_max_timestamp(self) -> None:
@@ -402,6 +394,11 @@ class Segment:
 def entries_of(batches: int, size_bytes: int, limits: RollLimits) -> int:
     """So many index entries may so many batches need that come together."""
     return min(batches, size_bytes // (limits.index_interval_bytes + 1) + 1)
+
+
+def fit_one_segment(batches: int, size_bytes: int, limits: RollLimits) -> bool:
+    """Whether the indexes of a new segment have room for so many batches; one always has its place."""
+    return entries_of(batches, size_bytes, limits) <= max(limits.segment_index_bytes // TimeIndex.entry.size - 1, 1)
 
 
 def check_length(segment: Segment, length: int, position: int) -> int:

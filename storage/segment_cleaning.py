@@ -20,7 +20,6 @@ from protocol.records.any_format import iter_any_records, read_any_header
 from protocol.records.batch import MAGIC_V2, BatchHeader
 from runtime.filesystem import Buffer, FileSystem
 from storage.batch_cleaning import (
-    MAX_DECOMPRESSED_BYTES,
     BatchCleaner,
     CleanedTransactions,
     Fate,
@@ -31,6 +30,7 @@ from storage.compaction import SegmentSizes, group_segments
 from storage.offset_map import OffsetMap
 from storage.segment import LOG_SUFFIX, segment_path
 from storage.segment_copy import CLEANED_SUFFIXES, STEP_BYTES, CleanedSegment, SegmentCopy, SegmentOverflow, batches_of
+from storage.stored_batches import MAX_LOADED_BYTES
 from storage.txn_index import AbortedTransaction
 
 MIN_READ_BYTES = 4096
@@ -123,7 +123,7 @@ class LogCleaning:
         """Put a batch's keys into the map. False when that is full."""
         start_offset = self._request.first_dirty_offset
         if header.magic < MAGIC_V2:
-            records = list(iter_any_records(buffer, position, header, MAX_DECOMPRESSED_BYTES))
+            records = list(iter_any_records(buffer, position, header, MAX_LOADED_BYTES))
             self._records += len(records)
             return self.map.put([each.key for each in records], [each.offset for each in records], 0, start_offset)
         if header.is_control:

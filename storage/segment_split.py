@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from protocol.records.any_format import iter_any_records
 from protocol.records.batch import MAGIC_V2, BatchHeader
 from runtime.filesystem import Buffer, FileSystem
-from storage.batch_cleaning import MAX_DECOMPRESSED_BYTES
 from storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.segment_copy import STEP_BYTES, CleanedSegment, SegmentCopy, batches_of
 from storage.segment_swap import swap_files
+from storage.stored_batches import MAX_LOADED_BYTES
 from storage.txn_index import AbortedTransaction, decode_transactions
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def _first_offset(buffer: Buffer, at: int, header: BatchHeader) -> int:
     """Of a message set of before v2 the header tells the last one."""
     if header.magic >= MAGIC_V2:
         return header.base_offset
-    return next(record.offset for record in iter_any_records(buffer, at, header, MAX_DECOMPRESSED_BYTES))
+    return next(record.offset for record in iter_any_records(buffer, at, header, MAX_LOADED_BYTES))
 
 
 def _aborted_transactions(filesystem: FileSystem, directory: str, base_offset: int) -> list[AbortedTransaction]:

@@ -20,10 +20,9 @@ from protocol.primitives import Buffer
 from protocol.records.any_format import any_records_in_steps, read_any_header
 from protocol.records.batch import BatchHeader
 from storage.segment import MIN_BATCH_BYTES, Segment, check_length
+from storage.stored_batches import MAX_LOADED_BYTES
 
 STEP_RECORDS = 256
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""Of a stored batch that is looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class TimestampOffset:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A record at or behind `start_offset` whose timestamp is at least `timestamp`; or, as the largest of a segment, `timestamp`
-    itself, which may lie before what the log begins with."""
+    """A record at or behind `start_offset` whose timestamp is at least `timestamp`; or, the largest of a segment, is it. That
+    may lie before what the log begins with."""
 
     timestamp: int
     start_offset: int = 0
@@ -75,7 +74,7 @@ def first_in_batch(batch: Buffer, header: BatchHeader, sought: Sought) -> Genera
     """The first such record of the batch that `batch` begins with. Raises InvalidBatch."""
     if sought.is_largest and not header.magic:
         return None
-    records = yield from any_records_in_steps(batch, 0, header, MAX_DECOMPRESSED_BYTES)
+    records = yield from any_records_in_steps(batch, 0, header, MAX_LOADED_BYTES)
     for number, record in enumerate(records, 1):
         if sought.is_at(record.offset, record.timestamp):
             return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
