@@ -4,7 +4,6 @@ that only has to be passed by."""
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from storage.log import AppendOrigin, PartitionLog
 from storage.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
 from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, ManualClock, append, append_records, config, open_log, world
+from tests.storage.test_files_in_use import Gate
 from tests.storage.test_read_cost import Asked
 
 T = TypeVar("T")
@@ -42,32 +42,27 @@ class TickingClock(ManualClock):
 
 
 class HeldBack(OsFileSystem):
-    """Once it `is_held`, the next read of a `.log` is answered late, with what was there when it was asked."""
+    """What is read of a `.log` comes late, when the gate opens, as it was when it was asked for."""
 
     def __init__(self) -> None:
-        self.is_held = False
-        self.asked = threading.Event()
-        self.release = threading.Event()
+        self.reads = Gate()
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         file = super().open(path, create=create, writable=writable)
-        return HeldFile(self, file) if path.endswith(".log") else file
+        return HeldFile(file, self.reads) if path.endswith(".log") else file
 
 
 class HeldFile(FileAround):
-    def __init__(self, owner: HeldBack, file: File) -> None:
+    def __init__(self, file: File, reads: Gate) -> None:
         super().__init__(file)
-        self._owner = owner
+        self._reads = reads
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
-        return None if self._owner.is_held else self._file.read_hot(length, position)
+        return None if self._reads.is_shut else self._file.read_hot(length, position)
 
     def read_at(self, length: int, position: int) -> Buffer:
         content = self._file.read_at(length, position)
-        if self._owner.is_held:
-            self._owner.is_held = False  # the others go on
-            self._owner.asked.set()
-            self._owner.release.wait()
+        self._reads.pass_through()
         return content
 
 
@@ -89,10 +84,10 @@ async def fill(log: PartitionLog, batches: int = BATCHES) -> None:
     await log.settle()
 
 
-async def log_with_the_latest_deleted(log: PartitionLog) -> None:
+async def log_with_the_latest_deleted(log: PartitionLog, batches: int = BATCHES) -> None:
     """The indexes know a timestamp that no record has any more which is still in the log."""
     await append(log, "latest", timestamp=LATE_MS)
-    await fill(log)
+    await fill(log, batches)
     log.commit(log.log_end_offset)
     log.delete_records(1)
 
@@ -167,15 +162,15 @@ def test_a_log_that_is_cut_meanwhile_is_searched_again(tmp_path: Path) -> None:
         cold = HeldBack()
         async with world(str(tmp_path), filesystem=cold) as one:
             log = await open_log(one, str(tmp_path))
-            await log_with_the_latest_deleted(log)
+            await log_with_the_latest_deleted(log, batches=1)
             await append(log, "cut", timestamp=LATE_MS)
-            cold.is_held = True
+            cold.reads.shut()
             search = asyncio.ensure_future(log.offset_for_timestamp(LATE_MS))
-            await asyncio.to_thread(cold.asked.wait)
-            await log.truncate_to(BATCHES + 1)
+            await cold.reads.reached()  # it has what is cut off now
+            await log.truncate_to(2)
             await append(log, "other", timestamp=LATE_MS + 5)
-            cold.release.set()
-            assert await search == TimestampOffset(LATE_MS + 5, BATCHES + 1, 0)
+            cold.reads.open()
+            assert await search == TimestampOffset(LATE_MS + 5, 2, 0)
             await log.close()
 
     asyncio.run(run())
@@ -190,11 +185,11 @@ def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_pat
             await fill(log)
             log.commit(log.log_end_offset)
             assert len(log.segments) == 2
-            cold.is_held = True
+            cold.reads.shut()
             search = asyncio.ensure_future(log.offset_for_timestamp(LATE_MS))
-            await asyncio.to_thread(cold.asked.wait)
+            await cold.reads.reached()
             assert await log.delete_segments_before(log.segments.active.base_offset)
-            cold.release.set()
+            cold.reads.open()
             with pytest.raises(KafkaError) as refused:
                 await search
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
