@@ -32,6 +32,13 @@ def rename_folder(filesystem: FileSystem, source: str, target: str) -> None:
     filesystem.sync_directory(parent_of(target))
 
 
+def unmark(filesystem: FileSystem, path: str) -> None:
+    """The folder is that of a log, or of a copy that has not everything. When this has returned, no loss of power undoes it:
+    with the mark of a later move, in another directory, no start would know which of the two is the log."""
+    filesystem.unlink(f"{path}/{MOVED_FILE}")
+    filesystem.sync_directory(path)
+
+
 def remove_segment_files(filesystem: FileSystem, directory: str, base_offset: int) -> None:
     """The `.log` goes first: indexes alone are put right by the next start, and a segment below the recovery point without
     its transaction index would not be."""

@@ -35,7 +35,7 @@ from protocol.primitives import ZERO_UUID
 from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
 from storage.checkpoints import Key, recovery_points
-from storage.folder_files import MOVED_FILE, partition_folder, rename_folder
+from storage.folder_files import MOVED_FILE, partition_folder, rename_folder, unmark
 from storage.interrupted_move import sync_directories
 from storage.loading import LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
@@ -122,13 +122,13 @@ class FutureLogs:
                 logger.warning("copy of a log dropped, there is another: folder=%s", path)
                 await self._doors.set_aside(directory, key, path, 0)
             else:
-                await directory.queue.run(partial(filesystem.unlink, f"{path}/{MOVED_FILE}"))
+                if is_marked:
+                    await directory.queue.run(partial(unmark, filesystem, path))
                 request = doors.current.request_for(directory, key, path)
                 request.is_compacted |= log.first_dirty_offset is not None
                 copy = await self._open(directory, key, path, request)
-                if copy.topic_id != log.topic_id and ZERO_UUID not in (copy.topic_id, log.topic_id):
-                    logger.warning("copy of a log dropped, it is of another topic of this name: folder=%s", path)
-                    await self.drop_future_log(*key)
+                if copy.topic_id != log.topic_id:
+                    await self._drop_stranger(directory, key, log, copy)
                 elif request.is_compacted and not request.is_clean:
                     # A loss of power may have left a hole there, which looks like one of compaction; the log has it all.
                     try:
@@ -139,6 +139,20 @@ class FutureLogs:
         # As for logs: what is appended next must not lie below the recovery point that the next start would take.
         if any((directory.checkpoints.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
             await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(logs))
+
+    async def _drop_stranger(self, directory: OnlineDirectory, key: Key, log: PartitionLog, copy: PartitionLog) -> None:
+        """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are
+        copied once more: epochs would not tell them from those of another topic."""
+        if ZERO_UUID not in (copy.topic_id, log.topic_id):
+            logger.warning("copy of a log dropped, it is of another topic of this name: folder=%s", copy.directory)
+            await self.drop_future_log(*key)
+            return
+        logger.warning("copy of a log begun anew, it may be of another topic of this name: folder=%s", copy.directory)
+        await self.drop_future_log(*key)
+        try:
+            await self.future_log_for(*key, directory.path)
+        except KafkaError as error:
+            logger.warning("move given up: topic=%s partition=%d error=%s", *key, error)
 
     async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
         doors = self._doors
@@ -292,7 +306,7 @@ class FutureLogs:
         doors.remove_later([aside], log.config.file_delete_delay_ms)
         # Nothing is waited for any more: a directory that fails now fails with the logs that are registered.
         target.queue.write(
-            partial(filesystem.unlink, f"{path}/{MOVED_FILE}"),
+            partial(unmark, filesystem, path),
             lambda error: None if error is None else doors.on_error(target.path, error),
         )
         return new
@@ -350,9 +364,8 @@ class FutureLogs:
         request = self._doors.current.request_for(directory, key, copy.directory)
         request.is_clean = True
         request.recovery_point, request.log_start_offset = copy.log_end_offset, copy.log_start_offset
-        unmark = partial(self._doors.filesystem.unlink, f"{copy.directory}/{MOVED_FILE}")
         try:
-            await directory.queue.run(unmark)
+            await directory.queue.run(partial(unmark, self._doors.filesystem, copy.directory))
             await self._open(directory, key, copy.directory, request)
         except OSError as error:
             directory.future_logs.pop(key, None)
@@ -416,4 +429,4 @@ def _marked(filesystem: FileSystem, paths: Sequence[str]) -> set[str]:
 def _finish(filesystem: FileSystem, directory: str, path: str, name: str) -> None:
     """Give a marked copy the log's name."""
     rename_folder(filesystem, path, f"{directory}/{name}")
-    filesystem.unlink(f"{directory}/{name}/{MOVED_FILE}")
+    unmark(filesystem, f"{directory}/{name}")

@@ -21,7 +21,7 @@ from functools import partial
 
 from protocol.primitives import ZERO_UUID
 from storage.checkpoints import Key
-from storage.folder_files import MOVED_FILE, parent_of
+from storage.folder_files import parent_of, unmark
 from storage.loading import LoadedLog
 from storage.log import PartitionLog
 from storage.log_doors import LogDoors
@@ -77,7 +77,7 @@ class InterruptedMoves:
         for path in [] if doors.offline else sorted(self._marked):
             directory = doors.directories[parent_of(path)]
             try:
-                await directory.queue.run(partial(doors.filesystem.unlink, f"{path}/{MOVED_FILE}"))
+                await directory.queue.run(partial(unmark, doors.filesystem, path))
             except OSError as error:
                 doors.on_error(directory.path, error)
                 return

@@ -9,6 +9,7 @@ import pytest
 
 from protocol.errors import KafkaError
 from runtime.os_filesystem import OsFileSystem
+from storage.folder_files import format_partition_metadata
 from storage.log import AppendOrigin, PartitionLog
 from storage.log_manager import LogManager
 from tests.storage.full_disk import PLENTY, FullDisk
@@ -84,21 +85,40 @@ def test_the_mark_of_a_move_goes_at_the_next_start(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_the_copy_of_a_log_of_another_topic_is_none(tmp_path: Path) -> None:
-    """Its log is gone, with the power or with its disk, and the topic was made anew."""
+@pytest.mark.parametrize(
+    ("id_of_log", "id_of_copy", "left"),
+    [
+        (TOPIC_ID, TOPIC_ID, ["a"]),
+        (None, None, ["a"]),  # as before topics had ids
+        (TOPIC_ID, OTHER_ID, None),
+        (TOPIC_ID, None, []),
+        (None, OTHER_ID, []),
+    ],
+)
+def test_a_copy_is_of_the_topic_of_the_log_or_begins_anew_or_goes(
+    tmp_path: Path, id_of_log: bytes | None, id_of_copy: bytes | None, left: list[str] | None
+) -> None:
+    """The log is gone, with the power or with its disk, and the topic was made anew; or the power took an id alone."""
 
     async def run() -> None:
         a, b = tmp_path / "a", tmp_path / "b"
         async with broker(a, b) as here:
-            log = await here.logs.log_for("t", 0, OTHER_ID)
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            await append(log, "a")
             home, other = (a, b) if log.directory.startswith(str(a)) else (b, a)
-            await here.logs.future.future_log_for("t", 0, str(other))
-        for same_id in (True, False):
-            (home / "t-0" / "partition.metadata").unlink()
-            async with broker(a, b) as again:
-                await again.logs.log_for("t", 0, OTHER_ID if same_id else TOPIC_ID)
-            async with broker(a, b) as last:
-                assert (("t", 0) in last.logs.future.logs) is same_id
+            copy = await here.logs.future.future_log_for("t", 0, str(other))
+            await append_records(copy, bytearray(await read(log, 0)), origin=AppendOrigin.REPLICA)
+        (folder,) = other.glob("t-0.*-future")
+        for path, topic_id in ((home / "t-0", id_of_log), (folder, id_of_copy)):
+            if topic_id is None:
+                (path / "partition.metadata").unlink()
+            else:
+                (path / "partition.metadata").write_bytes(format_partition_metadata(topic_id))
+        async with broker(a, b) as again:
+            found = again.logs.future.future_log("t", 0)
+            assert (None if found is None else [value for _, value in await all_values(found)]) == left
+            assert len(list(other.glob("t-0.*-future"))) == (left is not None)
+            assert found is None or found.topic_id == again.logs.logs["t", 0].topic_id
 
     asyncio.run(run())
 
@@ -106,6 +126,10 @@ def test_the_copy_of_a_log_of_another_topic_is_none(tmp_path: Path) -> None:
 class Recording(OsFileSystem):
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
+
+    def unlink(self, path: str) -> None:
+        super().unlink(path)
+        self.calls.append(("unlink", path))
 
     def rename(self, source: str, target: str) -> None:
         super().rename(source, target)
@@ -133,6 +157,27 @@ def test_what_a_move_has_set_aside_is_on_the_disk_before_a_start_ends_the_move(t
             assert here.logs.logs["t", 0].directory == str(other / "t-0")
         calls = filesystem.calls
         assert ("sync", str(home)) in calls[: calls.index(("rename", str(other / "t-0")))]
+
+    asyncio.run(run())
+
+
+def test_a_mark_that_has_gone_is_not_back_after_a_loss_of_power(tmp_path: Path) -> None:
+    """Should that also undo the exchange of the next move, two folders would be marked, and no start would know which is the
+    log."""
+
+    async def run() -> None:
+        a, b, filesystem = tmp_path / "a", tmp_path / "b", Recording()
+        async with broker(a, b, filesystem=filesystem) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            log = await moved(here.logs, log, b if log.directory.startswith(str(a)) else a)
+        gone = ("unlink", f"{log.directory}/moved")
+        for _ in range(2):
+            calls = [call for call in filesystem.calls if call[1].startswith(log.directory)]
+            assert calls[calls.index(gone) + 1] == ("sync", log.directory)
+            filesystem.calls.clear()
+            (Path(log.directory) / "moved").touch()
+            async with broker(a, b, filesystem=filesystem):
+                pass
 
     asyncio.run(run())
 

@@ -140,8 +140,16 @@ class Logged:
             now_ms=now_ms,
             done=lambda error: None if error is None else self._on_refused(placed, error),
         )
+        if result.duplicate:
+            self._check_duplicate(records_in(batches)[0], result.base_offset)
+            return
         placed += records_in(batches, result.base_offset)
         self.records = [record for record in self.records if record.offset < result.base_offset] + placed
+
+    def _check_duplicate(self, first: Written, offset: int) -> None:
+        """A producer that was forgotten with its records has begun anew, and an older snapshot knows its first life again."""
+        known = {(each.offset, each.producer, each.sequence) for each in self.records}
+        assert (offset, first.producer, first.sequence) in known, f"{first} is no duplicate of what is at {offset}"
 
     def _on_refused(self, placed: list[Written], error: Exception) -> None:
         """They may be there, all the same, until the log is mended."""
@@ -182,7 +190,7 @@ class Logged:
         try:
             await log.truncate_fully_and_start_at(offset)
         except KafkaError:
-            if log.log_end_offset != offset:
+            if (log.log_start_offset, log.log_end_offset) != (offset, offset):  # which may be where it ended
                 self.records = list(before)
             raise
         self.before, self.deleted_to = None, offset

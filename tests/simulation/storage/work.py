@@ -210,7 +210,7 @@ class Work:
     async def _make_room(self) -> None:
         if self._storage.capacity_bytes is not None:
             self._storage.capacity_bytes = None
-            await asyncio.sleep(2 * REFUSED_PAUSE_MS / 1000)
+            await asyncio.sleep(3 * REFUSED_PAUSE_MS / 1000)  # to the end of a pause, to the next look, to be mended
             for logged in self._logged.values():
                 logged.failures.clear()
                 if logged.log is not None and logged.log.is_halted:
