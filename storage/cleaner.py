@@ -105,7 +105,8 @@ class LogCleaner:
     """See the module. `directories` is the log manager's own, which changes; logs that the controller has not named
     (`is_named`) are not cleaned, as the settings of their topics may not be known.
 
-    `checkpoint(directory)` writes the directory's cleaner checkpoint; `on_failed(directory path, error)` hears of IO errors.
+    `checkpoint(directory)` writes the directory's cleaner checkpoint, and answers why not; `on_failed(directory path, error)`
+    hears of IO errors.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class LogCleaner:
         readers: Readers,
         directories: Mapping[str, OnlineDirectory],
         is_named: Callable[[Key], bool],
-        checkpoint: Callable[[OnlineDirectory], Awaitable[None]],
+        checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
         on_failed: Callable[[str, OSError], None],
     ) -> None:
         self._settings = settings
@@ -355,6 +356,7 @@ class LogCleaner:
         await self._drive(cleaning, work.build_map(aborted))
         horizon_ms = await self._run(work.old_marker_horizon_ms)
         groups = await self._run(work.groups)
+        await self._checkpoint_first(cleaning, cleanable)
         ends = [*(group[0].base_offset for group in groups[1:]), request.first_uncleanable_offset]
         try:
             for group, end_offset in zip(groups, ends, strict=True):
@@ -373,6 +375,17 @@ class LogCleaner:
             log.topic, log.partition, cleanable.first_dirty_offset, work.end_offset, took_ms, work.stats.bytes_read,
             work.stats.bytes_written, work.stats.records_read, work.stats.records_written, 100 * work.map.utilization,
         )  # fmt: skip
+
+    async def _checkpoint_first(self, cleaning: _Cleaning, cleanable: CleaningRange) -> None:
+        """From the first exchange on there are gaps between the log's batches. To a start that finds it compacted no more, its
+        name in the checkpoint alone tells that they are no tears. Raises OSError."""
+        log = cleaning.log
+        if log.first_dirty_offset is None:
+            log.first_dirty_offset = cleanable.first_dirty_offset
+            refusal = await self._checkpoint(cleaning.directory)
+            if refusal is not None:
+                log.first_dirty_offset = None
+                raise refusal
 
     def _request(self, log: PartitionLog, cleanable: CleaningRange) -> CleaningRequest:
         settings, config = self._settings, log.config

@@ -112,8 +112,9 @@ class LogUpkeep:
         ]
         return next(filter(None, refusals), None)
 
-    async def checkpoint_first_dirty_offsets(self, directory: OnlineDirectory) -> None:
-        await self._checkpoint(directory, CLEANER_OFFSET_FILE, first_dirty_offsets(directory.logs_by_key()))
+    async def checkpoint_first_dirty_offsets(self, directory: OnlineDirectory) -> OSError | None:
+        """Answers why it is not on the disk, if it is not."""
+        return await self._checkpoint(directory, CLEANER_OFFSET_FILE, first_dirty_offsets(directory.logs_by_key()))
 
     async def checkpoint_log_start_offsets(self) -> None:
         for directory in list(self._directories.values()):

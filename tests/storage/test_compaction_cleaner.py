@@ -383,25 +383,6 @@ def out_of_memory(*_: object) -> None:
     raise MemoryError
 
 
-def test_a_log_that_is_compacted_no_more_keeps_what_lies_behind_gaps(tmp_path: Path) -> None:
-    """A start after kill -9 finds them behind the recovery point, which is checkpointed once a minute."""
-
-    async def run() -> None:
-        async with cleanery(tmp_path, kill=True) as broker:
-            await broker.logs.upkeep.checkpoint_recovery_points()
-            await fill(broker, 20)
-            await broker.put(("a", "end"))
-            await broker.roll()
-            assert await broker.clean()
-            await broker.put(("c", "behind"))
-            left = left_in(broker.folder)
-        async with cleanery(tmp_path, cleanup_policy="delete") as broker:
-            assert left_in(broker.folder) == left
-            assert broker.log.log_end_offset == 42
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("how", ["abort", "truncate", "truncate fully", "delete", "close", "retention", "pause"])
 def test_a_cleaning_gives_up_when_its_log_changes(tmp_path: Path, how: str) -> None:
     """At whatever step that happens."""
