@@ -170,7 +170,7 @@ class Logged:
         log = self.log
         assert log is not None
         await log.settle()
-        before = self.before = tuple(self.records)
+        before = self._remember()
         self.records = [record for record in self.records if record.offset < offset]
         try:
             await log.truncate_to(offset)
@@ -180,12 +180,20 @@ class Logged:
         self.before, self.deleted_to = None, min(self.deleted_to, offset)
         assert log.log_end_offset == offset or not self.records
 
+    def _remember(self) -> History:
+        """Of a log that has halted a start may find what was refused."""
+        before = tuple(self.records)
+        assert self.log is not None
+        if self.before is None or not self.log.is_halted:
+            self.before = before
+        return before
+
     async def restart(self, offset: int) -> None:
         """Raises KafkaError, see `cut`."""
         log = self.log
         assert log is not None
         await log.settle()
-        before = self.before = tuple(self.records)
+        before = self._remember()
         self.records = []
         try:
             await log.truncate_fully_and_start_at(offset)
