@@ -18,6 +18,7 @@ import pytest
 from barnabas.launch import command
 from protocol.records.record import Record, encode_batch
 from tests.barnabas.wire import topics_of
+from tests.oracle.process import hear_interrupts
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -88,6 +89,7 @@ def test_version_and_help() -> None:
 
 def _send_an_interrupt() -> None:
     """In the process to be: it waits there until somebody lets it through."""
+    hear_interrupts()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -113,7 +115,11 @@ def test_an_interrupt_ends_a_look_into_the_files(tmp_path: Path) -> None:
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(batch)
     for arguments in (["dump-log", "--print-data-log", "--files"], ["log", "find", "--jobs", "2", "--limit", "1000"]):
         process = subprocess.Popen(
-            [*COMMAND, *arguments, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*COMMAND, *arguments, str(tmp_path)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=hear_interrupts,
         )
         assert process.stdout is not None
         assert process.stdout.read(1)

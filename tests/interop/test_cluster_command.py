@@ -19,15 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.ports import lasting_port
-from tests.oracle.process import wait_until
+from tests.oracle.process import hear_interrupts, wait_until
 from tests.oracle.readiness import listed_brokers
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
-
-
-def hear_interrupts() -> None:
-    """What a shell starts in the background ignores Ctrl-C, and so would everything that the tests start there."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -154,6 +154,12 @@ def free_port(host: str = "127.0.0.1") -> int:
         return port
 
 
+def hear_interrupts() -> None:
+    """In a process to be. What a shell starts in the background ignores Ctrl-C, and so would everything that the tests start
+    there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def wait_until(condition: Callable[[], bool], timeout_s: float, step_s: float = 0.05) -> bool:
     """Whether `condition` came true in time."""
     deadline = time.monotonic() + timeout_s
