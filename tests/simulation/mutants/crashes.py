@@ -253,7 +253,8 @@ def _move_not_marked(patches: Patches) -> None:
 
 def _copy_of_another_topic(patches: Patches) -> None:
     """A start goes on with the copy of a log that was deleted, for the one that was made in its place."""
-    patches.replace(FutureLogs, "drop_future_log", lambda original: _nothing)
+    for name in ("drop_future_log", "_drop_stranger"):
+        patches.replace(FutureLogs, name, lambda original: _nothing)
 
 
 async def _nothing(*_args: Any) -> None:
