@@ -143,16 +143,17 @@ class FutureLogs:
     async def _drop_stranger(self, directory: OnlineDirectory, key: Key, log: PartitionLog, copy: PartitionLog) -> None:
         """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are
         copied once more: epochs would not tell them from those of another topic."""
-        if ZERO_UUID not in (copy.topic_id, log.topic_id):
-            logger.warning("copy of a log dropped, it is of another topic of this name: folder=%s", copy.directory)
-            await self.drop_future_log(*key)
-            return
-        logger.warning("copy of a log begun anew, it may be of another topic of this name: folder=%s", copy.directory)
+        is_known = ZERO_UUID not in (copy.topic_id, log.topic_id)
+        certainty = "is" if is_known else "may be"
+        logger.warning(
+            "copy of a log dropped, it %s of another topic of this name: folder=%s", certainty, copy.directory
+        )
         await self.drop_future_log(*key)
-        try:
-            await self.future_log_for(*key, directory.path)
-        except KafkaError as error:
-            logger.warning("move given up: topic=%s partition=%d error=%s", *key, error)
+        if not is_known:
+            try:
+                await self.future_log_for(*key, directory.path)
+            except KafkaError as error:
+                logger.warning("move given up: topic=%s partition=%d error=%s", *key, error)
 
     async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
         doors = self._doors

@@ -94,6 +94,14 @@ async def cleanery(
         await disk.close()
 
 
+async def fill(broker: Cleanery, rounds: int = 10, *keys: str) -> None:
+    """A closed segment, or several, in which keys repeat, and an active one without records."""
+    for number in range(rounds):
+        for key in keys or ("a", "b"):
+            await broker.put((key, f"{key}{number}"))
+    await broker.roll()
+
+
 def batch_of(*pairs: tuple[str | None, str | None], timestamp: int = NOW_MS, **options: Any) -> bytearray:
     """Keys and values as text; None is null."""
     records = [

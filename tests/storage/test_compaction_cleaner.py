@@ -17,7 +17,7 @@ from storage.checkpoint import decode_offsets
 from storage.compaction import CleaningRange
 from storage.log import AppendOrigin
 from storage.txn_index import decode_transactions
-from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, left_in
+from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.logs import ManualClock, all_values, append_records, read, values_of
 
 DAY_MS = 86_400_000
@@ -29,14 +29,6 @@ def names(folder: Path) -> list[str]:
 
 def checkpoint(directory: Path) -> dict[tuple[str, int], int]:
     return decode_offsets((directory / "cleaner-offset-checkpoint").read_bytes())
-
-
-async def fill(broker: Cleanery, rounds: int = 10, *keys: str) -> None:
-    """A closed segment, or several, in which keys repeat, and an active one without records."""
-    for number in range(rounds):
-        for key in keys or ("a", "b"):
-            await broker.put((key, f"{key}{number}"))
-    await broker.roll()
 
 
 def test_keeps_the_latest_of_every_key(tmp_path: Path) -> None:

@@ -10,15 +10,7 @@ import pytest
 
 from storage.log import PartitionLog
 from storage.segment_copy import CleanedSegment
-from tests.storage.cleaning import Cleanery, cleanery, left_in
-
-
-async def fill(broker: Cleanery) -> None:
-    """Closed segments, in which keys repeat, and an active one without records."""
-    for number in range(20):
-        for key in ("a", "b"):
-            await broker.put((key, f"{key}{number}"))
-    await broker.roll()
+from tests.storage.cleaning import cleanery, fill, left_in
 
 
 def test_a_log_that_is_compacted_no_more_keeps_what_lies_behind_gaps(tmp_path: Path) -> None:
@@ -27,7 +19,7 @@ def test_a_log_that_is_compacted_no_more_keeps_what_lies_behind_gaps(tmp_path: P
     async def run() -> None:
         async with cleanery(tmp_path, kill=True) as broker:
             await broker.logs.upkeep.checkpoint_recovery_points()
-            await fill(broker)
+            await fill(broker, 20)
             await broker.put(("a", "end"))
             await broker.roll()
             assert await broker.clean()
@@ -50,7 +42,7 @@ def test_a_log_that_was_being_compacted_for_the_first_time_keeps_what_lies_behin
         whole.mkdir()
         async with cleanery(whole) as broker:
             await broker.logs.upkeep.checkpoint_recovery_points()
-            await fill(broker)
+            await fill(broker, 20)
             await broker.put(("c", "behind"))
             replace, left = PartitionLog.replace_segments, list[tuple[int, str | None, str | None]]()
 
