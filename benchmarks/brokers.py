@@ -94,6 +94,7 @@ def start_ours(folder: str, port: int, *settings: str) -> subprocess.Popen[bytes
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+            start_new_session=True,  # as Apache Kafka here: the scheduler shares the cores among sessions
         )
 
 

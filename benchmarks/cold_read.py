@@ -1,8 +1,8 @@
 """`python -m benchmarks.cold_read [--pairs 5] [--megabytes 1000] [--reader-idle] ...`: what reading old records costs others.
 
 End-to-end latency at 1,000 records/s (produce call to consumer, acks=all) is measured while
-nothing else happens and while one consumer reads an old topic whose pages are not in memory: they are written back and
-dropped from the page cache before each pass. Both brokers in turn; the figure is the ratio of the two measurements.
+nothing else happens and while one consumer reads an old topic whose pages are not in memory: they are dropped
+from the page cache behind the reader. Both brokers in turn; the figure is the ratio of the two measurements.
 
 The reader is a client that takes most of a core, and other people's consumers run elsewhere. With `--reader-idle` it has
 only what the broker and the measuring clients leave, so that what remains of the ratio is the broker's: the kernel takes the
@@ -14,6 +14,9 @@ that the consumer takes hardly more of this machine than one on another would.
 On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
 sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
 than that is the broker's. `--apart` gives the broker one core and all clients the other, as if they were machines.
+
+A virtual machine's core that has nothing to do is given back to its host, and comes back as late as the host likes. `--awake`
+keeps the cores: a process for each that counts whenever nobody else wants it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +36,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks import workloads
 from benchmarks.brokers import Running, kafka, ours
+from benchmarks.cold_files import ColdFiles
 from benchmarks.file_server import file_server
 from benchmarks.process import pin
 from benchmarks.wire import connect, steps_through, throw_away
@@ -40,17 +44,6 @@ from benchmarks.workloads import Target
 
 SHARES = (0.5, 0.99)
 _fork = multiprocessing.get_context("fork")
-
-
-def drop_pages(folder: Path) -> None:
-    """Have the kernel read a partition's files from the disk next time."""
-    for path in folder.iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fdatasync(descriptor)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,8 @@ class Reader:
     megabytes_a_second: float
 
     def take_place(self) -> None:
-        """Of the calling process, among the machine's others."""
+        """Of the calling process, among the machine's others; to the scheduler (autogroup) another program than the clients."""
+        os.setsid()
         os.nice(self.nice)
         if self.is_idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -73,11 +67,12 @@ class Reader:
             time.sleep(max(megabytes / self.megabytes_a_second - seconds, 0))
 
 
-def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> None:
+def read_cold(target: Target, topic: str, paths: Sequence[Path], megabytes: Any, reader: Reader) -> None:
     """Read the topic from its start, again and again, until the process is ended; `megabytes` counts."""
     reader.take_place()
+    files = ColdFiles(paths)
     if reader.is_elsewhere:
-        throw_away_cold(target, topic, folder, megabytes, reader)
+        throw_away_cold(target, topic, files, megabytes, reader)
     options = {"bootstrap.servers": target.bootstrap_servers, "group.id": "cold", "enable.auto.commit": False}
     if reader.megabytes_a_second:
         options["queued.max.messages.kbytes"] = 4096  # what is fetched ahead would be read at full speed
@@ -85,37 +80,39 @@ def read_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: 
     started = time.monotonic()
     end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
     while True:
-        drop_pages(folder)
+        files.begin_again()
         consumer.assign([TopicPartition(topic, 0, 0)])
         seen = 0
         while seen < end:
-            messages = consumer.consume(1_000 if reader.megabytes_a_second else 10_000, 1.0)
+            messages = consumer.consume(1_000, 1.0)
             seen += len(messages)
             megabytes.value += len(messages) / 1000
+            files.drop_up_to(files.size_bytes * seen // end)
             reader.wait(megabytes.value, time.monotonic() - started)
 
 
-def throw_away_cold(target: Target, topic: str, folder: Path, megabytes: Any, reader: Reader) -> NoReturn:
+def throw_away_cold(target: Target, topic: str, files: ColdFiles, megabytes: Any, reader: Reader) -> NoReturn:
     """The same as if the consumer were on another machine."""
     steps = steps_through(target.address, topic, 0)
     buffer = bytearray(max(step.answer_bytes for step in steps))
     started = time.monotonic()
     with connect(target.address) as stream:
         while True:
-            drop_pages(folder)
+            files.begin_again()
+            position = 0
             for step in steps:
                 throw_away(stream, step, buffer)
                 megabytes.value += step.records / 1000
+                position += step.answer_bytes
+                files.drop_up_to(position)
                 reader.wait(megabytes.value, time.monotonic() - started)
 
 
 @contextmanager
 def cold_reader(broker: Running, topic: str, how: Reader) -> Iterator[Any]:
     """Counts the megabytes that were read meanwhile."""
-    assert broker.data is not None
     megabytes = _fork.Value("d", 0.0)
-    folder = broker.data / f"{topic}-0"
-    reader = _fork.Process(target=read_cold, args=(broker.target, topic, folder, megabytes, how))
+    reader = _fork.Process(target=read_cold, args=(broker.target, topic, old_files(broker, topic), megabytes, how))
     reader.start()
     try:
         deadline = time.monotonic() + 30
@@ -125,6 +122,30 @@ def cold_reader(broker: Running, topic: str, how: Reader) -> Iterator[Any]:
     finally:
         reader.terminate()
         reader.join()
+
+
+def _count() -> None:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    while True:
+        pass
+
+
+@contextmanager
+def awake_cores(cores: set[int]) -> Iterator[None]:
+    """None of them ever sleeps in here."""
+    counting = []
+    for core in cores:
+        each = _fork.Process(target=_count)
+        each.start()
+        assert each.pid is not None
+        os.sched_setaffinity(each.pid, {core})
+        counting.append(each)
+    try:
+        yield
+    finally:
+        for each in counting:
+            each.kill()
+            each.join()
 
 
 def old_files(broker: Running, topic: str) -> list[Path]:
@@ -164,12 +185,15 @@ def main() -> None:
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
     parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
+    parser.add_argument("--awake", action="store_true", help="no core sleeps")
     options = parser.parse_args()
     reader = Reader(options.reader_nice, options.reader_idle, options.reader_elsewhere, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
         brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
         cores = os.sched_getaffinity(0)
+        if options.awake:
+            running.enter_context(awake_cores(cores))
         if options.apart:
             clients_core = cores.pop()
             for pid in (pid for each in brokers for pid in each.pids):

@@ -1,7 +1,7 @@
 """A process that sends old files to a client over loopback and does nothing else: what moving so many cold bytes costs a broker
 that has no part in it.
 
-Rules: Linux. The files' pages are dropped before each pass, and the bytes leave by `sendfile`, at a given rate.
+Rules: Linux. The files' pages are dropped behind what was sent, and the bytes leave by `sendfile`, at a given rate.
 """
 
 from __future__ import annotations
@@ -15,23 +15,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cold_files import ColdFiles
+
 _PIECE_BYTES = 1 << 20
+# A page that a socket still has cannot be dropped.
+_ON_THEIR_WAY_BYTES = 4 << 20
 _fork = multiprocessing.get_context("fork")
 
 
-def _serve(listener: socket.socket, files: Sequence[Path], megabytes_a_second: float, cores: set[int]) -> None:
+def _serve(listener: socket.socket, paths: Sequence[Path], megabytes_a_second: float, cores: set[int]) -> None:
+    os.setsid()
     os.sched_setaffinity(0, cores)
     connection, _ = listener.accept()
+    files = ColdFiles(paths)
     started, sent_bytes = time.monotonic(), 0
     while True:
-        for path in files:
+        files.begin_again()
+        before = 0
+        for path in paths:
             descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             size_bytes, position = os.fstat(descriptor).st_size, 0
             while position < size_bytes:
                 position += os.sendfile(connection.fileno(), descriptor, position, _PIECE_BYTES)
+                files.drop_up_to(before + position - _ON_THEIR_WAY_BYTES)
                 due = started + (sent_bytes + position) / 1e6 / megabytes_a_second
                 time.sleep(max(due - time.monotonic(), 0))
+            before += size_bytes
             sent_bytes += size_bytes
             os.close(descriptor)
 
