@@ -8,21 +8,19 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.interop import kafka_directory
 from tests.interop.conftest import need_java
+from tests.interop.dumping import SEGMENT_FILES, lines_of, ours, reference
 from tests.interop.kafka_directory import log_files
-from tests.oracle import java, tools
 from tests.oracle.kafka import KafkaServer
 from tests.oracle.process import wait_until
 from tests.oracle.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.oracle
-SEGMENT_FILES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
 
 @pytest.fixture(scope="module")
@@ -43,25 +41,6 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             set_aside = shutil.ignore_patterns("*-delete", "*.deleted", "*.tmp")  # these go at any moment
             shutil.copytree(folder / "clean", folder / "running", ignore=set_aside)
     return folder / "clean", folder / "running"
-
-
-def reference(files: Sequence[Path], *options: str) -> tuple[list[str], list[str]]:
-    """What Apache Kafka's tool prints, and what it complains about."""
-    arguments = ["--files", ",".join(map(str, files)), *options]
-    command = java.command(
-        tools.MAIN_CLASSES["dump-log"], arguments, options=("-Dfile.encoding=UTF-8", *java.QUICK_START)
-    )
-    return _lines(command)
-
-
-def ours(files: Sequence[Path], *options: str) -> tuple[list[str], list[str]]:
-    return _lines([sys.executable, "-m", "barnabas", "dump-log", "--files", ",".join(map(str, files)), *options])
-
-
-def _lines(command: list[str]) -> tuple[list[str], list[str]]:
-    result = subprocess.run(command, capture_output=True, timeout=120, check=False)
-    output, complaints = (text.decode("utf-8", "replace").split("\n") for text in (result.stdout, result.stderr))
-    return output, complaints
 
 
 def folders(directory: Path) -> list[Path]:
@@ -135,7 +114,7 @@ def test_log_find_finds_every_record(directories: tuple[Path, Path]) -> None:
         elif line.startswith("| offset: ") and "endTxnMarker" not in line:
             expected.add((folder, int(line.split()[2])))
     command = [sys.executable, "-m", "barnabas", "log", "find", *map(str, folders(directories[0]))]
-    rows = _lines([*command, "--limit", "1000000", "--json"])[0]
+    rows = lines_of([*command, "--limit", "1000000", "--json"])[0]
     found = [json.loads(row) for row in rows if row]
     assert {(f"{row['topic']}-{row['partition']}", row["offset"]) for row in found} == expected
     assert len(found) == len(expected) > 2000

@@ -7,150 +7,28 @@ must have nothing to complain of in what the other left.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
-from protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
-from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from tests.interop import kafka_directory
-from tests.interop.asking import bounds
-from tests.interop.conftest import need_java
-from tests.interop.kafka_directory import CODECS, START_MS, TOPICS, Content, Seen, log_files
-from tests.interop.test_dump_log import SEGMENT_FILES, ours, reference
-from tests.oracle.admin import ask
+from tests.interop.house import (
+    House,
+    are_led,
+    assert_same,
+    complaints_about_storage,
+    move_log,
+    producers,
+    seen,
+    verify_files,
+)
+from tests.interop.kafka_directory import CODECS, START_MS, Seen
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.broker import Broker
 from tests.oracle.kafka import KafkaServer
-from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
-from tests.oracle.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
-
-PARTITIONS = [
-    (topic, partition) for topic, (count, _) in TOPICS.items() if topic != "doomed" for partition in range(count)
-]
-_COMPLAINT = re.compile(r"\b(WARN|ERROR|FATAL)\b")
-_OF_STORAGE = re.compile(
-    r"corrupt|recover|rebuil|sanity|index file|invalid|truncat|unflushed|snapshot|checkpoint|stray|exception",
-    re.IGNORECASE,
-)
-
-
-@dataclass
-class House:
-    """Two log directories, and whoever lives in them."""
-
-    folder: Path
-    zookeeper: str
-    port: int
-    tenant: Broker | None = None
-    moves: int = 0
-
-    @property
-    def directories(self) -> list[Path]:
-        return [self.folder / "one", self.folder / "two"]
-
-    def move_in(self, kind: type[Broker], more: Mapping[str, str] | None = None) -> Broker:
-        self.moves += 1
-        own = self.folder / f"tenant-{self.moves}"
-        own.mkdir()
-        settings = {**kafka_directory.SETTINGS, "log.dirs": ",".join(map(str, self.directories)), **(more or {})}
-        broker: Broker = kind(zookeeper=self.zookeeper, folder=own, port=self.port, settings=settings)
-        broker.start()
-        self.tenant = broker
-        return broker
-
-    def move_out(self, end: str) -> None:
-        assert self.tenant is not None
-        if end == "kill":
-            assert wait_until(lambda: self._is_checkpointed("shortened", 0), 120)
-            self.throw_out()
-        else:
-            assert self.tenant.stop() in (0, 143), self.tenant.log_tail()
-            self.tenant = None
-
-    def throw_out(self) -> None:
-        """Kill the tenant, whatever it has checkpointed."""
-        assert self.tenant is not None
-        self.tenant.kill()
-        self._wait_until_forgotten()
-        self.tenant = None
-
-    def _is_checkpointed(self, topic: str, partition: int) -> bool:
-        """Whether the file of log starts has this one's, which Apache Kafka writes first after half a minute."""
-        assert self.tenant is not None
-        consumer = Consumer({"bootstrap.servers": self.tenant.bootstrap_servers, "group.id": "looks"})
-        start, _ = bounds(consumer, topic, partition)
-        consumer.close()
-        files = [folder / "log-start-offset-checkpoint" for folder in self.directories]
-        return any(f"{topic} {partition} {start}\n" in path.read_text() for path in files if path.exists())
-
-    def _wait_until_forgotten(self) -> None:
-        """Apache Kafka does not start while the session of a broker with its id lives."""
-        client = KazooClient(self.zookeeper)
-        client.start(60)
-        try:
-            assert wait_until(lambda: not client.exists("/brokers/ids/0"), 60)
-        finally:
-            client.stop()
-            client.close()
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    need_java()
-    with ZooKeeper() as zookeeper:
-        made = House(tmp_path, zookeeper.connect, lasting_port())
-        try:
-            yield made
-        finally:
-            if made.tenant is not None:
-                made.tenant.kill()
-
-
-def seen(broker: Broker) -> Content:
-    return kafka_directory.content(broker.bootstrap_servers)
-
-
-def producers(broker: Broker) -> Mapping[tuple[str, int], set[tuple[int, ...]]]:
-    """What a broker knows of producers, as DescribeProducers tells it."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in PARTITIONS:
-        by_topic.setdefault(topic, []).append(partition)
-    request = DescribeProducersRequest(
-        topics=[TopicRequest(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
-    )
-    found: dict[tuple[str, int], set[tuple[int, ...]]] = {}
-    for topic in ask(broker, request, 0).topics:
-        for row in topic.partitions:
-            assert row.error_code == 0, (topic.name, row)
-            found[topic.name, row.partition_index] = {
-                (
-                    each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp,
-                    each.coordinator_epoch, each.current_txn_start_offset,
-                )
-                for each in row.active_producers
-            }  # fmt: skip
-    return found
-
-
-def assert_same(now: Content, before: Content) -> None:
-    assert now.bounds == before.bounds
-    for key, records in before.records.items():
-        assert now.records[key] == records, key
-    assert now.committed == before.committed
 
 
 def append(bootstrap: str) -> None:
@@ -167,22 +45,6 @@ def append(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for deleted in admin.delete_records([TopicPartition("shortened", 0, 211)]).values():
         deleted.result(30)
-
-
-def verify_files(house: House, folder: str | None = None) -> None:
-    """Apache Kafka's tool finds nothing wrong in any file, or those of one partition, and ours prints the same of them."""
-    files = [path for path in log_files(house.directories, *SEGMENT_FILES) if folder in (None, path.parent.name)]
-    assert files
-    printed, complaints = reference(files, "--deep-iteration")
-    assert not [line for line in printed if "isvalid: false" in line or "invalid bytes" in line]
-    wrong = [line for line in complaints if re.search("Mismatch|not found|out of order|Exception|Snapshot", line)]
-    assert not wrong, wrong[:10]
-    assert ours(files, "--deep-iteration")[0] == printed
-
-
-def complaints_about_storage(broker: Broker) -> list[str]:
-    lines = broker.log.read_text(errors="replace").splitlines()
-    return [line for line in lines if _COMPLAINT.search(line) and _OF_STORAGE.search(line)]
 
 
 def open_transaction(bootstrap: str) -> Producer:
@@ -287,7 +149,7 @@ def test_message_sets_of_old_formats(house: House) -> None:
     assert all(len(each) == 200 for each in written.values())
     house.move_out("stop")
     barnabas = house.move_in(Barnabas)
-    assert wait_until(lambda: _are_led(barnabas, topics), 60)
+    assert wait_until(lambda: are_led(barnabas, topics), 60)
     assert records(barnabas) == written
     for topic in topics:
         kafka_directory.produce(barnabas.bootstrap_servers, topic, 20, {}, has_headers=False)
@@ -295,13 +157,8 @@ def test_message_sets_of_old_formats(house: House) -> None:
     house.move_out("stop")
     verify_files(house)
     again = house.move_in(KafkaServer, settings)
-    assert wait_until(lambda: _are_led(again, topics), 60)
+    assert wait_until(lambda: are_led(again, topics), 60)
     assert records(again) == appended
-
-
-def _are_led(broker: Broker, topics: list[str]) -> bool:
-    known = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=60).topics
-    return all(topic in known and known[topic].partitions[0].leader >= 0 for topic in topics)
 
 
 def test_deleted_topics_stay_deleted(house: House) -> None:
@@ -312,7 +169,7 @@ def test_deleted_topics_stay_deleted(house: House) -> None:
     house.move_out("kill")
     barnabas = house.move_in(Barnabas)
     assert wait_until(lambda: not list(house.folder.glob("*/doomed-*")), 60)
-    assert wait_until(lambda: _are_led(barnabas, ["codec-gzip"]), 60)
+    assert wait_until(lambda: are_led(barnabas, ["codec-gzip"]), 60)
     topics = AdminClient({"bootstrap.servers": barnabas.bootstrap_servers}).list_topics(timeout=60).topics
     assert "doomed" not in topics
 
@@ -324,17 +181,12 @@ def test_a_log_that_was_moved_can_be_taken_over(house: House) -> None:
     config = {"segment.bytes": "65536", "index.interval.bytes": "512", "segment.index.bytes": "192"}
     admin.create_topics([NewTopic("moved", 1, 1, config=config)])["moved"].result(60)
     kafka_directory.produce(barnabas.bootstrap_servers, "moved", 1_000, {"batch.num.messages": "1"})
-    (source,) = (folder for folder in house.directories if (folder / "moved-0").exists())
-    (target,) = (folder for folder in house.directories if folder != source)
-    topic = AlterReplicaLogDirTopic(name="moved", partitions=[0])
-    answer = ask(barnabas, AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(target), topics=[topic])]))
-    assert answer.results[0].partitions[0].error_code == 0
-    assert wait_until(lambda: (target / "moved-0").exists() and not (source / "moved-0").exists(), 60)
+    move_log(house, "moved")
     before = kafka_directory.read(barnabas.bootstrap_servers, "moved", 0, "read_uncommitted")
     assert len(before) == 1_000
     house.throw_out()
     kafka = house.move_in(KafkaServer)
-    assert wait_until(lambda: _are_led(kafka, ["moved"]), 60)
+    assert wait_until(lambda: are_led(kafka, ["moved"]), 60)
     assert kafka_directory.read(kafka.bootstrap_servers, "moved", 0, "read_uncommitted") == before
     house.move_out("stop")
     verify_files(house, "moved-0")
