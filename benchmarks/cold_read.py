@@ -14,9 +14,6 @@ that the consumer takes hardly more of this machine than one on another would.
 On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
 sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
 than that is the broker's. `--apart` gives the broker one core and all clients the other, as if they were machines.
-
-A virtual machine's core that has nothing to do is given back to its host, and comes back as late as the host likes. `--awake`
-keeps the cores: a process for each that counts whenever nobody else wants it.
 """
 
 from __future__ import annotations
@@ -80,7 +77,7 @@ def read_cold(target: Target, topic: str, paths: Sequence[Path], megabytes: Any,
     started = time.monotonic()
     end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
     while True:
-        files.begin_again()
+        files.drop_all()
         consumer.assign([TopicPartition(topic, 0, 0)])
         seen = 0
         while seen < end:
@@ -94,17 +91,18 @@ def read_cold(target: Target, topic: str, paths: Sequence[Path], megabytes: Any,
 def throw_away_cold(target: Target, topic: str, files: ColdFiles, megabytes: Any, reader: Reader) -> NoReturn:
     """The same as if the consumer were on another machine."""
     steps = steps_through(target.address, topic, 0)
+    end = sum(step.records for step in steps)
     buffer = bytearray(max(step.answer_bytes for step in steps))
     started = time.monotonic()
     with connect(target.address) as stream:
         while True:
-            files.begin_again()
-            position = 0
+            files.drop_all()
+            seen = 0
             for step in steps:
                 throw_away(stream, step, buffer)
                 megabytes.value += step.records / 1000
-                position += step.answer_bytes
-                files.drop_up_to(position)
+                seen += step.records
+                files.drop_up_to(files.size_bytes * seen // end)
                 reader.wait(megabytes.value, time.monotonic() - started)
 
 
@@ -122,30 +120,6 @@ def cold_reader(broker: Running, topic: str, how: Reader) -> Iterator[Any]:
     finally:
         reader.terminate()
         reader.join()
-
-
-def _count() -> None:
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    while True:
-        pass
-
-
-@contextmanager
-def awake_cores(cores: set[int]) -> Iterator[None]:
-    """None of them ever sleeps in here."""
-    counting = []
-    for core in cores:
-        each = _fork.Process(target=_count)
-        each.start()
-        assert each.pid is not None
-        os.sched_setaffinity(each.pid, {core})
-        counting.append(each)
-    try:
-        yield
-    finally:
-        for each in counting:
-            each.kill()
-            each.join()
 
 
 def old_files(broker: Running, topic: str) -> list[Path]:
@@ -185,15 +159,12 @@ def main() -> None:
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
     parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
-    parser.add_argument("--awake", action="store_true", help="no core sleeps")
     options = parser.parse_args()
     reader = Reader(options.reader_nice, options.reader_idle, options.reader_elsewhere, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
         brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
         cores = os.sched_getaffinity(0)
-        if options.awake:
-            running.enter_context(awake_cores(cores))
         if options.apart:
             clients_core = cores.pop()
             for pid in (pid for each in brokers for pid in each.pids):

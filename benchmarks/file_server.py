@@ -30,7 +30,7 @@ def _serve(listener: socket.socket, paths: Sequence[Path], megabytes_a_second: f
     files = ColdFiles(paths)
     started, sent_bytes = time.monotonic(), 0
     while True:
-        files.begin_again()
+        files.drop_all()
         before = 0
         for path in paths:
             descriptor = os.open(path, os.O_RDONLY)
