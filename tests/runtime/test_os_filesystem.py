@@ -92,6 +92,16 @@ def advice_given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     return given
 
 
+def assert_read_ahead(given: list[tuple[int, int, int]], position: int, length: int) -> None:
+    """A read's bytes and those behind it were asked for, in pieces, one behind the other."""
+    at = position
+    for start, piece, advice in given:
+        assert (start, advice) == (at, os.POSIX_FADV_WILLNEED)
+        assert piece <= ADVICE_BYTES
+        at += piece
+    assert at == position + length + READ_AHEAD_BYTES
+
+
 @pytest.mark.skipif(RWF_NOWAIT is None, reason="hot reads are Linux's")
 def test_a_file_that_is_read_hot_is_read_ahead_by_the_readers_of_cold_bytes_alone(
     fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,10 +118,7 @@ def test_a_file_that_is_read_hot_is_read_ahead_by_the_readers_of_cold_bytes_alon
     assert file.read_at(MIN_READ_BYTES_FOR_AHEAD - 1, 7) == content[7 : MIN_READ_BYTES_FOR_AHEAD + 6]
     assert len(given) == 1
     assert file.read_at(MIN_READ_BYTES_FOR_AHEAD, 7) == content[7 : MIN_READ_BYTES_FOR_AHEAD + 7]
-    assert len(given) > 1
-    assert {advice for _, _, advice in given[1:]} == {os.POSIX_FADV_WILLNEED}
-    assert given[1][0] == 7
-    assert sum(length for _, length, _ in given[1:]) == MIN_READ_BYTES_FOR_AHEAD + READ_AHEAD_BYTES
+    assert_read_ahead(given[1:], 7, MIN_READ_BYTES_FOR_AHEAD)
     file.close()
 
 
@@ -125,12 +132,9 @@ def test_what_is_read_ahead_is_asked_for_in_pieces(
     file.write_at([content], 0)
     assert file.read_hot(5, 0) == content[:5]
     assert file.read_at(len(content), 0) == content
-    at = 0
-    for position, length, advice in given[1:]:
-        assert (position, advice) == (at, os.POSIX_FADV_WILLNEED)
-        assert length <= ADVICE_BYTES
-        at += length
-    assert at == len(content) + READ_AHEAD_BYTES
+    assert_read_ahead(given[1:], 0, len(content))
+    at_the_end = file.read_at(2 * ADVICE_BYTES, ADVICE_BYTES)
+    assert bytes(at_the_end) == content[ADVICE_BYTES:]
     file.close()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
 from protocol.errors import ErrorCode
 from protocol.records.any_format import any_crc_is_valid, iter_any_headers, iter_any_records, read_any_header
@@ -22,6 +22,10 @@ from protocol.records.legacy import (
     read_message,
 )
 from protocol.records.record import Record, encode_batch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # the library reads its schemas in a way that is deprecated
+    from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
 MAX_BYTES = 1 << 20
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
