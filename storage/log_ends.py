@@ -18,7 +18,7 @@ from storage.log_state import LogState
 from storage.producer_state import NO_PRODUCERS
 from storage.retention import SegmentExtent, expired_segments
 from storage.segment import NO_TIMESTAMP, SNAPSHOT_SUFFIX, Segment
-from storage.segment_age import SegmentAge, segment_ages
+from storage.segment_age import AGES_AT_ONCE, SegmentAge, segment_ages
 from storage.segment_copy import CleanedSegment
 from storage.segment_swap import swap_segments
 from storage.truncation import (
@@ -30,8 +30,6 @@ from storage.truncation import (
 )
 
 logger = logging.getLogger(__name__)
-
-_AGES_AT_ONCE = 16
 
 
 class LogEnds(LogState):
@@ -75,7 +73,7 @@ class LogEnds(LogState):
                 now_ms=now_ms,
             )
             if expired.undated is not None and not self._is_unmade(segments[expired.undated]):
-                untold = segments[expired.undated : expired.undated + _AGES_AT_ONCE]
+                untold = segments[expired.undated : expired.undated + AGES_AT_ONCE]
                 await self._learn_ages([segment for segment in untold if not self._is_unmade(segment)], ages)
             elif not expired.count:
                 return 0
@@ -93,6 +91,14 @@ class LogEnds(LogState):
             else:
                 self._writer.roll(self.next_offset, now_ms)
         return 0
+
+    @property
+    def undated_segment(self) -> Segment | None:
+        """The oldest segment, if `delete_old_segments` would have to ask the files how old it is."""
+        oldest = self._segments.first
+        if oldest.knows_timestamps or self.config.retention_ms < 0 or not self.config.deletes_by_retention:
+            return None
+        return oldest if self._may_lose_segments and not self._is_unmade(oldest) else None
 
     def _is_unmade(self, segment: Segment) -> bool:
         """Whether there was no room for the segment's files."""

@@ -12,6 +12,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from config.broker import BrokerSettings
 from protocol.errors import KafkaError
@@ -34,6 +35,8 @@ from storage.log_directory import (
     REPLICATION_OFFSET_FILE,
 )
 from storage.online_directory import OnlineDirectory
+from storage.segment import Segment
+from storage.segment_age import AGES_AT_ONCE, segment_ages
 
 logger = logging.getLogger(__name__)
 
@@ -163,13 +166,45 @@ class LogUpkeep:
     async def delete_old_segments(self) -> None:
         """What retention lets go. Logs that the controller has not named keep everything: their topic may have settings that
         a lost or foreign store does not know."""
+        for directory in list(self._directories.values()):
+            await self._learn_ages(directory)
         async for log in Slices(self._clock).over(list(self._logs.values())):
-            if log.is_empty or not self._is_held(log) or not self._is_named(log.key):
+            if not self._has_retention(log):
                 continue
             try:
                 await log.delete_old_segments()
             except KafkaError as error:
                 logger.warning("retention failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
+
+    def _has_retention(self, log: PartitionLog) -> bool:
+        return not log.is_empty and self._is_held(log) and self._is_named(log.key)
+
+    async def _learn_ages(self, directory: OnlineDirectory) -> None:
+        """How old the segments are that retention looks at first, of many logs with one trip to the directory's thread: after a
+        start nobody knows, and a trip takes longer than the few small files of a segment."""
+        logs = iter(list(directory.logs.values()))
+        slices = Slices(self._clock)
+        with directory.held():
+            while self._directories.get(directory.path) is directory:
+                segments: list[Segment] = []
+                async for log in slices.over(logs):
+                    segment = log.undated_segment if self._has_retention(log) else None
+                    if segment is not None:
+                        segments.append(segment)
+                        if len(segments) == AGES_AT_ONCE:
+                            break
+                if not segments:
+                    return
+                job = partial(
+                    segment_ages, directory.environment.filesystem, segments, self._settings.log_index_interval_bytes
+                )
+                try:
+                    # In the queue: nobody is to open an active segment for appends meanwhile.
+                    found = await directory.queue.run(job)
+                except OSError:
+                    continue  # its log is asked by itself, and knows what that means
+                for segment, age in zip(segments, found, strict=True):
+                    segment.learn_age(age)
 
     async def rest_idle(self) -> None:
         """Close the files of active segments to which nothing was appended since the last look: of ten thousand

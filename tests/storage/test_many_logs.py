@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import math
 import os
 import tracemalloc
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from runtime.filesystem import File
+from runtime.filesystem import File, FileSystem
+from runtime.os_disk import OsDiskQueue
 from runtime.os_filesystem import OsFileSystem
+from storage.segment_age import AGES_AT_ONCE
 from tests.storage.logs import append, checkpoint_all
-from tests.storage.test_log_manager import TOPIC_ID, broker
+from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 LOGS = 300
 # Of one with a record it was 1.1 kB when this was written.
@@ -52,6 +59,80 @@ def test_an_idle_log_costs_little(tmp_path: Path) -> None:
                 assert all(segment.file is None for log in two.logs.logs.values() for segment in log.segments)
         finally:
             tracemalloc.stop()
+
+    asyncio.run(run())
+
+
+def idle_broker(folder: Path, filesystem: FileSystem | None = None) -> AbstractAsyncContextManager[Broker]:
+    return broker(folder, filesystem=filesystem, overrides={"retention.ms": "1000"})
+
+
+async def write_to_many(folder: Path) -> None:
+    async with idle_broker(folder) as here:
+        for partition in range(LOGS):
+            await append(await here.logs.log_for("many", partition, TOPIC_ID), "a")
+
+
+def count_jobs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The jobs of all directories' queues from now on."""
+    jobs: list[object] = []
+    run = OsDiskQueue.run
+
+    def counted(self: OsDiskQueue, job: Callable[[], object]) -> Awaitable[object]:
+        jobs.append(job)
+        return run(self, job)
+
+    monkeypatch.setattr(OsDiskQueue, "run", counted)
+    return jobs
+
+
+def test_the_first_look_at_idle_logs_asks_the_files_of_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        await write_to_many(tmp_path)
+        opened = Opened()
+        async with idle_broker(tmp_path, opened) as here:
+            for log in here.logs.logs.values():
+                log.high_watermark = 1
+            opened.names.clear()
+            jobs = count_jobs(monkeypatch)
+            await here.logs.upkeep.delete_old_segments()
+            assert len(jobs) == math.ceil(LOGS / AGES_AT_ONCE)
+            # The offset index of so small a segment is empty, and not opened for that.
+            assert Counter(name.partition(".")[2] for name in opened.names) == {"log": LOGS, "timeindex": LOGS}
+            await here.logs.upkeep.delete_old_segments()
+            assert len(jobs) == math.ceil(LOGS / AGES_AT_ONCE), "they are known now"
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_read_concerns_its_own_directory_and_no_other(tmp_path: Path) -> None:
+    """Many logs are asked at once; whose failure it is turns out when each is asked by itself."""
+
+    class Unreadable(OsFileSystem):
+        broken = False
+
+        def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+            if self.broken and "/one/many-" in path and path.endswith(".log"):
+                raise OSError(errno.EIO, "input/output error", path)
+            return super().open(path, create=create, writable=writable)
+
+    async def run() -> None:
+        directories = tmp_path / "one", tmp_path / "two"
+        async with broker(*directories, overrides={"retention.ms": "1000"}) as here:
+            for partition in range(20):
+                await append(await here.logs.log_for("many", partition, TOPIC_ID), "a")
+        filesystem = Unreadable()
+        async with broker(*directories, overrides={"retention.ms": "1000"}, filesystem=filesystem) as here:
+            for log in here.logs.logs.values():
+                log.high_watermark = 1
+            here.clock.now_ms += 3_600_000
+            filesystem.broken = True
+            await here.logs.upkeep.delete_old_segments()
+            filesystem.broken = False
+            assert here.failed == [str(directories[0])]
+            assert [log.log_start_offset for log in here.logs.logs.values()] == [1] * 10
 
     asyncio.run(run())
 

@@ -297,17 +297,20 @@ def test_ages_are_learned_from_the_files_of_a_log_that_nobody_reads(tmp_path: Pa
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("damage", ["no indexes", "empty", "torn", "padded", "no time index"])
-def test_an_age_is_right_whatever_the_indexes_are_like(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("interval_bytes", [200, 4096], ids=["indexed", "too small to be indexed"])
+@pytest.mark.parametrize("damage", ["none", "no indexes", "empty", "torn", "padded", "no time index"])
+def test_an_age_is_right_whatever_the_indexes_are_like(tmp_path: Path, damage: str, interval_bytes: int) -> None:
     async def run() -> None:
         async with world(str(tmp_path)) as doors:
-            settings = config(segment_bytes=3000, index_interval_bytes=200, retention_ms=10 * HOUR_MS)
+            settings = config(segment_bytes=3000, index_interval_bytes=interval_bytes, retention_ms=10 * HOUR_MS)
             log = await open_log(doors, str(tmp_path), settings)
             base_offsets = await fill(log, 60)
             await log.close()
             for path in [*(tmp_path / "t-0").glob("*.index"), *(tmp_path / "t-0").glob("*.timeindex")]:
                 content = path.read_bytes()
                 match damage:
+                    case "none":
+                        pass
                     case "no indexes":
                         path.unlink()
                     case "empty":
