@@ -157,19 +157,13 @@ def main() -> None:
         help="as if on another machine: what comes is thrown away by the kernel",
     )
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
-    parser.add_argument(
-        "--limit", type=int, default=0, help="MB a second: barnabas.cold.read.max.bytes.per.second of our broker"
-    )
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
     parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
     options = parser.parse_args()
     reader = Reader(options.reader_nice, options.reader_idle, options.reader_elsewhere, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
-        limit = [f"barnabas.cold.read.max.bytes.per.second={options.limit * 1_000_000}"] if options.limit else []
-        brokers = [running.enter_context(ours(*limit))]
-        if not options.only_ours:
-            brokers.append(running.enter_context(kafka()))
+        brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
         cores = os.sched_getaffinity(0)
         if options.apart:
             clients_core = cores.pop()

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from broker.advertised import AdvertisedAddresses
 from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
-from broker.cold_reads import ColdReads
 from broker.composition import group_coordinator_settings, inter_broker_listener, isr_changes, selector
 from broker.control import ControlRequests, CoordinatorElections
 from broker.controller_claims import ControllerClaims
@@ -128,7 +127,6 @@ class Owners:
             fetch_sessions=FetchSessions(base.settings.max_incremental_fetch_session_cache_slots, base.randomness),
             requests=base.requests,
             answers=AnswerMemory(MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer),
-            cold_reads=ColdReads(base.settings.barnabas_cold_read_max_bytes_per_second, base.timer, base.clock),
             metadata=base.metadata,
             advertised=AdvertisedAddresses(base.broker_id, base.plans),
             control=self._control,

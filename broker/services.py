@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from broker.advertised import AdvertisedAddresses
     from broker.answer_memory import AnswerMemory
     from broker.budget import MemoryBudget
-    from broker.cold_reads import ColdReads
     from broker.control import ControlRequests
     from broker.dispatch import ApiVersionRow
     from broker.dynamic_settings import DynamicSettings
@@ -51,7 +50,6 @@ class Services:
     fetch_sessions: FetchSessions
     requests: MemoryBudget
     answers: AnswerMemory
-    cold_reads: ColdReads
     metadata: MetadataCache
     advertised: AdvertisedAddresses
     control: ControlRequests

@@ -33,10 +33,10 @@ from runtime.disk import Readers
 from runtime.filesystem import FileSystem
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
-from runtime.throttle import Throttle
 from storage.batch_cleaning import LastRecord
 from storage.checkpoints import Key
 from storage.cleaner_report import CleanerReport
+from storage.cleaner_throttle import CleanerThrottle
 from storage.compaction import (
     CleaningRange,
     SegmentFacts,
@@ -135,7 +135,7 @@ class LogCleaner:
         self._paused: dict[PartitionLog, int] = {}
         self._is_closed = False
         self._settings_changed = asyncio.Event()
-        self._throttle = Throttle()
+        self._throttle = CleanerThrottle()
         self.report = CleanerReport(clock)
 
     # --- life ---

@@ -11,8 +11,7 @@ Source: KIP-74, 98, 227, 320, 392, 516, 595; Kafka KafkaApis.handleFetchRequest,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.context import Deferred, RequestContext
@@ -21,7 +20,6 @@ from broker.handlers.fetch_response import refused, response_of
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from replication.fetch_read import (
-    EMPTY,
     NO_ERROR,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -37,7 +35,6 @@ from replication.fetch_read import (
 from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
 
 if TYPE_CHECKING:
-    from broker.cold_reads import Turn
     from broker.services import Services
     from replication.partition import Partition
     from runtime.timer import TimerEntry
@@ -223,7 +220,8 @@ class ParkedFetch:
         if isinstance(answer, FetchResponse):
             self.deferred.complete(answer)
         else:
-            self.deferred.follow(answer)
+            self.deferred.on_abandon(answer.abandon)
+            answer.then(self.deferred.complete)
 
     def _abandon(self) -> None:
         self._stop_waiting()
@@ -259,7 +257,11 @@ class ParkedFetch:
         return later
 
     def _read_into(self, reads: list[PartitionRead], later: Deferred[FetchResponse]) -> None:
-        later.follow(self._read(reads, self._services.answers.room()))
+        answer = self._read(reads, self._services.answers.room())
+        if isinstance(answer, FetchResponse):
+            later.complete(answer)
+        else:
+            answer.then(later.complete)
 
     def _read(self, reads: list[PartitionRead], room: int) -> FetchResponse | Deferred[FetchResponse]:
         left, at_least_one = min(self._max_bytes, room), True
@@ -267,81 +269,35 @@ class ParkedFetch:
             count = fill(read, left, at_least_one=at_least_one)
             if count < 0:
                 later: Deferred[FetchResponse] = Deferred()
-                if self._is_held_back:
-                    self._stand_in_line(reads, later, partial(self._answer_cold, reads, later))
-                else:
-                    work = self._answer_cold(reads, later, left, start=index, at_least_one=at_least_one)
-                    self._services.tasks.spawn(work, name="cold fetch")
+                self._services.tasks.spawn(
+                    self._answer_cold(reads, index, left, at_least_one, later), name="cold fetch"
+                )
                 return later
             if count:
                 left, at_least_one = left - count, False
         return self._response(reads)
 
     async def _answer_cold(
-        self,
-        reads: list[PartitionRead],
-        later: Deferred[FetchResponse],
-        left: int,
-        *,
-        start: int | None = None,
-        at_least_one: bool = True,
-    ) -> int:
-        """From `reads[start]` on, which was found cold; None: all of them. Answers how many bytes were cold. What may be read
-        is reserved meanwhile: reads that wait for the disk together must not take it twice."""
+        self, reads: list[PartitionRead], start: int, left: int, at_least_one: bool, later: Deferred[FetchResponse]
+    ) -> None:
+        """From `reads[start]` on, which was found cold. What may be read is reserved meanwhile: reads that wait for the disk
+        together must not take it twice."""
         budget = self._services.answers.budget
-        reserved = most_bytes(reads, left)
+        reserved = min(left, sum(max(read.item.max_bytes, 0) for read in reads))
         budget.reserve_anyway(reserved)
-        cold_bytes = 0
         try:
-            for index, read in enumerate(reads[start or 0 :], start or 0):
-                count = -1 if index == start else fill(read, left, at_least_one=at_least_one)
+            for index, read in enumerate(reads[start:]):
+                count = fill(read, left, at_least_one=at_least_one) if index else -1
                 if count < 0:
                     count = await fill_cold(read, left, at_least_one=at_least_one)
-                    cold_bytes += count
                 if count:
                     left, at_least_one = left - count, False
         finally:
             budget.release(reserved)
         later.complete(self._response(reads))
-        return cold_bytes
-
-    @property
-    def _is_held_back(self) -> bool:
-        """Whether old records wait for their turn."""
-        return self._services.cold_reads.are_limited and not self._reader.is_replica
-
-    def _stand_in_line(
-        self,
-        reads: list[PartitionRead],
-        later: Deferred[FetchResponse],
-        answer: Callable[[int], Awaitable[int]],
-    ) -> None:
-        """Answer when it is this client's turn to read old records. Nothing is held in memory until then: what was read before
-        is read again. `answer(bytes)` tells how many of them were old."""
-        for read in reads:
-            read.records = EMPTY
-        cold_reads = self._services.cold_reads
-        turn = cold_reads.ask(most_bytes(reads, self._max_bytes))
-        later.on_abandon(cold_reads.leaving(turn, lambda: self._services.fetch_sessions.end(self._resolved)))
-        later.on_hurry(cold_reads.leaving(turn, lambda: later.complete(self._response(reads))))
-        self._services.tasks.spawn(self._in_turn(turn, answer), name="cold fetch in its turn")
-
-    async def _in_turn(self, turn: Turn, answer: Callable[[int], Awaitable[int]]) -> None:
-        if not await turn.wait():
-            return
-        cold_bytes = 0
-        try:
-            cold_bytes = await answer(min(turn.granted_bytes, self._services.answers.room()))
-        finally:
-            self._services.cold_reads.has_read(turn, cold_bytes)
 
     def _response(self, reads: list[PartitionRead]) -> FetchResponse:
         return response_of(reads, self._resolved, self._reader, self._context)
-
-
-def most_bytes(reads: Iterable[PartitionRead], left: int) -> int:
-    """What may be read of them."""
-    return min(left, sum(max(read.item.max_bytes, 0) for read in reads))
 
 
 def _answering_order(read: PartitionRead) -> tuple[bool, int]:

@@ -9,12 +9,9 @@ Source: KIP-283, KIP-74; Kafka KafkaApis.handleFetchRequest (maybeConvertFetched
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from broker.context import Deferred, RequestContext
 from broker.dispatch import handles
-from broker.handlers.fetch import ParkedFetch, fetch_all, most_bytes
+from broker.handlers.fetch import ParkedFetch, fetch_all
 from broker.handlers.fetch_response import NO_OFFSET
 from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
 from protocol.errors import ErrorCode, KafkaError
@@ -48,31 +45,21 @@ class ConvertedFetch(ParkedFetch):
 
     def _read(self, reads: list[PartitionRead], room: int) -> Deferred[FetchResponse]:
         later: Deferred[FetchResponse] = Deferred()
-
-        def answer(_granted_bytes: int) -> Coroutine[Any, Any, int]:
-            """Reads what it would without a limit, and pays for it: versions 0 to 2 get nothing of what does not fit."""
-            return self._answer_converted(reads, later, self._services.answers.room())
-
-        if self._is_held_back and any(fill(read, room, at_least_one=True) < 0 for read in reads):
-            self._stand_in_line(reads, later, answer)
-        else:
-            self._services.tasks.spawn(self._answer_converted(reads, later, room), name="converting fetch")
+        self._services.tasks.spawn(self._answer_converted(reads, room, later), name="converting fetch")
         return later
 
-    async def _answer_converted(self, reads: list[PartitionRead], later: Deferred[FetchResponse], left: int) -> int:
-        """Answers how many bytes were cold. What may be read, and what may be made of it, is reserved meanwhile."""
-        left = min(self._max_bytes, left)
+    async def _answer_converted(self, reads: list[PartitionRead], room: int, later: Deferred[FetchResponse]) -> None:
+        """What may be read, and what may be made of it, is reserved meanwhile."""
+        left = min(self._max_bytes, room)
         at_least_one = self._context.api_version >= FIRST_VERSION_WITH_A_WHOLE_BATCH
         budget = self._services.answers.budget
-        reserved = 2 * most_bytes(reads, left)
+        reserved = 2 * min(left, sum(max(read.item.max_bytes, 0) for read in reads))
         budget.reserve_anyway(reserved)
-        cold_bytes = 0
         try:
             for read in reads:
                 count = fill(read, left, at_least_one=at_least_one)
                 if count < 0:
                     count = await fill_cold(read, left, at_least_one=at_least_one)
-                    cold_bytes += count
                 if count:
                     left, at_least_one = left - count, False
                 if read.error is NO_ERROR:
@@ -80,7 +67,6 @@ class ConvertedFetch(ParkedFetch):
         finally:
             budget.release(reserved)
         later.complete(self._response(reads))
-        return cold_bytes
 
     async def _convert(self, read: PartitionRead) -> None:
         """Put a message set in the place of the batches."""

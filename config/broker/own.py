@@ -7,10 +7,6 @@ from config.validators import at_least, between, one_of
 
 
 class OwnSettings(SettingTable):
-    barnabas_cold_read_max_bytes_per_second: int | None = setting(
-        "barnabas.cold.read.max.bytes.per.second", LONG, None, between(MiB, LONG_MAX, optional=True), effective=True,
-        doc="Bytes a second that all consumers together are sent of old records, which are read from the disk or lie more "
-        "than 64 MiB behind the end. Unset: as fast as can be. Followers are not held back.")
     barnabas_disk_free_min_bytes: int | None = setting(
         "barnabas.disk.free.min.bytes", LONG, None, between(0, LONG_MAX, optional=True), effective=True,
         doc="Bytes that stay free in each log directory: below, records are refused; offsets, markers and checkpoints "

@@ -14,7 +14,6 @@ from typing import Any, cast
 from broker.advertised import AdvertisedAddresses
 from broker.answer_memory import AnswerMemory
 from broker.budget import MemoryBudget
-from broker.cold_reads import ColdReads
 from broker.context import ClientConnection, Deferred, RequestContext
 from broker.dispatch import Handler
 from broker.metrics import BrokerMetrics
@@ -56,7 +55,7 @@ class _Held:
 class ReplicaBroker:
     """`ask` plays one request through the bytes of its version."""
 
-    def __init__(self, one: Replica, tasks: TaskScope, cold_bytes_per_second: int | None = None) -> None:
+    def __init__(self, one: Replica, tasks: TaskScope) -> None:
         self.one = one
         self.clock = FakeClock()
         self.turns = Turns(self.clock)
@@ -78,7 +77,6 @@ class ReplicaBroker:
                 fetch_sessions=FetchSessions(10, random.Random(1)),
                 requests=self.budget,
                 answers=AnswerMemory(MemoryBudget(1 << 24), self.timer),
-                cold_reads=ColdReads(cold_bytes_per_second, self.timer, self.clock),
                 metadata=MetadataCache(),
                 metrics=self.metrics,
             ),
@@ -119,24 +117,13 @@ class Answer:
         self._version = version
         self._task: asyncio.Task[Any] | None = None
         self._found: list[Response] = []
-        self._is_there = asyncio.Event()
         self._outcome = outcome
         if asyncio.iscoroutine(outcome):
             self._task = asyncio.get_running_loop().create_task(outcome)
         elif isinstance(outcome, Deferred):
-            outcome.then(self._take)
+            outcome.then(self._found.append)
         else:
             self._found.append(outcome)
-
-    def _take(self, response: Response) -> None:
-        self._found.append(response)
-        self._is_there.set()
-
-    async def when_there(self) -> Any:
-        """The deferred response, waited for while threads read for it."""
-        async with asyncio.timeout(30):
-            await self._is_there.wait()
-        return await self.now()
 
     async def now(self) -> Any:
         """The response as the client decodes it; None while it waits."""
@@ -161,11 +148,6 @@ class Answer:
         if isinstance(self._outcome, Deferred):
             self._outcome.abandon()
 
-    def hurry(self) -> None:
-        """The broker stops."""
-        if isinstance(self._outcome, Deferred):
-            self._outcome.hurry()
-
     async def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -182,11 +164,9 @@ def _image() -> ClusterImage:
 
 
 @asynccontextmanager
-async def replica_broker(
-    folder: Path, *, cold_bytes_per_second: int | None = None, **settings: Any
-) -> AsyncIterator[ReplicaBroker]:
+async def replica_broker(folder: Path, **settings: Any) -> AsyncIterator[ReplicaBroker]:
     failures: list[BaseException] = []
     tasks = TaskScope("requests", on_failure=lambda _name, error: failures.append(error))
     async with replica(folder, **settings) as one, tasks:
-        yield ReplicaBroker(one, tasks, cold_bytes_per_second)
+        yield ReplicaBroker(one, tasks)
     assert not failures

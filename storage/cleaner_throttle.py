@@ -1,14 +1,14 @@
-"""How fast bytes may be moved: by the cleaner (`log.cleaner.io.max.bytes.per.second`), and by cold reads.
+"""How fast the cleaner may read and write: `log.cleaner.io.max.bytes.per.second`, over all its workers.
 
-Rules: pure. What was moved is a debt that the time pays back; who moves more waits while there is any. The limit comes with
-each question, so that another one holds at once, for old debts too.
+Rules: pure. What was moved is a debt that the time pays back; a worker waits while there is any. The limit comes with each
+question, so that another one holds at once, for old debts too.
 Source: Kafka Throttler.
 """
 
 from __future__ import annotations
 
 
-class Throttle:
+class CleanerThrottle:
     """See the module."""
 
     __slots__ = ("_debt_bytes", "_since_ms")
@@ -18,7 +18,7 @@ class Throttle:
         self._since_ms = 0
 
     def moved(self, count_bytes: int) -> None:
-        """So many bytes were read or written. Below zero: so many fewer than was said."""
+        """So many bytes were read or written."""
         self._debt_bytes += count_bytes
 
     def wait_ms(self, bytes_per_second: float, now_ms: int) -> int:

@@ -1,14 +1,14 @@
-"""A limit of bytes a second."""
+"""The cleaner's limit of bytes a second."""
 
 from __future__ import annotations
 
 import sys
 
-from runtime.throttle import Throttle
+from storage.cleaner_throttle import CleanerThrottle
 
 
 def test_what_was_moved_is_waited_for() -> None:
-    throttle = Throttle()
+    throttle = CleanerThrottle()
     assert throttle.wait_ms(1000, 0) == 0
     throttle.moved(500)
     assert throttle.wait_ms(1000, 0) == 500
@@ -19,7 +19,7 @@ def test_what_was_moved_is_waited_for() -> None:
 
 
 def test_another_limit_holds_for_what_was_moved_before() -> None:
-    throttle = Throttle()
+    throttle = CleanerThrottle()
     throttle.wait_ms(1, 0)
     throttle.moved(1_000_000)
     assert throttle.wait_ms(1, 0) == 1_000_000_000
@@ -27,7 +27,7 @@ def test_another_limit_holds_for_what_was_moved_before() -> None:
 
 
 def test_no_limit_is_no_wait() -> None:
-    throttle = Throttle()
+    throttle = CleanerThrottle()
     throttle.wait_ms(sys.float_info.max, 0)
     throttle.moved(1 << 40)
     assert throttle.wait_ms(sys.float_info.max, 1) == 0
