@@ -3,6 +3,10 @@
 A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
 one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
 
+The loop wakes a thread on its own core, and Linux gives it that core at once, for as long as its call takes in the kernel:
+half a millisecond for a megabyte, while another core may be idle. So the threads are batch work to the scheduler, which waits
+until the loop sleeps, or has another core.
+
 Rules: threads start when they are needed, and take what comes first. A thread runs only the job it was given, and reports
 through `call_soon_threadsafe`.
 Invariant: `done` of every job is called once, on the loop, unless the loop ends before.
@@ -11,6 +15,7 @@ Invariant: `done` of every job is called once, on the loop, unless the loop ends
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +23,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def _stand_back() -> None:
+    """Of the calling thread: it does not take the core from the loop that wakes it."""
+    with suppress(OSError):  # where a sandbox forbids it, the thread works all the same
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 class OsThreads:
@@ -49,6 +60,7 @@ class OsThreads:
 
     def _work(self) -> None:
         """A thread."""
+        _stand_back()
         jobs, post = self._jobs, self._loop.call_soon_threadsafe
         while (given := jobs.get()) is not None:
             job, done = given
