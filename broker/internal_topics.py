@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOST = -1
+# A read that is refused, by a log that moves to another directory just now or by its disk, is tried again as a client does it:
+# a coordinator that has not loaded does not serve until its partition has another leader.
+READ_ATTEMPTS = 3
+READ_AGAIN_S = 0.01
 
 
 class InternalTopics:
@@ -83,15 +87,23 @@ class InternalLog:
         target = self._led(partition)
         log = target.log
         offset, end_offset = log.log_start_offset, log.log_end_offset
+        attempts_left = READ_ATTEMPTS
         while offset < end_offset:
             if self._led(partition) is not target:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} changed hands.")
             log = target.log  # it may move to another directory meanwhile
-            chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
-            if chunk is None:
-                chunk = await log.read_cold(
-                    offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True
-                )
+            try:
+                chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
+                if chunk is None:
+                    chunk = await log.read_cold(
+                        offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True
+                    )
+            except KafkaError as error:
+                attempts_left -= not log.is_held  # for as long as it gives way to another its files have no name
+                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
+                    raise
+                await asyncio.sleep(READ_AGAIN_S)
+                continue
             whole_bytes = 0
             for position, header in iter_any_headers(chunk):
                 whole_bytes = position + header.size_bytes

@@ -174,6 +174,11 @@ class PartitionLog(LogEnds):
     def can_be_held(self) -> bool:
         return self._writer.can_be_held and not self._is_closed and self._truncation is None
 
+    @property
+    def is_held(self) -> bool:
+        """Another log is about to take its place, or not: until then nothing can be read whose file is not open."""
+        return not self._is_at_rest and self._writer.is_held
+
     def hold(self) -> None:
         """Appends are taken, and kept in memory: until `release`, or `give_way_to`."""
         self._writer.hold()
