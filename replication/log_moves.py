@@ -154,17 +154,20 @@ class LogMoves:
 
     # --- what an administrator asks for ---
 
-    async def move(self, topic: str, index: int, partition: Partition | None, path: str) -> None:
+    async def move(
+        self, topic: str, index: int, partition: Partition | None, path: str, *, is_offline: bool = False
+    ) -> None:
         """The log is to be in the directory at `path`: returns when that has begun. To where it is, ends a move.
 
-        `partition` None: this broker does not hold it, and a log made for it later is made there. Raises KafkaError:
+        `partition` None: this broker does not hold it, and a log made for it later is made there; or it `is_offline`, in
+        a directory that could not be read when the broker began to hold it. Raises KafkaError:
         INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
         """
         logs = self._doors.logs
         if is_future_name_too_long(topic, index):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         logs.check_directory(path)
-        if partition is not None and partition.log.failure is not None:
+        if is_offline or (partition is not None and partition.log.failure is not None):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic}-{index} is offline.")
         async with self._asking:
             copy = logs.future_log(topic, index)
@@ -276,6 +279,9 @@ class LogMoves:
             return False
         # The rest is copied while appends are held: under load there would always be one.
         await copy.copy.flush()
+        halted = copy.partition.log.halted
+        if halted is not None:  # its producers are those of refused batches, too, until it goes on
+            raise halted.again()
         may_exchange = key not in self._suspended and not move.stopped.is_set() and copy.partition.log.can_be_held
         if may_exchange and await self._exchange(key, move):
             return True

@@ -237,9 +237,14 @@ class LogState:
         return not isinstance(refusal, NoRoom)
 
     @property
+    def halted(self) -> NoRoom | None:
+        """What halted the log, if it has halted: the disk had no room for a write, and `LogEnds.go_on` is due when it may
+        have some."""
+        return None if self._is_at_rest else self._writer.halted
+
+    @property
     def is_halted(self) -> bool:
-        """The disk had no room for a write: `LogEnds.go_on` is due when it may have some."""
-        return not self._is_at_rest and self._writer.halted is not None
+        return self.halted is not None
 
     def on_room_changed(self) -> None:
         """The log directory is fuller than its floor allows, or it is not any more."""

@@ -47,7 +47,9 @@ async def alter_replica_log_dirs(
 async def _move(topic: str, index: int, path: str, context: RequestContext) -> ErrorCode:
     services = context.services
     try:
-        await services.log_moves.move(topic, index, services.partitions.find(topic, index), path)
+        partition = services.partitions.find(topic, index)
+        is_offline = services.partitions.is_offline(topic, index)
+        await services.log_moves.move(topic, index, partition, path, is_offline=is_offline)
     except KafkaError as error:
         if error.code is ErrorCode.REPLICA_NOT_AVAILABLE and not _exists(topic, index, context):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -123,6 +123,16 @@ class MoveWorld:
             await self.disk.close()
 
     async def assign(self, index: int = 0, *, leader: int = ME, epoch: int = 0, is_new: bool = True) -> Partition:
+        assert await self._assigned(index, leader, epoch, is_new) is ErrorCode.NONE
+        partition = self.partitions.find(TOPIC, index)
+        assert partition is not None
+        return partition
+
+    async def refused(self) -> ErrorCode:
+        """What the controller hears that names this broker the leader of a partition it cannot hold."""
+        return await self._assigned(0, ME, 1, is_new=False)
+
+    async def _assigned(self, index: int, leader: int, epoch: int, is_new: bool) -> ErrorCode:
         state = LeaderAndIsrPartitionState(
             partition_index=index, controller_epoch=1, leader=leader, leader_epoch=epoch, isr=[leader],
             partition_epoch=epoch, replicas=sorted({ME, leader}), is_new=is_new,
@@ -135,10 +145,7 @@ class MoveWorld:
                 live_leaders=[],
             )
         )
-        assert answer.partition_errors[0].error_code == ErrorCode.NONE
-        partition = self.partitions.find(TOPIC, index)
-        assert partition is not None
-        return partition
+        return ErrorCode(answer.partition_errors[0].error_code)
 
     async def filled(self, count: int, **assignment: Any) -> Partition:
         """An assigned partition with the values of `numbers(count)`, all written."""
