@@ -131,10 +131,10 @@ class LogUpkeep:
     async def _save_epochs(self) -> None:
         """One file after the other: what is appended meanwhile does not wait for all of them."""
         for log in [log for log in self._logs.values() if log.has_unsaved_epochs]:
-            if log.failure is None and self._is_held(log):
+            if log.failure is None and self._is_here(log):
                 await log.save_epochs()
 
-    def _is_held(self, log: PartitionLog) -> bool:
+    def _is_here(self, log: PartitionLog) -> bool:
         """Whoever waits between two logs asks: the folder of one that was deleted meanwhile has another name, and a
         write that misses it would count as a failure of the whole directory."""
         return self._logs.get(log.key) is log
@@ -157,7 +157,7 @@ class LogUpkeep:
         """Flush the logs whose `flush.ms` has passed."""
         now_ms = self._clock.monotonic_ms()
         for log in list(self._logs.values()):
-            if log.is_flush_due(now_ms) and self._is_held(log):
+            if log.is_flush_due(now_ms) and self._is_here(log):
                 try:
                     await log.flush()
                 except KafkaError as error:
@@ -177,7 +177,7 @@ class LogUpkeep:
                 logger.warning("retention failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
 
     def _has_retention(self, log: PartitionLog) -> bool:
-        return not log.is_empty and self._is_held(log) and self._is_named(log.key)
+        return not log.is_empty and self._is_here(log) and self._is_named(log.key)
 
     async def _learn_ages(self, directory: OnlineDirectory) -> None:
         """How old the segments are that retention looks at first, of many logs with one trip to the directory's thread: after a
@@ -212,7 +212,7 @@ class LogUpkeep:
         before, self._ends = self._ends, {}
         is_open = [(key, log) for key, log in self._logs.items() if log.has_open_file]
         async for key, log in Slices(self._clock).over(is_open):
-            if not log.has_open_file or not self._is_held(log):
+            if not log.has_open_file or not self._is_here(log):
                 continue
             if before.get(key) == log.next_offset:
                 await log.rest()
