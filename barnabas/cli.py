@@ -16,7 +16,8 @@ from barnabas.launch import command
 def main() -> NoReturn:
     # A Ctrl-C from here on waits for the runner: an interpreter that starts up would answer it with a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    sys.stdout.flush()
+    if sys.stdout is not None:  # else whoever started it has closed it
+        sys.stdout.flush()
     line = command(*sys.argv[1:])
     os.execv(line[0], line)  # noqa: S606  our own interpreter, no shell
 

@@ -17,7 +17,7 @@ from broker.log_options import DEFAULT_DECODER, DUMP
 from broker.log_search import search
 from broker.output import answer, complain, say
 from runtime.os_filesystem import OsFileSystem
-from storage.dump import Dump, DumpOptions, expand
+from storage.dump import Dump, DumpOptions
 from storage.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
 from storage.log_find import Match, Query, Task, plan
 
@@ -80,12 +80,8 @@ def _dump(options: argparse.Namespace) -> int:
         say,
         complain,
     )
-    try:
-        for path in expand(filesystem, paths):
-            dumped.file(path)
-    except OSError as error:
-        complain(f"barnabas: {error.filename}: {error.strerror}")
-        return 1
+    for path in paths:
+        dumped.path(path)
     return 1 if dumped.finish() else 0
 
 
@@ -125,16 +121,22 @@ def _find(options: argparse.Namespace) -> int:
         value_bytes=options.value_bytes,
         use_index=options.use_index,
     )
+    problems: list[str] = []
     try:
         tasks = list(
-            plan(OsFileSystem(), options.paths, query, topics=options.topic or (), partition=options.partition)
-        )
+            plan(
+                OsFileSystem(), options.paths, query,
+                problem=problems.append, topics=options.topic or (), partition=options.partition,
+            )
+        )  # fmt: skip
     except OSError as error:
         complain(f"barnabas: {error.filename}: {error.strerror}")
         return EXIT_USAGE
+    for problem in problems:
+        complain(problem)
     show = _json_line if options.json else _line
     shown = searched = 0
-    is_stopped = has_problems = False
+    is_stopped, has_problems = False, bool(problems)
     for found in search(tasks, max(1, min(options.jobs, len(tasks)))):
         matches = found.matches[: options.limit - shown]
         for match in matches:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from broker.start_options import VERSION
@@ -23,6 +23,7 @@ class Commands(Protocol):
 DUMP = "dump-log"
 LOG = "log"
 LOG_COMMANDS = (DUMP, LOG)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES = "ms since 1970, or 2024-05-01T12:00:00 (UTC unless it names a zone)"
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
@@ -111,7 +112,7 @@ def _time(text: str) -> int:
         raise _invalid(text, _TIMES) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _positive(text: str) -> int:

@@ -1,11 +1,12 @@
 """What a command prints: its answer on standard output, what is wrong on standard error.
 
-Rules: an output that takes no more, since `| head` has seen enough or a disk is full, is an `OutputError`. That is no
-OSError, so that nobody who reads files meanwhile takes it for one of theirs. `answer` makes an exit code of it.
+Rules: an output that takes no more, since `| head` has seen enough, a disk is full or it is closed, is an `OutputError`.
+That is no OSError, so that nobody who reads files meanwhile takes it for one of theirs. `answer` makes an exit code of it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -27,8 +28,11 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """Raises OutputError."""
+    if sys.stderr is None:  # closed; print would take the other one
+        return
     try:
-        sys.stdout.flush()  # so that the two come in order where they go to one place
+        if sys.stdout is not None:
+            sys.stdout.flush()  # so that the two come in order where they go to one place
         print(text, file=sys.stderr)  # noqa: T201  a command's answer
     except OSError as error:
         raise OutputError from error
@@ -37,6 +41,8 @@ def complain(text: str) -> None:
 def answer(command: Callable[[], int]) -> int:
     """The exit code of `command`, when all that it says was written."""
     try:
+        if sys.stdout is None:
+            raise OutputError from OSError(errno.EBADF, os.strerror(errno.EBADF))
         code = command()
         try:
             sys.stdout.flush()
@@ -45,7 +51,8 @@ def answer(command: Callable[[], int]) -> int:
         return code
     except OutputError as error:
         # What is left would fail again when the interpreter flushes it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         cause = error.__cause__
         if isinstance(cause, BrokenPipeError):
             return 0

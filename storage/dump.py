@@ -5,7 +5,7 @@
     .snapshot, .txnindex         producers; aborted transactions
     leader-epoch-checkpoint, *-offset-checkpoint, partition.metadata    what Apache Kafka's tool ignores
 
-A folder stands for its files, a log directory for those of all its partitions.
+A folder stands for its files, a log directory for those of all its partitions; one without any such file is wrong.
 
 Rules: blocking; reads only, a window at a time, so that it goes beside a running broker and beside large files. What a
 file holds never ends a dump: it is said, the next file follows, and `finish` tells how much was wrong. Whatever counts as
@@ -15,7 +15,7 @@ Source: Kafka DumpLogSegments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from protocol.primitives import DecodeError, uuid_to_text
@@ -65,7 +65,7 @@ class DumpOptions:
 
 
 class Dump:
-    """Call `file` for each, then `finish`. `line` prints an answer, `complain` what is wrong."""
+    """Call `path` for each, then `finish`. `line` prints an answer, `complain` what is wrong."""
 
     def __init__(self, filesystem: FileSystem, options: DumpOptions, line: Line, complain: Line) -> None:
         self._filesystem = filesystem
@@ -79,33 +79,65 @@ class Dump:
         self._findings.tell(self._complain)
         return self._findings.count
 
-    def file(self, path: str) -> None:
+    def path(self, path: str) -> None:
+        """A file, or a folder for its files, in the order of their names."""
+        if not self._filesystem.is_directory(path):
+            self._file(path)
+        elif not self._folder(path.rstrip("/") or "/"):
+            self._problem(f"{path} is neither a log directory nor the folder of a partition: it has no file to dump")
+
+    def _folder(self, folder: str) -> bool:
+        """Without what belongs to nobody; whether there was anything."""
+        try:
+            names = self._filesystem.list_directory(folder)
+        except OSError as error:
+            self._unreadable(folder, error)
+            return True
+        has_any = False
+        for name in names:
+            inner = f"{folder}/{name}"
+            if not self._filesystem.is_directory(inner):
+                if is_dumped(name):
+                    has_any = True
+                    self._file(inner)
+            elif parse_partition_folder(name) is not None:
+                has_any |= self._folder(inner)
+        return has_any
+
+    def _file(self, path: str) -> None:
         self._line(f"Dumping {path}")
         name = path.rpartition("/")[2]
         try:
             self._dump(path, name)
         except OSError as error:
-            self._problem(f"Cannot read {path}: {error.strerror or error}")
+            self._unreadable(path, error)
+
+    def _unreadable(self, path: str, error: OSError) -> None:
+        # An index is read beside its log: the error knows which of the two it is.
+        self._problem(f"Cannot read {error.filename or path}: {error.strerror or error}")
 
     def _problem(self, text: str) -> None:
         self._findings.problem()
         self._complain(text)
 
     def _dump(self, path: str, name: str) -> None:
-        suffix, base_offset = name[name.rfind(".") :] if "." in name else "", segment_file_offset(name)
+        suffix, base_offset = name[name.rfind(".") :] if "." in name else "", _named_offset(name)
         if name == LEADER_EPOCH_FILE:
             self._leader_epochs(path)
         elif name.endswith(OFFSET_CHECKPOINT_SUFFIX):
             self._offset_checkpoint(path)
         elif name == PARTITION_METADATA_FILE:
             self._partition_metadata(path)
-        elif base_offset is None or suffix not in _SEGMENT_SUFFIXES:
+        elif suffix not in _SEGMENT_SUFFIXES:
             self._filesystem.stat(path)  # one that is missing is no unknown one
             self._complain(f"Ignoring unknown file {path}")
-        elif suffix == LOG_SUFFIX:
-            self._log(path, name, base_offset)
         elif suffix == SNAPSHOT_SUFFIX:
             self._snapshot(path)
+        elif base_offset is None:
+            self._filesystem.stat(path)
+            self._problem(f"Cannot read {path}: its name does not begin with the offset that it begins with")
+        elif suffix == LOG_SUFFIX:
+            self._log(path, name, base_offset)
         elif suffix == TXN_INDEX_SUFFIX:
             self._transactions(path, base_offset)
         else:
@@ -127,7 +159,7 @@ class Dump:
         file = self._filesystem.open(path, writable=False)
         try:
             batches = StoredBatches(file, limit)
-            offsets = _Offsets(path, self._findings)
+            offsets = _Offsets(self._filesystem.absolute(path), self._findings)
             problem = None
             try:
                 for batch in batches:
@@ -291,24 +323,14 @@ class _Offsets:
         self._last = offset
 
 
-def expand(filesystem: FileSystem, paths: Sequence[str]) -> Iterator[str]:
-    """The files that `paths` name: those of a folder in the order of their names, without what belongs to nobody."""
-    for path in paths:
-        if not filesystem.is_directory(path):
-            yield path
-            continue
-        folder = path.rstrip("/") or "/"
-        for name in filesystem.list_directory(folder):
-            inner = f"{folder}/{name}"
-            if not filesystem.is_directory(inner):
-                if is_dumped(name):
-                    yield inner
-            elif parse_partition_folder(name) is not None:
-                yield from expand(filesystem, [inner])
+def _named_offset(name: str) -> int | None:
+    """As Apache Kafka's tool takes it from a name: of any number of digits."""
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def is_dumped(name: str) -> bool:
-    """Whether a file of this name is one that a dump shows."""
+    """Whether a file of this name is one that a dump of its folder shows."""
     return (
         name in (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE)
         or name.endswith(OFFSET_CHECKPOINT_SUFFIX)

@@ -43,6 +43,7 @@ class IndexDump:
     ) -> None:
         self._filesystem = filesystem
         self._path = path
+        self._absolute = filesystem.absolute(path)
         self._log_path = path.rpartition(".")[0] + LOG_SUFFIX
         self._base_offset = base_offset
         self._findings = findings
@@ -80,7 +81,7 @@ class IndexDump:
             self._line(f"{self._path} passed sanity check.")
         else:
             self._findings.problem()
-            self._complain(f"Corrupt index found, index file ({self._path}): {problem}")
+            self._complain(f"Corrupt index found, index file ({self._absolute}): {problem}")
 
     def _sanity_problem(self, file: File, index: type[SparseIndex]) -> str | None:
         first: Entry | None = None
@@ -110,7 +111,7 @@ class IndexDump:
                 found = _batch_at(batches, position)
                 log_offset = NOT_FOUND if found is None else _int64(found.header.last_offset)
                 if log_offset != offset:
-                    self._findings.index_mismatch(self._path, offset, log_offset)
+                    self._findings.index_mismatch(self._absolute, offset, log_offset)
                 if is_shown:
                     self._line(f"offset: {offset} position: {position}")
         finally:
@@ -125,12 +126,12 @@ class IndexDump:
             for timestamp, offset in zip(timestamps, offsets, strict=True):
                 log_offset, log_timestamp = found.batch(offset)
                 if log_offset != offset:
-                    self._findings.offset_not_found(self._path, offset, log_offset)
+                    self._findings.offset_not_found(self._absolute, offset, log_offset)
                 else:
                     if log_timestamp != timestamp:
-                        self._findings.timestamp_mismatch(self._path, timestamp, log_timestamp)
+                        self._findings.timestamp_mismatch(self._absolute, timestamp, log_timestamp)
                     if previous >= timestamp:
-                        self._findings.falling_timestamp(self._path, timestamp, previous)
+                        self._findings.falling_timestamp(self._absolute, timestamp, previous)
                 if is_shown:
                     self._line(f"timestamp: {timestamp} offset: {offset}")
                 previous = timestamp

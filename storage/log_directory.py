@@ -133,6 +133,14 @@ def parse_future_folder(name: str) -> tuple[str, int] | None:
     return _parse_set_aside(name, FUTURE_SUFFIX)
 
 
+def partition_of_folder(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a folder of any kind, also of one that was set aside; None for any other name."""
+    own = parse_partition_folder(name)
+    for suffix in (FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX):
+        own = own or _parse_set_aside(name, suffix)
+    return own
+
+
 def _parse_set_aside(name: str, suffix: str) -> tuple[str, int] | None:
     partition, _dot, unique = name.removesuffix(suffix).rpartition(".")
     return parse_partition_folder(partition) if unique and name.endswith(suffix) else None

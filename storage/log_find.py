@@ -8,13 +8,13 @@ are made. With a lower bound of time the time index tells where to begin, and a 
 Rules: blocking; reads only, beside a running broker. A task and what it finds can be sent to another process. Memory: a
 window of a file and one batch, decompressed; a task that has found `MAX_MATCHES` stops, and tells where it goes on.
 Invariants: an index is believed only where it points at the batch that it names, else the segment is read from its start;
-what cannot be read is told, never passed over.
+what cannot be read is told, never passed over. What retention, or the cleaner, takes away meanwhile is no such thing.
 Source: Kafka TimeIndex, OffsetIndex; what `kafka-console-consumer | grep` is used for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -24,7 +24,7 @@ from protocol.varint import encode_varint
 from runtime.filesystem import Buffer, File, FileSystem
 from storage.index import CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 from storage.interrupted_swap import segment_file_offset
-from storage.log_directory import parse_partition_folder
+from storage.log_directory import parse_partition_folder, partition_of_folder
 from storage.segment import LOG_SUFFIX, segment_path
 from storage.stored_batches import MAX_LOADED_BYTES, CorruptLog, StoredBatch, StoredBatches
 
@@ -60,7 +60,7 @@ class Query:
         if self.key is not None:
             found.append(encode_varint(len(self.key)) + self.key)
         if self.header is not None:
-            name, value = self.header[0].encode(), self.header[1]
+            name, value = self.header[0].encode(errors="surrogateescape"), self.header[1]
             found.append(encode_varint(len(name)) + name)
             if value is not None:
                 found[-1] += encode_varint(len(value)) + value
@@ -124,18 +124,28 @@ def plan(
     paths: Sequence[str],
     query: Query,
     *,
+    problem: Callable[[str], None],
     topics: Sequence[str] = (),
     partition: int | None = None,
 ) -> Iterator[Task]:
-    """The segments below `paths`, which are log directories or folders of partitions. Raises OSError."""
-    folders = sorted(
-        (key, folder)
-        for path in paths
-        for key, folder in _partition_folders(filesystem, path.rstrip("/") or "/")
-        if (not topics or key[0] in topics) and partition in (None, key[1])
-    )
-    for (topic, number), folder in folders:
-        names = filesystem.list_directory(folder)
+    """The segments below `paths`, which are log directories or folders of partitions. `problem` hears of what cannot be
+    searched. Raises OSError for one of `paths`."""
+    found: list[tuple[tuple[str, int], str]] = []
+    for path in paths:
+        folders = list(_partition_folders(filesystem, path.rstrip("/") or "/"))
+        if not folders:
+            problem(f"{path}: neither a log directory with partitions nor the folder of one")
+        found += folders
+    for (topic, number), folder in sorted(found):
+        if (topics and topic not in topics) or partition not in (None, number):
+            continue
+        try:
+            names = filesystem.list_directory(folder)
+        except FileNotFoundError:
+            continue  # its topic was deleted
+        except OSError as error:
+            problem(f"{folder}: {error.strerror or error}")
+            continue
         offsets = [segment_file_offset(name) for name in names if name.endswith(LOG_SUFFIX)]
         known = [offset for offset in offsets if offset is not None]
         for offset in known:
@@ -143,7 +153,8 @@ def plan(
 
 
 def _partition_folders(filesystem: FileSystem, path: str) -> Iterator[tuple[tuple[str, int], str]]:
-    own = parse_partition_folder(path.rpartition("/")[2])
+    """Of a log directory, those that a broker serves; a folder that was set aside counts when it is named."""
+    own = partition_of_folder(filesystem.absolute(path).rpartition("/")[2])
     names = filesystem.list_directory(path)
     if own is not None and any(name.endswith(LOG_SUFFIX) for name in names):
         yield own, path
@@ -195,8 +206,9 @@ def _scan_file(filesystem: FileSystem, file: File, task: Task, found: Found) -> 
     except CorruptLog as error:
         found.problems.append(f"{task.path}: {error}; the rest of the segment was not searched")
         return
-    if batches.trailing_bytes and not task.is_last:
-        found.problems.append(f"{task.path}: the last {batches.trailing_bytes} bytes are no whole batch")
+    if batches.trailing_bytes:
+        what = f"the last {batches.trailing_bytes} bytes, from position {batches.position} on, are no whole batch"
+        found.problems.append(f"{task.path}: {what}, not searched")
 
 
 def _scan_batch(batch: StoredBatch, needles: Sequence[bytes], task: Task, found: Found) -> None:

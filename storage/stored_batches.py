@@ -118,14 +118,18 @@ class StoredBatches:
 
     def __iter__(self) -> Iterator[StoredBatch]:
         """Raises CorruptLog."""
-        is_extended = self._is_limited
+        stopped_at = None
         while True:
             batch = self._next()
             if batch is None:
-                # A broker may be writing here: what was half a batch when this began may be a whole one now.
-                if is_extended or self.trailing_bytes == 0:
+                if self._is_limited or self.trailing_bytes == 0:
                     return
-                is_extended, self._end = True, self._file.size()
+                if stopped_at is not None:
+                    if self._at > stopped_at:
+                        self._end = self._at  # the next one is being written now
+                    return
+                # A broker may be writing here: what was half a batch when this began may be a whole one now.
+                stopped_at, self._end = self._at, self._file.size()
                 self._window = b""
                 continue
             yield batch

@@ -153,3 +153,8 @@ def test_an_output_that_takes_no_more_blames_no_file(tmp_path: Path, arguments: 
     with open("/dev/full", "wb") as full:
         ended = run(*line, stdout=full.fileno(), stderr=subprocess.PIPE)
     assert (ended.returncode, ended.stderr) == (1, "barnabas: cannot print: No space left on device\n")
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command(*line)],
+        stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (closed.returncode, closed.stderr) == (1, "barnabas: cannot print: Bad file descriptor\n")

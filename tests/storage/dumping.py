@@ -6,7 +6,7 @@ from pathlib import Path
 
 from protocol.records.record import Record
 from runtime.os_filesystem import OsFileSystem
-from storage.dump import Dump, DumpOptions, expand
+from storage.dump import Dump, DumpOptions
 
 FILESYSTEM = OsFileSystem()
 
@@ -16,8 +16,8 @@ def dumped(*paths: Path | str, **options: object) -> tuple[list[str], list[str],
     lines: list[str] = []
     complaints: list[str] = []
     dump = Dump(FILESYSTEM, DumpOptions(**options), lines.append, complaints.append)  # type: ignore[arg-type]
-    for path in expand(FILESYSTEM, list(map(str, paths))):
-        dump.file(path)
+    for path in paths:
+        dump.path(str(path))
     return lines, complaints, dump.finish()
 
 

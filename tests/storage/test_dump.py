@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -15,6 +17,8 @@ from protocol.records.record import Record, encode_batch
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from runtime.os_filesystem import OsFileSystem
+from storage.dump import Dump, DumpOptions
 from storage.dump_text import offsets_texts, plain_texts, transaction_texts
 from storage.stored_batches import CorruptLog, StoredBatches
 from tests.storage.bad_files import write_log
@@ -189,7 +193,7 @@ def test_records_that_cannot_be_read_are_told(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_written_meanwhile(tmp_path: Path) -> None:
-    """What was half a batch when the walk began is taken once it is whole; what follows is not."""
+    """What was half a batch when the walk began is taken once it is whole; what follows is not, and is no damage."""
     one, two, three = (encode_batch(records(b"v" * 10, offset=at), base_offset=at) for at in range(3))
     path = batches(tmp_path, one, two[:40])
     file = FILESYSTEM.open(str(path), writable=False)
@@ -198,7 +202,7 @@ def test_a_batch_that_is_written_meanwhile(tmp_path: Path) -> None:
         found = iter(walk)
         assert next(found).header.base_offset == 0
         path.write_bytes(one + two + three[:20])
-        assert [batch.header.base_offset for batch in found] == [1] and walk.trailing_bytes == 20
+        assert [batch.header.base_offset for batch in found] == [1] and walk.trailing_bytes == 0
     finally:
         file.close()
 
@@ -253,6 +257,69 @@ def test_missing_unknown_and_deleted_files(tmp_path: Path) -> None:
     )  # fmt: skip
     assert sum(line.startswith("Ignoring unknown file") for line in complaints) == 2
     assert sum(line.startswith("Cannot read") for line in complaints) == 3 == wrong
+
+
+def test_a_log_is_dumped_under_any_number_and_no_name(tmp_path: Path) -> None:
+    """As Apache Kafka's tool does, which ends with an exception where a name has no offset."""
+    content = encode_batch(records(b"v", offset=7), base_offset=7)
+    lines, complaints, wrong = dumped(batches(tmp_path, content, name="7.log"))
+    assert lines[1] == "Log starting offset: 7" and not complaints and not wrong
+    for name in ("backup.log", "x.index", "y.timeindex"):
+        _, complaints, wrong = dumped(batches(tmp_path, content, name=name))
+        assert wrong == 1 and complaints == [
+            f"Cannot read {tmp_path / name}: its name does not begin with the offset that it begins with"
+        ]
+
+
+def test_a_folder_with_nothing_to_dump_is_not_sound(tmp_path: Path) -> None:
+    """A disk that is not mounted, or the folder above the log directories."""
+    (tmp_path / "kafka" / "t-0").mkdir(parents=True)
+    (tmp_path / "kafka" / "t-0" / "00000000000000000000.log").touch()
+    assert dumped(tmp_path / "kafka")[1:] == ([], 0)
+    _, complaints, wrong = dumped(tmp_path, tmp_path / "kafka")
+    assert wrong == 1 and complaints == [
+        f"{tmp_path} is neither a log directory nor the folder of a partition: it has no file to dump"
+    ]
+
+
+def test_a_folder_that_cannot_be_listed_does_not_end_a_dump(tmp_path: Path) -> None:
+    class Unreadable(OsFileSystem):
+        def list_directory(self, path: str) -> list[str]:
+            if path.endswith("t-1"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return super().list_directory(path)
+
+    for number in range(3):
+        (tmp_path / f"t-{number}").mkdir()
+        batches(
+            tmp_path / f"t-{number}", encode_batch(records(b"v")), encode_batch(records(b"v", offset=5), base_offset=5)
+        )
+    lines: list[str] = []
+    complaints: list[str] = []
+    dump = Dump(Unreadable(), DumpOptions(deep_iteration=True), lines.append, complaints.append)
+    dump.path(str(tmp_path))
+    assert dump.finish() == 1
+    assert complaints[0] == f"Cannot read {tmp_path / 't-1'}: {os.strerror(errno.EIO)}"
+    assert sum(line.startswith("Non-consecutive offsets in ") for line in complaints) == 2
+    assert sum(line.startswith("Dumping ") for line in lines) == 2
+
+
+def test_an_index_without_its_log_names_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.index"
+    path.write_bytes(struct.pack(">ii", 1, 100))
+    assert dumped(path)[1] == [f"Cannot read {path.with_suffix('.log')}: No such file or directory"]
+
+
+def test_findings_name_the_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache Kafka's tool does, where a file is told relatively."""
+    batches(tmp_path, encode_batch(records(b"v")), encode_batch(records(b"v", offset=5), base_offset=5))
+    (tmp_path / "00000000000000000000.index").write_bytes(struct.pack(">ii", 3, 0))
+    monkeypatch.chdir(tmp_path)
+    _, complaints, _ = dumped("00000000000000000000.log", "00000000000000000000.index", deep_iteration=True)
+    assert [line for line in complaints if not line.startswith(" ")] == [
+        f"Mismatches in :{tmp_path}/00000000000000000000.index",
+        f"Non-consecutive offsets in {tmp_path}/00000000000000000000.log",
+    ]
 
 
 def test_checkpoints(tmp_path: Path) -> None:

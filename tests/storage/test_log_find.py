@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -52,11 +54,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Record]]:
 
 def found(paths: list[Path], query: Query, jobs: int = 1, **chosen: object) -> tuple[list[Match], list[str], int]:
     """(matches, problems, bytes scanned)."""
-    tasks = plan(FILESYSTEM, list(map(str, paths)), query, **chosen)  # type: ignore[arg-type]
+    problems: list[str] = []
+    tasks = plan(FILESYSTEM, list(map(str, paths)), query, problem=problems.append, **chosen)  # type: ignore[arg-type]
     answers: list[Found] = list(search(tasks, jobs))
     return (
         [match for answer in answers for match in answer.matches],
-        [problem for answer in answers for problem in answer.problems],
+        problems + [problem for answer in answers for problem in answer.problems],
         sum(answer.scanned_bytes for answer in answers),
     )
 
@@ -139,6 +142,74 @@ def test_damaged_batches_are_told(data: tuple[Path, list[Record]], tmp_path: Pat
     assert "the rest of the segment was not searched" in found([target], Query())[1][0]
 
 
+def test_the_end_of_the_last_segment_is_not_passed_over(tmp_path: Path) -> None:
+    """Though a broker may be about to write there, what is damaged looks no different."""
+    first, second = (
+        encode_batch([Record(at, START_MS, b"k", b"v", [])], base_offset=at, partition_leader_epoch=0) for at in (0, 1)
+    )
+    long = bytearray(second)
+    long[8:12] = (0x7FFFFFFF).to_bytes(4, "big")
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    path.parent.mkdir()
+    path.write_bytes(first + long + second)
+    matches, problems, _ = found([tmp_path], Query(key=b"k"))
+    assert [match.offset for match in matches] == [0]
+    what = f"the last {2 * len(second)} bytes, from position {len(first)} on, are no whole batch, not searched"
+    assert problems == [f"{path}: {what}"]
+
+
+def test_a_folder_that_was_set_aside_is_searched_when_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These are where one looks for records that are missing; and any folder may be told as the one where one is."""
+    batch = encode_batch([Record(0, START_MS, b"k", b"v", [])])
+    for name in ("t-3", *(f"t-3.{'0af' * 10}00-{kind}" for kind in ("delete", "stray", "future"))):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(batch)
+        monkeypatch.chdir(folder)
+        for path in (folder, Path()):
+            matches, problems, _ = found([path], Query(key=b"k"))
+            assert [(match.topic, match.partition) for match in matches] == [("t", 3)] and not problems
+    assert len(found([tmp_path], Query(key=b"k"))[0]) == 1
+
+
+def test_where_there_is_nothing_to_search_is_told(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(encode_batch([Record(0, START_MS, b"k", b"v", [])]))
+    (tmp_path / "elsewhere").mkdir()
+    matches, problems, _ = found([tmp_path / "elsewhere", tmp_path], Query(key=b"k"))
+    assert len(matches) == 1
+    assert problems == [f"{tmp_path / 'elsewhere'}: neither a log directory with partitions nor the folder of one"]
+    assert not found([tmp_path], Query(), topics=["other"])[1]
+
+
+class Unreadable(OsFileSystem):
+    """Does not list `folder`."""
+
+    def __init__(self, folder: Path, error: int) -> None:
+        self._folder = str(folder)
+        self._error = error
+
+    def list_directory(self, path: str) -> list[str]:
+        if path == self._folder:
+            raise OSError(self._error, os.strerror(self._error), path)
+        return super().list_directory(path)
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ENOENT])
+def test_a_folder_that_cannot_be_listed_does_not_hide_the_others(tmp_path: Path, error: int) -> None:
+    """One that is gone was deleted meanwhile."""
+    for number in range(3):
+        (tmp_path / f"t-{number}").mkdir()
+        (tmp_path / f"t-{number}" / "00000000000000000000.log").touch()
+    problems: list[str] = []
+    filesystem = Unreadable(tmp_path / "t-1", error)
+    tasks = plan(filesystem, [str(tmp_path)], Query(), problem=problems.append)
+    assert [task.partition for task in tasks] == [0, 2]
+    assert problems == ([] if error == errno.ENOENT else [f"{tmp_path / 't-1'}: {os.strerror(error)}"])
+
+
 def test_a_scan_goes_on_where_it_stopped(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     per_batch, count = 300, 9
@@ -146,7 +217,7 @@ def test_a_scan_goes_on_where_it_stopped(tmp_path: Path) -> None:
         encode_batch([Record(0, 1, b"k", b"v", [])] * per_batch, base_offset=at * per_batch) for at in range(count)
     )
     (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(content)
-    task: Task | None = next(plan(FILESYSTEM, [str(tmp_path)], Query(key=b"k")))
+    task: Task | None = next(plan(FILESYSTEM, [str(tmp_path)], Query(key=b"k"), problem=pytest.fail))
     sizes = []
     while task is not None:
         answer = scan(FILESYSTEM, task)
@@ -183,9 +254,11 @@ def test_topics_and_partitions_are_chosen(tmp_path: Path) -> None:
         ({"topics": ["b", "c"], "partition": 0}, [("b", 0)]),
     ):
         assert [
-            (each.topic, each.partition) for each in plan(FILESYSTEM, [str(tmp_path)], Query(), **chosen)
+            (each.topic, each.partition)
+            for each in plan(FILESYSTEM, [str(tmp_path)], Query(), problem=pytest.fail, **chosen)
         ] == expected  # type: ignore[arg-type]
-    assert [each.partition for each in plan(FILESYSTEM, [str(tmp_path / "a-1")], Query())] == [1]
+    one = plan(FILESYSTEM, [str(tmp_path / "a-1")], Query(), problem=pytest.fail)
+    assert [each.partition for each in one] == [1]
 
 
 def test_a_segment_that_goes_away_meanwhile(tmp_path: Path) -> None:
@@ -214,6 +287,15 @@ def test_the_command_answers_lines_and_json(data: tuple[Path, list[Record]]) -> 
     assert (row["offset"], row["key"], row["headers"]) == (300, "key-0", [["number", "300"], ["flag", None]])
     code, lines, _ = run("log", "find", folder, "--from", "2023-11-14T22:20:00", "--to", "2023-11-14T22:20:10+00:00")
     assert 0 < len(lines) < 20
+
+
+def test_a_time_is_taken_to_the_millisecond(tmp_path: Path) -> None:
+    """2,147,483,648.002 is no number of binary digits."""
+    (tmp_path / "t-0").mkdir()
+    batch = encode_batch([Record(at, 2_147_483_648_000 + at, None, b"v", []) for at in range(4)])
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(batch)
+    _, lines, _ = run("log", "find", tmp_path, "--from", "2038-01-19T03:14:08.002", "--to", "2038-01-19T03:14:08.003")
+    assert len(lines) == 1 and lines[0].startswith("t-0 offset: 2 ")
 
 
 def test_the_command_says_that_it_stopped_at_its_limit(data: tuple[Path, list[Record]]) -> None:
@@ -250,6 +332,7 @@ def test_a_value_that_cannot_be_is_answered_with_what_can(tmp_path: Path, option
 def test_the_command_says_when_there_is_nothing(data: tuple[Path, list[Record]]) -> None:
     assert run("log", "find", data[0], "--key", "no such key")[0] == 1
     assert run("log", "find", data[0] / "missing")[0] == 2
+    assert run("log", "find", data[0], "--header", "\udcff")[0] == 1, "bytes that are no text are no header's name"
     for wrong in (["--key", "a", "--key-hex", "00"], ["--jobs", "x"]):
         code, lines, words = run("log", "find", data[0], *wrong)
         assert code == 2 and not lines and "Traceback" not in words
