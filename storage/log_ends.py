@@ -148,6 +148,21 @@ class LogEnds(LogState):
             for segment, age in zip(segments, found, strict=True):
                 segment.learn_age(age)
 
+    async def _write_missing_snapshot(self) -> bool:
+        """Of the producers as they are now, on the disk with all that they have written. False when the log is closed
+        meanwhile, and its folder may have another name, or was cut. Raises KAFKA_STORAGE_ERROR."""
+        end_offset, snapshot, cuts = self.next_offset, self.producer_snapshot(self.next_offset), self.cuts
+        if snapshot is None:
+            return False
+        await self.flush()
+        if not self._may_lose_segments or self.cuts != cuts or self.recovery_point < end_offset:
+            return False
+        await self._writer.write_snapshot(snapshot, end_offset)
+        if not self._may_lose_segments or self.cuts != cuts:
+            return False
+        self._lacks_snapshot = False
+        return True
+
     async def rest(self) -> None:
         """Close the file of the active segment, if nobody uses it. The next append or read opens it again."""
         if not self._may_lose_segments:
@@ -165,16 +180,9 @@ class LogEnds(LogState):
 
         None while the only trace of some producers would go with them. Raises KAFKA_STORAGE_ERROR.
         """
-        if self._lacks_snapshot and self._segments.first.base_offset < offset:
-            await self.flush()
-            # The log may be closed by now, and its folder have another name.
-            snapshot = self.producer_snapshot(self.log_end_offset) if self._may_lose_segments else None
-            if snapshot is None:
-                return 0  # or more has been appended: the next look will do
-            await self._writer.write_snapshot(snapshot)
-            self._lacks_snapshot = False
-            if not self._may_lose_segments:
-                return 0
+        is_due = self._lacks_snapshot and self._segments.first.base_offset < offset
+        if is_due and not await self._write_missing_snapshot():
+            return 0  # the next look will do
         with self._failing_for_good():
             if len(self._producers):
                 offset = await self._environment.queue.run(

@@ -65,9 +65,10 @@ class LogJobs:
 
     def run_or_fail(self, job: Callable[[], None]) -> None:
         """Run `job` behind what is queued; an error fails the log, or halts it where there was no room."""
-        self.run(job, self._refuse_on)
+        self.run(job, self.refuse_on)
 
-    def _refuse_on(self, error: OSError | None) -> None:
+    def refuse_on(self, error: OSError | None) -> None:
+        """What becomes of the log, when its job is reported so."""
         if error is not None:
             self.owner.on_refused(error)
 

@@ -325,7 +325,7 @@ class LogState:
     async def save_epochs(self) -> None:
         """Bring the epochs' file up to date."""
         self._epoch_file.save()
-        await self.settle()
+        await self._catch_up()
 
     def keep_epochs(self) -> None:
         """See `WriterHost`."""
@@ -348,7 +348,7 @@ class LogState:
         """A log of before KIP-516 learns its topic's id."""
         self.topic_id = _shared(topic_id)
         self.write_file(PARTITION_METADATA_FILE, format_partition_metadata(topic_id))
-        await self.settle()
+        await self._catch_up()
 
     def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
         """Replace a small file of the log's folder, see `LogWriter.write_file`."""
@@ -364,6 +364,11 @@ class LogState:
         """Return when every append made so far is written, or has failed."""
         if not self._is_at_rest:
             await self._writer.settle()
+
+    async def _catch_up(self) -> None:
+        """Return when the files that were to be written are. Of a log that appends all the time nothing else ends."""
+        if not self._is_at_rest:
+            await self._writer.catch_up()
 
     async def flush(self) -> None:
         """Everything appended before this call is on the disk when it returns. Raises KAFKA_STORAGE_ERROR."""

@@ -12,6 +12,7 @@ Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -19,12 +20,12 @@ from functools import partial
 from protocol.errors import KafkaError
 from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
+from storage.finished_segments import FinishedSegments
 from storage.folder_files import parent_of
 from storage.free_space import NoRoom
 from storage.log_environment import LogEnvironment
 from storage.recovery import open_and_mend_segment
 from storage.segment import (
-    LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     TXN_INDEX_SUFFIX,
     OpenedSegment,
@@ -46,27 +47,15 @@ from storage.writer_order import Done, Placement, WriterHost, WriterOrder
 _UNKNOWN: tuple[int, bytes | None] = (-1, None)
 
 
-class _Rolled:
-    """A segment that was finished at `end_offset`. `is_cut`: it does not end there any more."""
-
-    __slots__ = ("base_offset", "end_offset", "is_cut", "is_flushed")
-
-    def __init__(self, base_offset: int, end_offset: int) -> None:
-        self.base_offset = base_offset
-        self.end_offset = end_offset
-        self.is_flushed = False
-        self.is_cut = False
-
-
 class LogWriter(WriterOrder):
     """Writes one log."""
 
     __slots__ = (
         "_counted",
         "_counted_bytes",
+        "_finished",
         "_folder_is_durable",
         "_queue",
-        "_rolled",
         "_snapshot_before",
         "_unflushed_bytes",
         "_unsynced_index",
@@ -94,8 +83,7 @@ class LogWriter(WriterOrder):
         # The segment whose bytes up to `_counted_bytes` are taken off the directory's free bytes.
         self._counted: Segment | None = None
         self._counted_bytes = 0
-        # Rolled segments that are on their way to the disk, or there before an earlier one is.
-        self._rolled: list[_Rolled] = []
+        self._finished = FinishedSegments(self, segments, environment)
         # Whether the log directory is known to list this log's folder even after a loss of power.
         self._folder_is_durable = False
         self.has_written = False
@@ -360,54 +348,17 @@ class LogWriter(WriterOrder):
         for index in (old.offset_index, old.time_index):
             index.written(index.memory_entries)
         self._environment.open_segments.touch(old)
-        if not self._environment.tasks.is_closed:
-            self._environment.tasks.spawn(
-                self._flush_rolled(old, new.base_offset), name=f"flush {old.path(LOG_SUFFIX)}"
-            )
-
-    async def _flush_rolled(self, old: Segment, end_offset: int) -> None:
-        """Put a finished segment on the disk, beside the appends to the next one, and move the recovery point."""
-        if old.is_gone or self.failure is not None:
-            return
-        rolled = _Rolled(old.base_offset, end_offset)
-        self._rolled.append(rolled)
-        sync = partial(sync_segment, self._environment.filesystem, old.directory, old.base_offset, old.file, end_offset)
-        try:
-            await self._environment.open_segments.run_pinned(old, sync)
-        except OSError as error:
-            self._rolled = [each for each in self._rolled if each is not rolled]
-            # A cut takes the snapshot at the segment's former end, others set its files aside.
-            is_cut_off = isinstance(error, FileNotFoundError) and rolled.is_cut
-            if not (old.is_gone or is_cut_off):
-                self.fail(error)
-            return
-        rolled.is_flushed = True
-        self._move_over_flushed()
-
-    def _move_over_flushed(self) -> None:
-        """Rolled segments may be on the disk in another order than their own: the recovery point waits for the first."""
-        left: list[_Rolled] = []
-        for each in sorted(self._rolled, key=lambda rolled: rolled.base_offset):
-            if each.is_flushed and each.base_offset <= self.recovery_point:
-                self.recovery_point = max(self.recovery_point, each.end_offset)
-            else:
-                left.append(each)
-        self._rolled = left
+        self._finished.flush(old, new.base_offset)
 
     def end_at(self, offset: int) -> None:
         """See `WriterOrder`. What was flushed of a segment that is cut says nothing about what will be in it."""
         super().end_at(offset)
-        self._leave_rolled(lambda rolled: rolled.end_offset > offset)
+        self._finished.leave(lambda end_offset: end_offset > offset)
 
     def begin_again_at(self, offset: int) -> None:
         """No segment is left, and the next one begins at `offset`, which may be behind them all."""
-        self._leave_rolled(lambda _: True)
+        self._finished.leave(lambda _: True)
         self.end_at(offset)
-
-    def _leave_rolled(self, is_cut: Callable[[_Rolled], bool]) -> None:
-        for each in self._rolled:
-            each.is_cut = is_cut(each)
-        self._rolled = [each for each in self._rolled if not each.is_cut]
 
     # --- flushing ---
 
@@ -415,8 +366,8 @@ class LogWriter(WriterOrder):
         """Put everything placed so far, which ends at `end_offset`, on the disk."""
         if end_offset <= self.recovery_point or self._takes_nothing:
             return
-        if self._awaiting_open:
-            await self.settle()  # they are not queued yet, so a job queued now would overtake them
+        if self._awaiting_open:  # they are not queued yet, so a job queued now would overtake them
+            await self._written(self._awaiting_open[-1].next_offset)
             end_offset = min(end_offset, self.log_end_offset)  # the log may have been cut meanwhile
         if self._segments.active.is_gone:
             return  # closed, and its folder may be set aside
@@ -442,8 +393,7 @@ class LogWriter(WriterOrder):
                 self.fail(error)  # whatever an fsync says, what it was to keep may be lost
 
         self._environment.open_segments.pin(segments)
-        self._jobs.run(job, done)
-        await self.settle()
+        await self._run_job(job, done)
         if not self._takes_nothing and cuts == self._cuts:
             self._folder_is_durable = True
             self.recovery_point = max(self.recovery_point, end_offset)
@@ -456,7 +406,8 @@ class LogWriter(WriterOrder):
         if active.file is not None:
             active.note_max_timestamp()
             self._jobs.run_or_fail(self._index_job(active))
-        await self.write_snapshot(snapshot)
+        if snapshot is not None:
+            await self.write_snapshot(snapshot, end_offset)
         self.recovery_point = min(self.recovery_point, max(end_offset - 1, 0))  # the indexes are to be flushed as well
         await self.flush(end_offset)
 
@@ -468,8 +419,7 @@ class LogWriter(WriterOrder):
         if active.file is None or self._is_held or self._is_busy or self._takes_nothing:
             return False
         active.note_max_timestamp()
-        self._jobs.run_or_fail(self._index_job(active))
-        await self.settle()
+        await self._run_job(self._index_job(active), self._jobs.refuse_on)
         is_unchanged = active is self._segments.active and active.file is not None and active.end_bytes == end_bytes
         return is_unchanged and not (active.pins or self._is_held or self._is_busy or self._takes_nothing)
 
@@ -486,20 +436,43 @@ class LogWriter(WriterOrder):
 
         return job
 
-    async def write_snapshot(self, content: bytes | None) -> None:
-        """Keep the producers' state at the log's end, on the disk when this returns."""
-        if content is None or self._is_held:
+    async def write_snapshot(self, content: bytes, offset: int) -> None:
+        """Keep the producers' state before `offset`, on the disk when this returns."""
+        if self._is_held:
             return
         filesystem, directory = self._environment.filesystem, self._host.directory
-        path = segment_path(directory, self.log_end_offset, SNAPSHOT_SUFFIX)
+        path = segment_path(directory, offset, SNAPSHOT_SUFFIX)
 
         def job() -> None:
             filesystem.write_bytes(path, content)
             sync_file(filesystem, path)
             filesystem.sync_directory(directory)
 
-        self._jobs.run_or_fail(job)
-        await self.settle()
+        await self._run_job(job, self._jobs.refuse_on)
+
+    async def catch_up(self) -> None:
+        """Return when all jobs that are queued now are reported."""
+        await self._run_job(_nothing, self._jobs.refuse_on)
+
+    async def _run_job(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Return when `job` is reported. Behind it others may be on their way: under load there always are, and whoever
+        waited for the last one would wait for ever."""
+        reported = asyncio.get_running_loop().create_future()
+
+        def finished(error: OSError | None) -> None:
+            try:
+                done(error)
+            finally:
+                _wake(reported)
+
+        self._jobs.run(job, finished)
+        await reported
+
+    async def _written(self, end_offset: int) -> None:
+        """Return when everything below `end_offset`, which was placed before, is written, or has failed."""
+        reported = asyncio.get_running_loop().create_future()
+        self.when_written(end_offset, lambda _error: _wake(reported))
+        await reported
 
     def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
         """Replace a small file of the log's folder, in order. One that is not `durable` may be lost, or be torn, with
@@ -521,6 +494,15 @@ def _both(first: Done, second: Done) -> Done:
         second(error)
 
     return done
+
+
+def _nothing() -> None:
+    """A job that only has its place in the queue."""
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _unreported(error: OSError | None) -> None:

@@ -18,7 +18,7 @@ from storage import online_directory
 from storage.loading import LoadedLog, LoadRequest, load_log
 from storage.log import AppendOrigin, PartitionLog
 from storage.producer_state import ProducerStates
-from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, world
+from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, until, world
 from tests.storage.machine import FOLDER, Machine, on_a_machine
 from tests.storage.test_log_manager import TOPIC_ID, broker
 from tests.storage.test_recovery import log_files, records, reopened, written
@@ -71,6 +71,30 @@ def test_a_finished_segment_is_flushed_with_its_indexes_and_the_snapshot_at_its_
         await log.close()
 
     on_a_machine(seed, program)
+
+
+@pytest.mark.parametrize("checkpointed", [0, 1, 2, 3])
+def test_the_recovery_point_goes_on_behind_what_a_start_has_recovered(tmp_path: Path, checkpointed: int) -> None:
+    """Segments that were finished before the kill are rolled by nobody: the next roll flushes them as well."""
+
+    async def run() -> None:
+        settings = config(segment_bytes=300)
+        async with world(str(tmp_path)) as place:
+            log = await open_log(place, str(tmp_path), settings)
+            for number in range(8):
+                await append(log, f"v{number}")
+            await log.close(flush=False)
+            killed_at = log.segments.active.base_offset
+            assert killed_at > checkpointed
+        async with world(str(tmp_path)) as place:
+            log = await open_log(place, str(tmp_path), settings, recovery_point=checkpointed)
+            for number in range(100):
+                await append(log, f"v{number}")
+            await until(lambda: log.recovery_point == log.segments.active.base_offset)
+            assert log.recovery_point > killed_at
+            await log.close()
+
+    asyncio.run(run())
 
 
 def snapshots(directory: Path) -> dict[int, int]:

@@ -20,7 +20,7 @@ from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin, PartitionLog
 from storage.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
 from tests.storage.file_around import FileAround
-from tests.storage.logs import NOW_MS, ManualClock, append, append_records, config, open_log, world
+from tests.storage.logs import NOW_MS, ManualClock, append, append_records, config, open_log, until, world
 from tests.storage.test_files_in_use import Gate
 from tests.storage.test_read_cost import Asked
 
@@ -185,6 +185,8 @@ def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_pat
             await fill(log)
             log.commit(log.log_end_offset)
             assert len(log.segments) == 2
+            # A flush that is under way keeps the segment's file open, also when the segment goes.
+            await until(lambda: log.recovery_point == log.segments.active.base_offset)
             cold.reads.shut()
             search = asyncio.ensure_future(log.offset_for_timestamp(LATE_MS))
             await cold.reads.reached()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from storage import loading, log_upkeep, log_writer, recovery
+from storage import finished_segments, loading, log_upkeep, recovery
 from storage.index import OffsetIndex, SparseIndex
 from storage.loading import _Loading
 from storage.log import PartitionLog
@@ -67,7 +67,7 @@ def _recovery_point_before_flush(patches: Patches) -> None:
 
 
 def _rolled_segment_not_flushed(patches: Patches) -> None:
-    patches.replace(log_writer, "sync_segment", lambda original: lambda *args: None)
+    patches.replace(finished_segments, "sync_segment", lambda original: lambda *args: None)
 
 
 def _acknowledged_before_flush(patches: Patches) -> None:
