@@ -386,7 +386,8 @@ def _take_over_offsets(log: PartitionLog, copy: PartitionLog) -> None:
     """What a log knows that its records do not tell. Gaps that compaction has left stay when the topic's settings change."""
     copy.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
     copy.high_watermark = max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset)
-    copy.first_dirty_offset = log.first_dirty_offset
+    if log.first_dirty_offset is not None:  # else the copy may know of gaps of its own
+        copy.first_dirty_offset = log.first_dirty_offset
 
 
 def _not_moved(key: Key, error: Exception) -> KafkaError:

@@ -40,6 +40,7 @@ from storage.producer_state import ProducerStates
 from storage.recovery import SegmentScan, open_and_mend_segment, scan_segment, write_indexes
 from storage.segment import (
     LOG_SUFFIX,
+    MOST_RECORDS,
     SNAPSHOT_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
@@ -52,9 +53,6 @@ from storage.segment_split import split_at_start
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex, TxnIndex, check_content, encode_transactions
 
 logger = logging.getLogger(__name__)
-
-# More than a segment, of at most 2 GiB, can have.
-_MOST_RECORDS = 1 << 30
 
 
 @dataclass(slots=True)
@@ -320,13 +318,14 @@ class _Loading:
     def _may_have_gap_before(self, at: int) -> bool:
         """Whether offsets may be missing between two walked segments.
 
-        Compaction leaves such gaps. So does a loss of power that kept pages of a segment but not the end of the one
-        before; there the log ends at the gap, or this replica would keep the hole for ever. Without a recovery point
+        Compaction leaves such gaps; what is copied of a compacted log does not, see `segment.rolls_at`. So does a loss of
+        power that kept pages of a segment but not the end of the one before; there the log ends at the gap, or this
+        replica would keep the hole for ever. Without a recovery point
         the whole log is walked, and nobody knows whether it was compacted once: then every gap is left alone. So is one
         that is too wide for a segment's worth of records, between what was split.
         """
         distance = self._segments[at].base_offset - self._segments[at - 1].base_offset
-        return self._request.is_compacted or self._request.recovery_point is None or distance > _MOST_RECORDS
+        return self._request.is_compacted or self._request.recovery_point is None or distance > MOST_RECORDS
 
     def _recover_segment(self, at: int) -> SegmentScan:
         """What lies behind a torn segment goes before it is cut: a start after a crash in between has to see the tear."""

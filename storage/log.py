@@ -30,7 +30,7 @@ from storage.log_ends import LogEnds
 from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY
 from storage.producer_state import Duplicate
-from storage.segment import NO_TIMESTAMP, fit_one_segment
+from storage.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, rolls_at
 from storage.segment_age import written_times
 from storage.timestamp_search import TimestampOffset
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex
@@ -238,14 +238,20 @@ class PartitionLog(LogEnds):
         )
 
     def _parts(self, headers: list[BatchHeader], size_bytes: int) -> list[list[BatchHeader]]:
-        """The batches, in pieces that a segment's indexes have room for: nearly always one."""
+        """The batches, in pieces that a segment's indexes have room for, and whose offsets are no further apart than a
+        segment's: nearly always one."""
         limits = self.config
-        if fit_one_segment(len(headers), size_bytes, limits):
+        is_narrow = headers[-1].last_offset - headers[0].base_offset < MOST_RECORDS
+        if is_narrow and fit_one_segment(len(headers), size_bytes, limits):
             return [headers]
         parts: list[list[BatchHeader]] = [[]]
         part_bytes = 0
         for header in headers:
-            if parts[-1] and not fit_one_segment(len(parts[-1]) + 1, part_bytes + header.size_bytes, limits):
+            part = parts[-1]
+            if part and not (
+                header.last_offset - part[0].base_offset < MOST_RECORDS
+                and fit_one_segment(len(part) + 1, part_bytes + header.size_bytes, limits)
+            ):
                 parts.append([])
                 part_bytes = 0
             parts[-1].append(header)
@@ -256,7 +262,8 @@ class PartitionLog(LogEnds):
         """Answers how many records these are."""
         extent = extent_of(headers)
         next_offset, max_timestamp = extent.next_offset, extent.max_timestamp
-        self._writer.make_room(extent.base_offset, next_offset - 1, len(records), max_timestamp, now_ms, len(headers))
+        base_offset = rolls_at(self.next_offset, extent.base_offset, next_offset - 1)
+        self._writer.make_room(base_offset, next_offset - 1, len(records), max_timestamp, now_ms, len(headers))
         aborted = self._note_batches(records, headers)
         self.next_offset = next_offset
         self._writer.place(

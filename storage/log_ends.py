@@ -293,7 +293,7 @@ class LogEnds(LogState):
 
     async def _cut_at(self, offset: int) -> None:
         """Raises OSError."""
-        is_cut = await cut_segments(
+        records_end = await cut_segments(
             self._segments,
             self._reader,
             self._environment,
@@ -302,12 +302,21 @@ class LogEnds(LogState):
             index_interval_bytes=self.config.index_interval_bytes,
             on_cut=self._end_at,
         )
-        if not is_cut:
+        if records_end is None:
             await self._begin_anew(offset)
             return
+        if self._segments.active.end_bytes and records_end < offset:
+            self._note_gap()
         self._writer.has_written = True
         self._epoch_file.cut(offset)
         await self._recall_producers_at(offset)
+
+    def _note_gap(self) -> None:
+        """The log was cut within a gap, and goes on behind it: in another segment perhaps. To a start the log's name in the
+        checkpoint alone tells that this is no tear."""
+        if self.first_dirty_offset is None:
+            self.first_dirty_offset = self.log_start_offset
+            self._writer.owes_checkpoint = True
 
     async def _recall_producers_at(self, offset: int) -> None:
         """The log was cut at `offset`. One that has not had producers since its start has none then, as in Kafka: a clean stop

@@ -113,7 +113,8 @@ class LogState:
         self._directory = directory if directory != f"{environment.path}/{partition_folder(*key)}" else None
         self.config = config
         self.log_start_offset = loaded.log_start_offset
-        # Below it the log was compacted; None when it never was. The cleaner moves it on and keeps it in a checkpoint.
+        # Below it the log was compacted; None when it never was, and has no gap between segments. The cleaner moves it on and
+        # keeps it in a checkpoint.
         self.first_dirty_offset: int | None = None
         self._high_watermark = loaded.log_start_offset
         self.next_offset = loaded.log_end_offset

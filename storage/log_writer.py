@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from protocol.errors import KafkaError
+from protocol.records.any_format import read_any_header
 from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
 from storage.finished_segments import FinishedSegments
@@ -32,6 +33,7 @@ from storage.segment import (
     Segment,
     create_files,
     random_roll_jitter_ms,
+    rolls_at,
     segment_path,
     sync_data,
     sync_file,
@@ -95,8 +97,8 @@ class LogWriter(WriterOrder):
     def make_room(
         self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int, now_ms: int, batches: int = 1
     ) -> None:
-        """Roll when batches like these must begin the next segment. Comes before `place`, and before the producers'
-        state moves past `base_offset`."""
+        """Roll when batches like these must begin the next segment, at `base_offset`. Comes before `place`, and before the
+        producers' state moves past that."""
         segment = self._segments.active
         if self._awaiting_open:
             return
@@ -286,22 +288,23 @@ class LogWriter(WriterOrder):
 
     def _place_all(self, waiting: Iterable[Placement]) -> None:
         """Those that could not be placed when they came."""
-        base_offset = self.log_end_offset
+        end_offset = self.log_end_offset
         for each in waiting:
             error = self.failure or self.halted
             if error is not None:
                 each.done(error)
                 continue
+            first = each.headers[0] if each.headers else read_any_header(each.records, 0)
             self.make_room(
-                base_offset, each.next_offset - 1, len(each.records), each.max_timestamp, each.now_ms,
-                len(each.headers) or 1,
+                rolls_at(end_offset, first.base_offset, each.next_offset - 1), each.next_offset - 1, len(each.records),
+                each.max_timestamp, each.now_ms, len(each.headers) or 1,
             )  # fmt: skip
             with contextlib.suppress(NoRoom):  # whose `done` has heard of it
                 self.place(
                     each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms,
                     each.done, each.aborted, each.headers,
                 )  # fmt: skip
-            base_offset = each.next_offset
+            end_offset = each.next_offset
         self._snapshot_before = _UNKNOWN
 
     def release(self) -> None:

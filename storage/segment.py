@@ -33,6 +33,8 @@ TXN_INDEX_SUFFIX = ".txnindex"
 NO_TIMESTAMP = -1
 NOTHING_ABORTED = FoundTransactions([], is_complete=False)
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+MOST_RECORDS = 1 << 30
+"""More than a segment, of at most 2 GiB, can have."""
 
 BATCH_PREFIX_BYTES = 27
 """Of a batch: base offset, length, epoch, magic, CRC, attributes, last offset delta."""
@@ -399,6 +401,13 @@ def entries_of(batches: int, size_bytes: int, limits: RollLimits) -> int:
 def fit_one_segment(batches: int, size_bytes: int, limits: RollLimits) -> bool:
     """Whether the indexes of a new segment have room for so many batches; one always has its place."""
     return entries_of(batches, size_bytes, limits) <= max(limits.segment_index_bytes // TimeIndex.entry.size - 1, 1)
+
+
+def rolls_at(log_end_offset: int, first_offset: int, last_offset: int) -> int:
+    """Where a segment begins that is rolled for batches: where the log ends, also when they leave a gap behind it, as what a
+    follower copies of a compacted log does. A gap inside of a segment is never taken for a tear, one between two may be (see
+    `storage.loading`). Of a gap that is wider than indexes can tell, which no tear is, the segment begins behind."""
+    return log_end_offset if last_offset - log_end_offset <= MAX_RELATIVE_OFFSET else first_offset
 
 
 def check_length(segment: Segment, length: int, position: int) -> int:

@@ -55,16 +55,16 @@ async def cut_segments(
     log_start_offset: Callable[[], int],
     index_interval_bytes: int,
     on_cut: Callable[[int], None],
-) -> bool:
-    """Drop everything at or above `offset`, which the segments hold.
+) -> int | None:
+    """Drop everything at or above `offset`, which the segments hold; answers where the last one's records end then.
 
-    False, and nothing has changed, when no record would be left of a log that starts within its first batch: its files
+    None, and nothing has changed, when no record would be left of a log that starts within its first batch: its files
     cannot say where it starts, so it has to begin anew. `on_cut(offset)`: in memory the log ends there now. Raises OSError.
     """
     segment = segments.at_or_before(offset)
     position = await reader.position_of(segment, offset)
     if position == 0 and segment is segments.first and log_start_offset() > segment.base_offset:
-        return False
+        return None
     gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
     assert segment.file is not None
     cut = Cut(
@@ -81,7 +81,7 @@ async def cut_segments(
         opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
         segment.txn_index = txn_index
-    return True
+    return opened.next_offset
 
 
 async def producers_of_cut(segments: Segments, environment: LogEnvironment, *, offset: int) -> ProducerStates:

@@ -13,7 +13,7 @@ from storage.folder_files import format_partition_metadata
 from storage.log import AppendOrigin, PartitionLog
 from storage.log_manager import LogManager
 from tests.storage.full_disk import PLENTY, FullDisk
-from tests.storage.logs import all_values, append, append_records, read
+from tests.storage.logs import all_values, append, append_records, batch, read
 from tests.storage.test_log_manager import broker
 
 TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
@@ -198,5 +198,31 @@ def test_a_copy_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_
             disk.left_bytes = PLENTY
             await here.logs.future.future_log_for("t", 0, str(target))
             assert len(list(target.glob("t-0*"))) == 1
+
+    asyncio.run(run())
+
+
+def test_gaps_that_only_the_copy_knows_of_are_known_when_it_has_taken_the_place_of_the_log(tmp_path: Path) -> None:
+    """It was cut within a gap, so that the next one of its segments may begin behind it."""
+
+    async def run() -> None:
+        a, b = tmp_path / "a", tmp_path / "b"
+        async with broker(a, b) as here:
+            log = await here.logs.log_for("t", 0, TOPIC_ID)
+            copy = await here.logs.future.future_log_for("t", 0, str(b if log.directory.startswith(str(a)) else a))
+            for offset in (0, 20):
+                for each in (log, copy):
+                    records = batch("v", base_offset=offset, partition_leader_epoch=0)
+                    await append_records(each, records, origin=AppendOrigin.REPLICA)
+            await copy.truncate_to(10)
+            records = batch("v", base_offset=20, partition_leader_epoch=0)
+            await append_records(copy, records, origin=AppendOrigin.REPLICA)
+            log.hold()
+            new = await here.logs.future.complete_move("t", 0)
+            log.give_way_to(new)
+            await log.close(flush=False)
+            assert (log.first_dirty_offset, new.first_dirty_offset) == (None, 0)
+        async with broker(a, b) as again:
+            assert again.logs.logs["t", 0].first_dirty_offset == 0
 
     asyncio.run(run())
