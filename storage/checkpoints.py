@@ -85,6 +85,16 @@ class Checkpoints:
             else:
                 self._written[name] = offsets  # whose keys are the logs' own
 
+    async def follow(self, logs: Mapping[Key, PartitionLog]) -> None:
+        """A start has read `logs`, some of which may end before what the files say: what is appended to one of them next must
+        not lie below the recovery point that a start after a crash walks it from, nor count as compacted. Raises OSError."""
+        if any((self.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
+            await self.write(RECOVERY_POINT_FILE, recovery_points(logs))
+        known = self._written[CLEANER_OFFSET_FILE]
+        fallen = {key: offset for key, offset in first_dirty_offsets(logs).items() if offset < known.get(key, 0)}
+        if fallen:
+            await self.write(CLEANER_OFFSET_FILE, known | fallen)  # it may name logs that are still to be read
+
     async def write(self, name: str, offsets: Offsets) -> None:
         """Raises OSError."""
         async with self._in_order:

@@ -77,7 +77,10 @@ class CurrentLogs:
         log.high_watermark = max(
             log.log_start_offset, min(directory.checkpoints.high_watermark(key), log.log_end_offset)
         )
-        log.first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
+        first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
+        if first_dirty_offset is not None:
+            # Of a log that has lost its end since: what is appended there was never cleaned. It keeps its name, for the gaps.
+            log.first_dirty_offset = min(first_dirty_offset, log.log_end_offset)
         return log
 
     # --- coming and going ---

@@ -34,12 +34,12 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
-from storage.checkpoints import Key, recovery_points
+from storage.checkpoints import Key
 from storage.folder_files import MOVED_FILE, partition_folder, rename_folder, unmark
 from storage.interrupted_move import sync_directories
 from storage.loading import LoadRequest, load_log, make_and_load_log
 from storage.log import PartitionLog
-from storage.log_directory import RECOVERY_POINT_FILE, deletion_folder, future_folder
+from storage.log_directory import deletion_folder, future_folder
 from storage.log_doors import LogDoors
 from storage.online_directory import OnlineDirectory
 from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, create_files, segment_path, sync_file
@@ -135,10 +135,7 @@ class FutureLogs:
                         await copy.truncate_to(copy.recovery_point)
                     except KafkaError:
                         await self.drop_future_log(*key)
-        logs = directory.logs_by_key()
-        # As for logs: what is appended next must not lie below the recovery point that the next start would take.
-        if any((directory.checkpoints.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
-            await directory.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(logs))
+        await directory.checkpoints.follow(directory.logs_by_key())
 
     async def _drop_stranger(self, directory: OnlineDirectory, key: Key, log: PartitionLog, copy: PartitionLog) -> None:
         """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are

@@ -283,8 +283,9 @@ class LogEnds(LogState):
         return None
 
     async def _checkpoint_if_fallen(self) -> None:
-        """A start after a crash walks the log from its recovery point on only, so what is appended next must not lie below.
-        What counts is the point at the cut: a flush may have moved it until then. Raises OSError."""
+        """A start after a crash walks the log from its recovery point on only, so what is appended next must not lie below;
+        nor may it lie below the first dirty offset. What counts is the point at the cut: a flush may have moved it until then.
+        Raises OSError."""
         if self._writer.owes_checkpoint:
             refusal = await self._environment.checkpoint_recovery_points(self.directory)
             if refusal is not None:
@@ -389,8 +390,9 @@ class LogEnds(LogState):
         self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)  # the cut may fall among deleted records
         self.high_watermark = min(self.high_watermark, offset)
-        if self.first_dirty_offset is not None:
-            self.first_dirty_offset = min(self.first_dirty_offset, offset)
+        if self.first_dirty_offset is not None and offset < self.first_dirty_offset:
+            self.first_dirty_offset = offset
+            self._writer.owes_checkpoint = True  # or a start would take what comes next for clean
         self._reader.forget_places()
 
     def _begin_again_at(self, offset: int) -> None:

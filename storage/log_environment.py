@@ -57,6 +57,7 @@ class LogEnvironment:
     replaying: Lock = field(default_factory=Lock)
     """Held by who has readers walk a log that was cut, for its producers: one at a time in a directory."""
     checkpoint_recovery_points: Callable[[str], Awaitable[OSError | None]] = _keep_no_checkpoint
-    """The recovery point of the log in this directory fell: on the disk when this returns, or it answers why not."""
+    """The recovery point of the log in this directory fell, or its first dirty offset: on the disk when this returns, or it
+    answers why not."""
     path: str = ""
     """The log directory; empty for a log whose folder is anywhere."""

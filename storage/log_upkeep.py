@@ -98,10 +98,9 @@ class LogUpkeep:
             await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
 
     async def checkpoint_recovery_points_of(self, directory: OnlineDirectory) -> OSError | None:
-        """One has fallen. Answers why it is not on the disk, if it is not."""
+        """One has fallen, or a first dirty offset. Answers why it is not on the disk, if it is not."""
         refusal = await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
-        await self.checkpoint_first_dirty_offsets(directory)
-        return refusal
+        return await self.checkpoint_first_dirty_offsets(directory) or refusal
 
     async def checkpoint_directory(self, directory: OnlineDirectory) -> OSError | None:
         """A log has come to `directory`, or left it, or all of them are closed. Answers why something is not on the disk, if

@@ -158,12 +158,9 @@ class OnlineDirectory:
             # The directory is another's when this has returned, so nothing may be at work in it.
             await asyncio.gather(*(loading for _, loading in under_way), return_exceptions=True)
         self.is_loaded = True
-        # A start after a crash walks a log from its recovery point on only, so what is appended next must not lie below.
-        has_fallen = any(
-            (self.checkpoints.recovery_point(key) or 0) > log.recovery_point for key, log in self.logs.items()
-        )
-        if has_fallen or not self.checkpoints.had_recovery_points:
+        if not self.checkpoints.had_recovery_points:
             await self.checkpoints.write(RECOVERY_POINT_FILE, recovery_points(self.logs))
+        await self.checkpoints.follow(self.logs)
 
 
 def _lag(served: PartitionLog | None, copy: PartitionLog) -> int:

@@ -141,7 +141,7 @@ class WriterOrder:
         self.refusal: KafkaError | None = None
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        # It has fallen, and the checkpointed one not yet.
+        # It has fallen, or the log's first dirty offset, and the checkpointed one not yet.
         self.owes_checkpoint = False
 
     # --- order ---
