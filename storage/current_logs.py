@@ -23,6 +23,7 @@ from storage.loading import LoadedLog, LoadRequest
 from storage.log import PartitionLog
 from storage.log_directory import DirectoryRefused
 from storage.online_directory import OnlineDirectory
+from storage.segment import full_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class CurrentLogs:
             is_compacted=config.is_compacted or directory.checkpoints.first_dirty_offset(key) is not None,
             log_start_offset=directory.checkpoints.log_start_offset(key),
             producer_expiration_ms=self._settings.producer_id_expiration_ms,
+            full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
         )
 
     def request_for_new(self, key: Key, path: str, topic_id: bytes) -> LoadRequest:

@@ -1,7 +1,8 @@
 """Opening a partition's folder: which segments there are, where the log ends, what its producers and epochs were.
 
 After a clean stop nothing is opened: the end is the checkpointed recovery point, the producers are in the snapshot at
-that offset, and the sizes come from the folder. After an unclean one every segment from the recovery point on is
+that offset, and the sizes come from the folder. Only where these tell that a last segment may be missing the file of the
+one that is there is asked where it ends. After an unclean stop every segment from the recovery point on is
 walked with its checksums; the first byte that is no valid batch ends the log, what lies behind is cut off, and indexes,
 producers and leader epochs are made anew from what was walked.
 
@@ -94,6 +95,15 @@ class LoadRequest:
     """Or was once: offsets may be missing."""
     producer_expiration_ms: int | None = None
     """Of producers in a snapshot, those that have been idle for so long are left out."""
+    full_bytes: int | None = None
+    """A segment of more may have been finished, since the next batch had no room in it."""
+    is_fresh: bool = False
+    """The log was open a moment ago: its files have not been out of our hands."""
+
+    def go_on(self, log_end_offset: int, log_start_offset: int) -> None:
+        """It was closed as a clean stop does it, and is to be opened again."""
+        self.is_clean = self.is_fresh = True
+        self.recovery_point, self.log_start_offset = log_end_offset, log_start_offset
 
 
 def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
@@ -122,6 +132,13 @@ def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
     return loaded
 
 
+def tell_of_lost_end(directory: str, end_offset: int, recovery_point: int) -> None:
+    logger.warning(
+        "log ends below its recovery point, so that records are missing: directory=%s end=%d recovery_point=%d",
+        directory, end_offset, recovery_point,
+    )  # fmt: skip
+
+
 class _Loading:
     """One load, step by step."""
 
@@ -144,6 +161,8 @@ class _Loading:
         self.overflowing: list[int] = []
         self._is_new = False
         self._is_marked = False
+        # Where segments began whose index is all that was found of them.
+        self._lost: list[int] = []
         # Something is cut off, now or by the broker before, and may come back until it is flushed.
         self._is_being_cut = False
         self._epochs = LeaderEpochs()
@@ -166,10 +185,7 @@ class _Loading:
         else:
             end_offset = self._recover(self._request.recovery_point or 0)
         if (request.recovery_point or 0) > end_offset:
-            logger.warning(
-                "log ends below its recovery point, so that records are missing: directory=%s end=%d recovery_point=%d",
-                self._directory, end_offset, request.recovery_point,
-            )  # fmt: skip
+            tell_of_lost_end(self._directory, end_offset, request.recovery_point or 0)
         if log_start_offset > end_offset:
             # Every record was deleted, and then the log lost its end: begin again where it is known to start.
             logger.warning("log restarted: directory=%s end=%d start=%d", self._directory, end_offset, log_start_offset)
@@ -221,6 +237,7 @@ class _Loading:
             if offset not in known and name.endswith((OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)):
                 logger.warning("index without its segment removed: file=%s/%s", self._directory, name)
                 self._filesystem.unlink(f"{self._directory}/{name}")
+                self._lost.append(offset)
             elif name.endswith(TXN_INDEX_SUFFIX):
                 self._txn_indexes.add(offset)
         if base_offsets:
@@ -275,20 +292,39 @@ class _Loading:
     # --- where the log ends ---
 
     def _known_end(self) -> int:
-        """The end after a clean stop."""
+        """The end after a clean stop. Of a log that was cut within a gap of compaction the file answers the end of its last
+        record, which is where Kafka has such a log end after every start."""
         active = self._segments[-1]
         if not active.end_bytes:
             return active.base_offset
-        recovery_point = self._request.recovery_point
-        if recovery_point is not None and recovery_point > active.base_offset:
-            return recovery_point
+        told = self._request.recovery_point
+        if told is not None and told <= active.base_offset:
+            told = None
+        if told is not None and not self._may_lack_a_segment(active, told):
+            return told
         opened = open_and_mend_segment(
             self._filesystem, self._directory, active.base_offset, self._request.index_interval_bytes
         )
         opened.file.close()
+        if told is not None:
+            # What is damaged is told when it is read: what a clean stop has left is not cut.
+            return told if opened.problem is not None else min(opened.next_offset, told)
         if opened.problem is not None:
             return self._recover(active.base_offset)
         return opened.next_offset
+
+    def _may_lack_a_segment(self, last: Segment, end_offset: int) -> bool:
+        """Whether something tells, without a look into any file, that `last` may be followed by another one that is gone: an
+        index was found of it; a clean stop has left a snapshot at the end, and there is none; `last` is as full as a finished
+        segment. Else it shows when `last` is first opened, see `LogState.check_end`."""
+        if self._request.is_fresh:
+            return False
+        full_bytes = self._request.full_bytes
+        return (
+            any(last.base_offset < offset < end_offset for offset in self._lost)
+            or end_offset not in self._producers.snapshots
+            or (full_bytes is not None and last.end_bytes > full_bytes)
+        )
 
     def _recover(self, recovery_point: int) -> int:
         """Walk the segments from the one that holds `recovery_point`; cut the log where it stops making sense."""

@@ -30,7 +30,7 @@ from storage.log_ends import LogEnds
 from storage.log_environment import LogEnvironment
 from storage.log_reader import EMPTY
 from storage.producer_state import Duplicate
-from storage.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, rolls_at
+from storage.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, full_bytes, rolls_at
 from storage.segment_age import written_times
 from storage.timestamp_search import TimestampOffset
 from storage.txn_index import AbortedTransaction, CorruptTxnIndex
@@ -74,6 +74,7 @@ class PartitionLog(LogEnds):
             log_start_offset=log_start_offset,
             topic_id=topic_id,
             is_compacted=config.is_compacted,
+            full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
         )
         loaded = await environment.queue.run(partial(make_and_load_log, environment.filesystem, request))
         return cls((topic, partition), directory, config, environment, loaded)

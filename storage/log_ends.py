@@ -388,6 +388,7 @@ class LogEnds(LogState):
     def _note_end(self, offset: int) -> None:
         self.lowest_cut = offset if self.lowest_cut is None else min(self.lowest_cut, offset)
         self.next_offset = offset
+        self._has_checked_end = True  # a cut may fall among offsets that no batch has
         self.log_start_offset = min(self.log_start_offset, offset)  # the cut may fall among deleted records
         self.high_watermark = min(self.high_watermark, offset)
         if self.first_dirty_offset is not None and offset < self.first_dirty_offset:

@@ -75,6 +75,7 @@ class LogReader:
         "_filesystem",
         "_hot",
         "_index_interval_bytes",
+        "_on_end_opened",
         "_open_segments",
         "_places",
         "_queue",
@@ -82,7 +83,13 @@ class LogReader:
         "_segments",
     )
 
-    def __init__(self, segments: Segments, environment: LogEnvironment, index_interval_bytes: int) -> None:
+    def __init__(
+        self,
+        segments: Segments,
+        environment: LogEnvironment,
+        index_interval_bytes: int,
+        on_end_opened: Callable[[OpenedSegment], None],
+    ) -> None:
         self._segments = segments
         self._clock = environment.clock
         self._filesystem = environment.filesystem
@@ -92,6 +99,7 @@ class LogReader:
         self._open_segments = environment.open_segments
         self._index_interval_bytes = index_interval_bytes
         self._hot = SegmentReader(environment.filesystem)
+        self._on_end_opened = on_end_opened
         self._places: dict[int, tuple[Segment, int]] = {}
         # Done when the cut that is under way is through.
         self._cut: asyncio.Future[None] | None = None
@@ -514,6 +522,8 @@ class LogReader:
             await self._readers.run(opened.file.close)  # somebody else was faster
             return
         segment.install(opened)
+        if segment is self._segments.active:
+            self._on_end_opened(opened)
         if opened.problem is not None:
             logger.warning("segment is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), opened.problem)
         if segment is not self._segments.active:

@@ -24,12 +24,12 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder
 from storage.free_space import NoRoom
 from storage.leader_epoch_file import LeaderEpochFile
-from storage.loading import LoadedLog
+from storage.loading import LoadedLog, tell_of_lost_end
 from storage.log_environment import LogEnvironment
 from storage.log_reader import LogReader
 from storage.log_writer import LogWriter
 from storage.producer_state import NO_PRODUCERS, ProducerStates
-from storage.segment import Segment, random_roll_jitter_ms
+from storage.segment import OpenedSegment, Segment, random_roll_jitter_ms
 from storage.segments import Segments
 from storage.validation import PlainBatchRules, ValidationLevel
 
@@ -66,6 +66,7 @@ class LogState:
         "_directory",
         "_environment",
         "_epoch_file",
+        "_has_checked_end",
         "_high_watermark",
         "_is_at_rest",
         "_is_blank",
@@ -129,6 +130,8 @@ class LogState:
             # Whoever moved the recovery point to the end has seen to it.
             is_durable=loaded.recovery_point == loaded.log_end_offset,
         )
+        # False until the file of the last segment has said where it ends: after a clean stop a checkpoint alone does.
+        self._has_checked_end = False
         self._is_closed = self._is_closing = False
         # None unless a cut is under way, done when it is through: `LogEnds.truncate_to`, or of what a full disk left behind.
         self._truncation: asyncio.Future[None] | None = None
@@ -155,7 +158,9 @@ class LogState:
                 self._segments = Segments([self._blank_segment()])
                 self._is_blank = False
             elif name == "_reader":
-                self._reader = LogReader(self._segments, self._environment, self.config.index_interval_bytes)
+                self._reader = LogReader(
+                    self._segments, self._environment, self.config.index_interval_bytes, self.check_end
+                )
             elif name == "_rules":
                 self._renew_rules()
             else:
@@ -360,6 +365,13 @@ class LogState:
     def producer_snapshot(self, offset: int) -> bytes | None:
         """See `WriterHost`."""
         return self._producers.to_snapshot() if self._knows_producers and self.next_offset <= offset else None
+
+    def check_end(self, opened: OpenedSegment) -> None:
+        """See `WriterHost`."""
+        if not self._has_checked_end:
+            self._has_checked_end = True
+            if opened.problem is None and opened.next_offset < self.log_end_offset:
+                tell_of_lost_end(self.directory, opened.next_offset, self.recovery_point)
 
     async def settle(self) -> None:
         """Return when every append made so far is written, or has failed."""

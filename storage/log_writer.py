@@ -283,6 +283,7 @@ class LogWriter(WriterOrder):
             return
         else:
             segment.install(found)
+            self._host.check_end(found)
         waiting, self._awaiting_open = self._awaiting_open, []
         self._place_all(waiting)
 

@@ -403,6 +403,11 @@ def fit_one_segment(batches: int, size_bytes: int, limits: RollLimits) -> bool:
     return entries_of(batches, size_bytes, limits) <= max(limits.segment_index_bytes // TimeIndex.entry.size - 1, 1)
 
 
+def full_bytes(segment_bytes: int, max_batch_bytes: int) -> int:
+    """A segment that is finished since the next batch has no room in it has more."""
+    return segment_bytes - min(max_batch_bytes, segment_bytes // 2)
+
+
 def rolls_at(log_end_offset: int, first_offset: int, last_offset: int) -> int:
     """Where a segment begins that is rolled for batches: where the log ends, also when they leave a gap behind it, as what a
     follower copies of a compacted log does. A gap inside of a segment is never taken for a tear, one between two may be (see

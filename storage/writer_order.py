@@ -26,7 +26,7 @@ from runtime.filesystem import Buffer
 from storage.free_space import NoRoom, is_no_space
 from storage.log_environment import LogEnvironment
 from storage.log_jobs import LogJobs
-from storage.segment import Segment
+from storage.segment import OpenedSegment, Segment
 from storage.segments import Segments
 from storage.txn_index import AbortedTransaction
 
@@ -43,6 +43,10 @@ class WriterHost(Protocol):
 
     def producer_snapshot(self, offset: int) -> bytes | None:
         """The state of all producers before `offset`; None when it is not known any more."""
+
+    def check_end(self, opened: OpenedSegment) -> None:
+        """The last segment was opened, and nothing is appended to it yet: the first time, its file tells whether the log ends
+        where it is thought to."""
 
     def keep_epochs(self) -> None:
         """Write the leader epochs where they survive: the recovery point is about to move."""

@@ -149,11 +149,11 @@ def test_a_log_that_was_cut_within_a_gap_keeps_what_comes_next(tmp_path: Path, *
     """It ends behind its last record then, and rolls where it ends."""
 
     async def run() -> None:
-        topic = {"cleanup_policy": "delete", "segment_bytes": 600}
+        topic = {"cleanup_policy": "delete", "segment_bytes": 1000}
 
         async def go_on(broker: Cleanery) -> None:
             assert broker.log.log_end_offset == 10
-            await broker.put(("a", "x" * 500))
+            await broker.put(("a", "x" * 800))
             assert [segment.base_offset for segment in broker.log.segments] == [0, 10]
 
         async with cleanery(tmp_path, kill=not has_stopped, **topic) as broker:
