@@ -72,18 +72,24 @@ class NoMemory(Exception):
 
 
 class _Cleaning:
-    """One that is under way."""
+    """One that is under way, or may be the next."""
 
-    __slots__ = ("_is_being_moved", "cuts", "directory", "ended", "is_aborted", "log", "segments")
+    __slots__ = ("_is_being_moved", "cleanable", "cuts", "directory", "ended", "is_aborted", "log", "segments")
 
     def __init__(
-        self, directory: OnlineDirectory, log: PartitionLog, is_being_moved: Callable[[PartitionLog], bool]
+        self,
+        directory: OnlineDirectory,
+        log: PartitionLog,
+        cleanable: CleaningRange,
+        is_being_moved: Callable[[PartitionLog], bool],
     ) -> None:
         self.directory = directory
         self.log = log
+        self.cleanable = cleanable
         self._is_being_moved = is_being_moved
         self.cuts = log.cuts
-        self.segments: Sequence[int] = ()
+        end_offset = cleanable.first_uncleanable_offset
+        self.segments: Sequence[int] = [each.base_offset for each in log.segments if each.base_offset < end_offset]
         """Base offsets of those that are not exchanged yet."""
         self.is_aborted = False
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -215,13 +221,12 @@ class LogCleaner:
 
     async def clean_dirtiest(self) -> bool:
         """Clean the log that needs it most; whether one was cleaned."""
-        chosen = await self._choose()
-        if chosen is None:
+        cleaning = await self._choose()
+        if cleaning is None:
             return False
-        cleaning, cleanable = chosen
         log = cleaning.log
         try:
-            await self._clean(cleaning, cleanable)
+            await self._clean(cleaning)
         except CleaningAborted:
             logger.info("cleaning aborted: topic=%s partition=%d", log.topic, log.partition)
         except (InvalidBatch, CorruptTxnIndex) as error:
@@ -251,10 +256,10 @@ class LogCleaner:
             cleaning.ended.set_result(None)
         return False
 
-    async def _choose(self) -> tuple[_Cleaning, CleaningRange] | None:
+    async def _choose(self) -> _Cleaning | None:
         """The log with the largest dirty ratio of those that are due; one that there was no memory for comes last."""
         now_ms = self._clock.wall_ms()
-        dirtiest: tuple[OnlineDirectory, PartitionLog, CleaningRange] | None = None
+        dirtiest: _Cleaning | None = None
         rank = (False, 0.0)
         self.report.begin_look(self._is_there)
         slices = Slices(self._clock)
@@ -269,13 +274,13 @@ class LogCleaner:
                 self.report.saw(cleanable)
                 own_rank = (not self.report.lacks_memory(log), cleanable.dirty_ratio)
                 if cleanable.is_due(log.config) and (dirtiest is None or own_rank > rank):
-                    dirtiest, rank = (directory, log, cleanable), own_rank
+                    dirtiest, rank = _Cleaning(directory, log, cleanable, self._is_being_moved), own_rank
         self.report.end_look()
-        if dirtiest is None or not self._may_clean(*dirtiest[:2]):
+        # Others were looked at since: it may have been cut meanwhile, or have lost segments.
+        if dirtiest is None or not self._may_clean(dirtiest.directory, dirtiest.log) or not dirtiest.is_current:
             return None
-        directory, log, cleanable = dirtiest
-        cleaning = self._busy[log] = _Cleaning(directory, log, self._is_being_moved)
-        return cleaning, cleanable
+        self._busy[dirtiest.log] = dirtiest
+        return dirtiest
 
     def _may_clean(self, directory: OnlineDirectory, log: PartitionLog) -> bool:
         return (
@@ -344,10 +349,9 @@ class LogCleaner:
 
     # --- cleaning ---
 
-    async def _clean(self, cleaning: _Cleaning, cleanable: CleaningRange) -> None:
-        log, started_ms = cleaning.log, self._clock.monotonic_ms()
-        request = self._request(log, cleanable)
-        cleaning.segments = request.segments
+    async def _clean(self, cleaning: _Cleaning) -> None:
+        log, cleanable, started_ms = cleaning.log, cleaning.cleanable, self._clock.monotonic_ms()
+        request = self._request(cleaning)
         if log.recovery_point < cleanable.first_uncleanable_offset:
             await log.flush()
         cleaning.check()
@@ -356,7 +360,7 @@ class LogCleaner:
         await self._drive(cleaning, work.build_map(aborted))
         horizon_ms = await self._run(work.old_marker_horizon_ms)
         groups = await self._run(work.groups)
-        await self._checkpoint_first(cleaning, cleanable)
+        await self._checkpoint_first(cleaning)
         ends = [*(group[0].base_offset for group in groups[1:]), request.first_uncleanable_offset]
         try:
             for group, end_offset in zip(groups, ends, strict=True):
@@ -376,25 +380,24 @@ class LogCleaner:
             work.stats.bytes_written, work.stats.records_read, work.stats.records_written, 100 * work.map.utilization,
         )  # fmt: skip
 
-    async def _checkpoint_first(self, cleaning: _Cleaning, cleanable: CleaningRange) -> None:
+    async def _checkpoint_first(self, cleaning: _Cleaning) -> None:
         """From the first exchange on there are gaps between the log's batches. To a start that finds it compacted no more, its
         name in the checkpoint alone tells that they are no tears. Raises OSError."""
         log = cleaning.log
         if log.first_dirty_offset is None:
-            log.first_dirty_offset = cleanable.first_dirty_offset
+            log.first_dirty_offset = cleaning.cleanable.first_dirty_offset
             refusal = await self._checkpoint(cleaning.directory)
             if refusal is not None:
                 log.first_dirty_offset = None
                 raise refusal
 
-    def _request(self, log: PartitionLog, cleanable: CleaningRange) -> CleaningRequest:
-        settings, config = self._settings, log.config
+    def _request(self, cleaning: _Cleaning) -> CleaningRequest:
+        settings, log, cleanable = self._settings, cleaning.log, cleaning.cleanable
+        config = log.config
         threads = max(settings.log_cleaner_threads, 1)
         return CleaningRequest(
             directory=log.directory,
-            segments=[
-                each.base_offset for each in log.segments if each.base_offset < cleanable.first_uncleanable_offset
-            ],
+            segments=cleaning.segments,
             first_dirty_offset=cleanable.first_dirty_offset,
             first_uncleanable_offset=cleanable.first_uncleanable_offset,
             now_ms=self._clock.wall_ms(),

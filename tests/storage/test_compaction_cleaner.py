@@ -15,7 +15,7 @@ from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
 from storage.compaction import CleaningRange
-from storage.log import AppendOrigin
+from storage.log import AppendOrigin, PartitionLog
 from storage.txn_index import decode_transactions
 from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.logs import ManualClock, all_values, append_records, read, values_of
@@ -425,6 +425,32 @@ async def change(broker: Cleanery, how: str) -> None:
         case _:
             async with broker.logs.cleaner.paused(log):
                 assert not await broker.clean()
+
+
+def test_what_went_while_other_logs_were_looked_at_is_not_cleaned(tmp_path: Path) -> None:
+    async def run() -> None:
+        hour_ms = DAY_MS // 24
+        rules = {"cleanup_policy": "compact,delete", "retention_ms": hour_ms, "min_compaction_lag_ms": hour_ms // 2}
+        async with cleanery(tmp_path, segment_bytes=100_000, **rules) as broker:
+            chosen = broker.log
+            await fill(broker, 6)
+            broker.clock.now_ms += hour_ms * 2 // 3
+            await fill(broker, 6)
+            broker.log = other = await broker.logs.log_for("other", 0)
+            await fill(broker, 6)
+            look = broker.logs.cleaner._range_of
+
+            async def look_while_they_go(log: PartitionLog, now_ms: int) -> CleaningRange | None:
+                if log is other:
+                    broker.clock.now_ms += hour_ms // 2
+                    assert await chosen.delete_old_segments() == 1 < chosen.segments_count
+                return await look(log, now_ms)
+
+            broker.logs.cleaner._range_of = look_while_they_go  # type: ignore[method-assign]
+            assert not await broker.clean()
+            assert chosen.first_dirty_offset is None
+
+    asyncio.run(run())
 
 
 def test_readers_never_see_the_exchange(tmp_path: Path) -> None:
