@@ -6,13 +6,15 @@
 Planning is `storage.compaction`, the work itself `storage.segment_cleaning`, in steps of some 2 ms that run in reader
 threads one by one, so that the event loop waits for the interpreter no longer than that. Between two steps a worker waits
 for `log.cleaner.io.max.bytes.per.second`, and gives up when its log has been cut, deleted, closed or is being moved. What
-it has made then is removed; the segments it was about to replace are untouched.
+it has made then is removed; the segments it was about to replace are untouched. Retention of the log waits for it, and comes
+first when it ends (`storage.log_retention`).
 
 Rules: runs on the event loop; disks are touched in jobs. A log that cannot be cleaned, because it holds what no batch can
 be, is set aside and reported; the others go on. A disk without room ends a cleaning, any other IO error the directory. One
 that the system gives no memory for is tried again when no other log needs to be cleaned.
-Invariants: a log is cleaned by one worker at a time; only what was flushed is cleaned, or counts as a reason to drop what
-came before; the checkpoint names an offset only after every segment below it was exchanged.
+Invariants: a log is cleaned by one worker at a time, and none begins while retention is at work in it; only what was flushed
+is cleaned, or counts as a reason to drop what came before; the checkpoint names an offset only after every segment below it was
+exchanged.
 Source: Kafka LogCleaner, LogCleanerManager, Throttler.
 """
 
@@ -47,6 +49,7 @@ from storage.compaction import (
 )
 from storage.free_space import Room, is_no_space
 from storage.log import PartitionLog
+from storage.log_retention import LogRetention
 from storage.online_directory import OnlineDirectory
 from storage.segment import NO_TIMESTAMP, Segment
 from storage.segment_age import SegmentAge, first_batch_timestamps, segment_ages
@@ -109,7 +112,7 @@ class _Cleaning:
 
 class LogCleaner:
     """See the module. `directories` is the log manager's own, which changes; logs that the controller has not named
-    (`is_named`) are not cleaned, as the settings of their topics may not be known.
+    (`is_named`) are not cleaned, as the settings of their topics may not be known. `retention` takes turns with it.
 
     `checkpoint(directory)` writes the directory's cleaner checkpoint, and answers why not; `on_failed(directory path, error)`
     hears of IO errors.
@@ -124,6 +127,7 @@ class LogCleaner:
         readers: Readers,
         directories: Mapping[str, OnlineDirectory],
         is_named: Callable[[Key], bool],
+        retention: LogRetention,
         checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
         on_failed: Callable[[str, OSError], None],
     ) -> None:
@@ -133,6 +137,7 @@ class LogCleaner:
         self._readers = readers
         self._directories = directories
         self._is_named = is_named
+        self._retention = retention
         self._checkpoint = checkpoint
         self._on_failed = on_failed
         self._tasks: TaskScope | None = None
@@ -220,10 +225,23 @@ class LogCleaner:
     # --- choosing ---
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the log that needs it most; whether one was cleaned."""
+        """Clean the log that needs it most; whether one was cleaned. What its retention has put off meanwhile comes next."""
         cleaning = await self._choose()
         if cleaning is None:
             return False
+        log = cleaning.log
+        try:
+            is_cleaned = await self._attempt(cleaning)
+        finally:
+            del self._busy[log]
+            cleaning.ended.set_result(None)
+            is_awaited = self._retention.end_waiting(log)
+        if is_awaited and not self._is_closed:
+            await self._retention.retain(log)
+        return is_cleaned
+
+    async def _attempt(self, cleaning: _Cleaning) -> bool:
+        """Whether the log was cleaned."""
         log = cleaning.log
         try:
             await self._clean(cleaning)
@@ -251,9 +269,6 @@ class LogCleaner:
                 self._on_failed(cleaning.directory.path, error)
         else:
             return True
-        finally:
-            del self._busy[log]
-            cleaning.ended.set_result(None)
         return False
 
     async def _choose(self) -> _Cleaning | None:
@@ -280,6 +295,7 @@ class LogCleaner:
         if dirtiest is None or not self._may_clean(dirtiest.directory, dirtiest.log) or not dirtiest.is_current:
             return None
         self._busy[dirtiest.log] = dirtiest
+        self._retention.begin_waiting(dirtiest.log)
         return dirtiest
 
     def _may_clean(self, directory: OnlineDirectory, log: PartitionLog) -> bool:
@@ -290,6 +306,7 @@ class LogCleaner:
             and self._is_named(log.key)
             and log not in self._busy
             and log not in self._paused
+            and not self._retention.is_at_work(log)
             and not self._is_being_moved(log)
             and not self._is_closed
             and not self.report.is_set_aside(log)

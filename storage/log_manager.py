@@ -49,6 +49,7 @@ from storage.log_directory import (
 )
 from storage.log_doors import LogDoors
 from storage.log_environment import LogEnvironment
+from storage.log_retention import LogRetention
 from storage.log_upkeep import LogUpkeep
 from storage.offline_directories import OfflineDirectories
 from storage.online_directory import OnlineDirectory
@@ -93,12 +94,15 @@ class LogManager:
         self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
         self._current = CurrentLogs(settings, clock, config_of)
         self.logs = self._current.logs
+        self.retention = LogRetention(
+            settings=settings, clock=clock, directories=self._directories, logs=self.logs, is_named=is_named
+        )
         self.upkeep = LogUpkeep(
             settings=settings,
             clock=clock,
             directories=self._directories,
             logs=self.logs,
-            is_named=is_named,
+            retention=self.retention,
             on_failed=self._on_error,
         )
         self.cleaner = LogCleaner(
@@ -108,6 +112,7 @@ class LogManager:
             readers=disk.readers(),
             directories=self._directories,
             is_named=is_named,
+            retention=self.retention,
             checkpoint=self.upkeep.checkpoint_first_dirty_offsets,
             on_failed=self._on_error,
         )

@@ -1,5 +1,5 @@
-"""What is done for all logs again and again: checkpoints of their offsets, `flush.ms`, retention, producers that
-expire.
+"""What is done for all logs again and again: checkpoints of their offsets, `flush.ms`, retention (see
+`storage.log_retention`), producers that expire.
 
 Rules: runs on the event loop; whatever touches a disk runs in the queue of its directory. An IO error takes the log's
 directory offline; no work ends for it.
@@ -12,7 +12,6 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 
 from config.broker import BrokerSettings
 from protocol.errors import KafkaError
@@ -34,9 +33,8 @@ from storage.log_directory import (
     RECOVERY_POINT_FILE,
     REPLICATION_OFFSET_FILE,
 )
+from storage.log_retention import LogRetention
 from storage.online_directory import OnlineDirectory
-from storage.segment import Segment
-from storage.segment_age import AGES_AT_ONCE, segment_ages
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +45,7 @@ NEVER_MS = 1 << 53
 
 
 class LogUpkeep:
-    """`directories` and `logs` are the log manager's own, which change; `is_named(key)`: whether the settings of its topic can
-    be believed; `on_failed(directory, error)` is told of IO errors."""
+    """`directories` and `logs` are the log manager's own, which change; `on_failed(directory, error)` is told of IO errors."""
 
     def __init__(
         self,
@@ -57,14 +54,14 @@ class LogUpkeep:
         clock: Clock,
         directories: Mapping[str, OnlineDirectory],
         logs: Mapping[Key, PartitionLog],
-        is_named: Callable[[Key], bool],
+        retention: LogRetention,
         on_failed: Callable[[str, OSError], None],
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._directories = directories
         self._logs = logs
-        self._is_named = is_named
+        self._retention = retention
         self._on_failed = on_failed
         # Where logs ended, at the last look, whose active segment was open.
         self._ends: dict[Key, int] = {}
@@ -86,7 +83,7 @@ class LogUpkeep:
             ),
             (REST_INTERVAL_MS, self.rest_idle, "idle segments"),
             (settings.log_flush_scheduler_interval_ms, self.flush_due, "flush.ms"),
-            (settings.log_retention_check_interval_ms, self.delete_old_segments, "retention"),
+            (settings.log_retention_check_interval_ms, self._retention.delete_old_segments, "retention"),
             (settings.producer_id_expiration_check_interval_ms, self.forget_producers, "expired producers"),
         ):
             if 0 < interval_ms < NEVER_MS:
@@ -161,49 +158,6 @@ class LogUpkeep:
                     await log.flush()
                 except KafkaError as error:
                     logger.warning("flush failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
-
-    async def delete_old_segments(self) -> None:
-        """What retention lets go. Logs that the controller has not named keep everything: their topic may have settings that
-        a lost or foreign store does not know."""
-        for directory in list(self._directories.values()):
-            await self._learn_ages(directory)
-        async for log in Slices(self._clock).over(list(self._logs.values())):
-            if not self._has_retention(log):
-                continue
-            try:
-                await log.delete_old_segments()
-            except KafkaError as error:
-                logger.warning("retention failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
-
-    def _has_retention(self, log: PartitionLog) -> bool:
-        return not log.is_empty and self._is_here(log) and self._is_named(log.key)
-
-    async def _learn_ages(self, directory: OnlineDirectory) -> None:
-        """How old the segments are that retention looks at first, of many logs with one trip to the directory's thread: after a
-        start nobody knows, and a trip takes longer than the few small files of a segment."""
-        logs = iter(list(directory.logs.values()))
-        slices = Slices(self._clock)
-        with directory.held():
-            while self._directories.get(directory.path) is directory:
-                segments: list[Segment] = []
-                async for log in slices.over(logs):
-                    segment = log.undated_segment if self._has_retention(log) else None
-                    if segment is not None:
-                        segments.append(segment)
-                        if len(segments) == AGES_AT_ONCE:
-                            break
-                if not segments:
-                    return
-                job = partial(
-                    segment_ages, directory.environment.filesystem, segments, self._settings.log_index_interval_bytes
-                )
-                try:
-                    # In the queue: nobody is to open an active segment for appends meanwhile.
-                    found = await directory.queue.run(job)
-                except OSError:
-                    continue  # its log is asked by itself, and knows what that means
-                for segment, age in zip(segments, found, strict=True):
-                    segment.learn_age(age)
 
     async def rest_idle(self) -> None:
         """Close the files of active segments to which nothing was appended since the last look: of ten thousand

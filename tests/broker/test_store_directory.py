@@ -68,7 +68,7 @@ async def fill(broker: Broker) -> None:
 
 async def look_at(broker: Broker) -> tuple[int, bool]:
     """(log start offset, whether something was cleaned) when retention and cleaner have gone through the logs."""
-    await broker.logs.upkeep.delete_old_segments()
+    await broker.logs.retention.delete_old_segments()
     return log_of(broker).log_start_offset, await broker.logs.cleaner.clean_dirtiest()
 
 

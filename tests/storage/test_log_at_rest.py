@@ -43,7 +43,7 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
                 await checkpoint_all(two.logs.upkeep)
                 await two.logs.upkeep.rest_idle()
                 await two.logs.upkeep.flush_due()
-                await two.logs.upkeep.delete_old_segments()
+                await two.logs.retention.delete_old_segments()
                 await two.logs.upkeep.forget_producers()
                 await two.logs.cleaner.clean_dirtiest()
                 await two.logs.describe()

@@ -284,7 +284,8 @@ def test_a_log_that_is_deleted_while_others_are_kept_takes_no_directory_with_it(
                 log.assign_leader_epoch(1, 0)
                 await append(log, "a")
             one.clock.now_ms += 10
-            keeping = asyncio.ensure_future(getattr(one.logs.upkeep, pass_over_all_logs)())
+            owner = one.logs.retention if pass_over_all_logs == "delete_old_segments" else one.logs.upkeep
+            keeping = asyncio.ensure_future(getattr(owner, pass_over_all_logs)())
             for log in reversed(logs[1:]):
                 await one.logs.delete(log.topic, 0)
             await keeping

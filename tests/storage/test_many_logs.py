@@ -53,7 +53,7 @@ def test_an_idle_log_costs_little(tmp_path: Path) -> None:
                 assert log_bytes / LOGS < MOST_BYTES
                 for log in two.logs.logs.values():
                     log.high_watermark = 1
-                await two.logs.upkeep.delete_old_segments()  # it asks how old they are
+                await two.logs.retention.delete_old_segments()  # it asks how old they are
                 await checkpoint_all(two.logs.upkeep)
                 assert open_files(tmp_path) == 0
                 assert all(segment.file is None for log in two.logs.logs.values() for segment in log.segments)
@@ -97,11 +97,11 @@ def test_the_first_look_at_idle_logs_asks_the_files_of_many_at_once(
                 log.high_watermark = 1
             opened.names.clear()
             jobs = count_jobs(monkeypatch)
-            await here.logs.upkeep.delete_old_segments()
+            await here.logs.retention.delete_old_segments()
             assert len(jobs) == math.ceil(LOGS / AGES_AT_ONCE)
             # The offset index of so small a segment is empty, and not opened for that.
             assert Counter(name.partition(".")[2] for name in opened.names) == {"log": LOGS, "timeindex": LOGS}
-            await here.logs.upkeep.delete_old_segments()
+            await here.logs.retention.delete_old_segments()
             assert len(jobs) == math.ceil(LOGS / AGES_AT_ONCE), "they are known now"
 
     asyncio.run(run())
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_concerns_its_own_directory_and_no_other(tmp_
                 log.high_watermark = 1
             here.clock.now_ms += 3_600_000
             filesystem.broken = True
-            await here.logs.upkeep.delete_old_segments()
+            await here.logs.retention.delete_old_segments()
             filesystem.broken = False
             assert here.failed == [str(directories[0])]
             assert [log.log_start_offset for log in here.logs.logs.values()] == [1] * 10

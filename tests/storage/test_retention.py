@@ -391,7 +391,7 @@ def test_the_files_stay_for_the_time_that_their_topic_gives_them(tmp_path: Path)
             log = await one.logs.log_for("t", 0, TOPIC_ID)
             await fill(log)
             await one.logs.log_for("idle", 0, TOPIC_ID)
-            await one.logs.upkeep.delete_old_segments()
+            await one.logs.retention.delete_old_segments()
             assert log.log_start_offset > 0
             folder = tmp_path / "t-0"
             assert names(folder, "*.deleted")
@@ -410,7 +410,7 @@ def test_what_was_set_aside_is_gone_after_a_kill(tmp_path: Path) -> None:
         async with broker(tmp_path, overrides=overrides, kill=True) as one:
             log = await one.logs.log_for("t", 0, TOPIC_ID)
             await fill(log)
-            await one.logs.upkeep.delete_old_segments()
+            await one.logs.retention.delete_old_segments()
             start_offset = log.log_start_offset
             assert names(tmp_path / "t-0", "*.deleted")
         async with broker(tmp_path, overrides=overrides) as two:

@@ -193,7 +193,8 @@ class Race:
         log = self.log
         if "delete" in self.policy and log.high_watermark > log.log_start_offset:
             log.delete_records(rnd.randint(log.log_start_offset, log.high_watermark))
-        await log.delete_old_segments()
+        # As the broker does, or so that a cleaning loses its segments, as it does where there is no room.
+        await (self.logs.retention.delete_old_segments() if rnd.random() < 0.5 else log.delete_old_segments())
 
     async def _clean(self, _: random.Random) -> None:
         if "compact" in self.policy:

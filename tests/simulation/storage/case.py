@@ -125,6 +125,7 @@ class _Log(logging.Handler):
 
     COUNTED: ClassVar = {
         "old segments go": "segments went",
+        "old segments wait for a cleaning": "segments waited",
         "log cleaned": "logs cleaned",
         "interrupted cleaning finished": "cleanings finished",
         "torn log cut": "torn logs cut",

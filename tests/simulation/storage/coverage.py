@@ -26,6 +26,7 @@ MINIMUMS = {
     "refused": 50,
     "compared while open": 2_000,
     "segments went": 300,
+    "segments waited": 200,
     "logs cleaned": 200,
     "cleanings finished": 5,
     "torn logs cut": 200,
