@@ -5,9 +5,10 @@ one wrapper. What holds for any records (keys of compacted topics, limits of tim
 batch) is left to `validate`, which sees the batch. Offsets count from 0, whatever the messages say: the broker assigns
 them anyway, and old producers do not agree on how. The codec is already the topic's.
 
-Rules: pure; a generator that stops every `STEP_RECORDS` records or `STEP_BYTES`, so that its caller can give the loop
-back. It walks twice, first to check and then to convert, and keeps nothing of the first walk: besides what came there are
-a chunk and a message of what was compressed in memory, and what comes out, which `max.message.bytes` bounds.
+Rules: pure; a generator that stops every `STEP_RECORDS` records or `STEP_BYTES`, and while a compressed message comes in
+pieces, so that its caller can give the loop back. It walks twice, first to check and then to convert, and keeps nothing of
+the first walk: besides what came there are a chunk and a message of what was compressed in memory, and what comes out,
+which `max.message.bytes` bounds.
 Source: Kafka UnifiedLog.analyzeAndValidateRecords, LogValidator (convertAndAssignOffsetsNonCompressed,
 buildRecordsAndAssignOffsets).
 """
@@ -23,7 +24,7 @@ from protocol.records.any_format import any_crc_is_valid, read_any_header
 from protocol.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader
 from protocol.records.compression import Compression, CompressionStream
 from protocol.records.invalid import InvalidBatch
-from protocol.records.legacy import MAGIC_V1, Message, inner_messages, is_legacy, offset_of_first, read_message
+from protocol.records.legacy import MAGIC_V1, Message, inner_messages_in_steps, is_legacy, offset_of_first, read_message
 from protocol.records.record import Record, assemble, encode_record
 from storage.validation import MAX_DECOMPRESSED_BYTES, batch_end, compression_level, topic_compression
 
@@ -96,6 +97,9 @@ class UpConversion:
         unstepped_bytes = 0
         for position, header in self._walk():
             for message in self._messages_of(position, header):
+                if message is None:
+                    yield
+                    continue
                 timestamp = header.max_timestamp if header.is_log_append_time else message.header.max_timestamp
                 if header.is_log_append_time:
                     self._check_stamped(timestamp)
@@ -121,14 +125,17 @@ class UpConversion:
                 "Invalid timestamp type: a producer should not set it to LogAppendTime.",
             )
 
-    def _messages_of(self, position: int, header: BatchHeader) -> Iterator[Message]:
-        """One message, or those inside a wrapper, whose checksums nobody has looked at yet."""
+    def _messages_of(self, position: int, header: BatchHeader) -> Iterator[Message | None]:
+        """One message, or those inside a wrapper, whose checksums nobody has looked at yet; None where to stop."""
         if not header.is_compressed:
             yield read_message(self._records, position)
             return
         last_offset = -1
         largest_bytes = max(MAX_INNER_BYTES, self._config.max_message_bytes)
-        for message in inner_messages(self._records, position, header, MAX_DECOMPRESSED_BYTES, largest_bytes):
+        for message in inner_messages_in_steps(self._records, position, header, MAX_DECOMPRESSED_BYTES, largest_bytes):
+            if message is None:
+                yield None
+                continue
             if message.header.magic != header.magic:
                 raise InvalidBatch(
                     ErrorCode.INVALID_RECORD,

@@ -101,7 +101,7 @@ def decompress(codec: Compression, data: Buffer, max_bytes: int) -> bytes:
 
 
 def decompress_chunks(codec: Compression, data: Buffer, max_bytes: int) -> Iterator[Buffer]:
-    """The decompressed data in pieces, none of them empty. Raises InvalidBatch, DecompressionTooLarge."""
+    """The decompressed data in pieces; of empty ones there may be many. Raises InvalidBatch, DecompressionTooLarge."""
     module = _codec(codec)
     errors: tuple[type[Exception], ...] = (EOFError, RuntimeError, *module.ERRORS)
     total = 0
@@ -110,8 +110,7 @@ def decompress_chunks(codec: Compression, data: Buffer, max_bytes: int) -> Itera
             total += len(chunk)
             if total > max_bytes:
                 raise DecompressionTooLarge(max_bytes)
-            if chunk:
-                yield chunk
+            yield chunk
     except errors as error:
         problem = f"The {codec.name.lower()} data of the batch is broken: {error}"
         raise InvalidBatch(ErrorCode.INVALID_RECORD, problem) from error

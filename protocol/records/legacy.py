@@ -54,6 +54,9 @@ _CRC = Struct(">I")
 _CRC_POSITION = 12
 _NULL = _LENGTH.pack(-1)
 _ENCODING_PIECE_BYTES = 64 * 1024
+# Of decompressed data: what takes a millisecond or two.
+_STEP_BYTES = 512 * 1024
+_CHUNK_COST_BYTES = 8 * 1024  # a chunk takes as long as so many bytes, however small it is
 
 
 class LegacyHeader(BatchHeader):
@@ -192,6 +195,20 @@ def inner_messages(
 
     Raises InvalidBatch: a codec or value that no wrapper has, a message that is compressed once more, none at all.
     """
+    for message in inner_messages_in_steps(buffer, position, header, max_decompressed_bytes, max_message_bytes):
+        if message is not None:
+            yield message
+
+
+def inner_messages_in_steps(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    max_decompressed_bytes: int,
+    max_message_bytes: int | None = None,
+) -> Iterator[Message | None]:
+    """As `inner_messages`; None whenever what was decompressed takes long enough to stop, though no message may have come
+    of it: their bytes may be any number of pieces."""
     codec = header.compression
     if codec is Compression.ZSTD:
         raise InvalidBatch(
@@ -210,6 +227,9 @@ def inner_messages(
     if max_message_bytes is None:
         max_message_bytes = max_decompressed_bytes
     for message in _messages(decompress_chunks(codec, value, max_decompressed_bytes), max_message_bytes):
+        if message is None:
+            yield None
+            continue
         is_empty = False
         if message.header.is_compressed:
             raise InvalidBatch(
@@ -221,15 +241,23 @@ def inner_messages(
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "Found invalid compressed record set with no inner records")
 
 
-def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[Message]:
-    """The whole messages of a set that comes in pieces."""
+def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[Message | None]:
+    """The whole messages of a set that comes in pieces, and None behind every `_STEP_BYTES` of it."""
     pieces: list[Buffer] = []
+    gathered_bytes = 0  # in all pieces
     missing = 0  # of a message that has begun: the pieces are joined once
+    unstepped_bytes = 0
     for chunk in chunks:
+        chunk_bytes = len(chunk)
+        unstepped_bytes += chunk_bytes + _CHUNK_COST_BYTES
+        if unstepped_bytes >= _STEP_BYTES:
+            unstepped_bytes = 0
+            yield None
         pieces.append(chunk)
-        missing -= len(chunk)
+        gathered_bytes += chunk_bytes
+        missing -= chunk_bytes
         if missing > 0:
-            if sum(map(len, pieces)) > max_message_bytes:
+            if gathered_bytes > max_message_bytes:
                 raise DecompressionTooLarge(max_message_bytes)
             continue
         block = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -242,6 +270,7 @@ def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[Mess
             yield read_message(block, at)
             at += size_bytes
         pieces = [memoryview(block)[at:]]
+        gathered_bytes = len(block) - at
 
 
 def _size_of_inner(block: Buffer, at: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from collections import deque
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import read_header
 from protocol.records.compression import Compression
+from protocol.records.invalid import InvalidBatch
 from protocol.records.legacy import encode_message, encode_message_set
 from protocol.records.record import Record, encode_batch, iter_records
 from storage.up_conversion import MAX_INNER_BYTES, STEP_RECORDS, UpConversion, needs_up_conversion
 from storage.validation import AppendOrigin, ValidationLevel, validate
+from tests.protocol.records.batches import in_pieces
 from tests.storage.logs import NOW_MS, config
 
 MAX_BYTES = 1 << 24
@@ -106,6 +109,18 @@ def test_a_conversion_stops_often_enough() -> None:
     few_but_large = encode_message_set(sample(20, size=20_000), 1)
     conversion = UpConversion(few_but_large, config(), "t-0")
     assert sum(1 for _ in conversion.steps()) >= 5
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY])
+def test_a_conversion_stops_in_a_message_that_comes_in_many_pieces(codec: Compression) -> None:
+    inner = encode_message(1, 0, NOW_MS, None, b"x" * 5000)
+    cut = inner[:8] + (8_000_000).to_bytes(4, "big") + inner[12:]
+    pieces = [bytes([byte]) for byte in cut]
+    wrapper = encode_message(1, 0, NOW_MS, None, in_pieces(codec, pieces), attributes=codec)
+    steps: list[None] = []
+    with pytest.raises(InvalidBatch):
+        deque(map(steps.append, UpConversion(wrapper, config(), "t-0").steps()), maxlen=0)
+    assert len(steps) >= 5000 // 200
 
 
 def test_cut_messages_are_not_there() -> None:

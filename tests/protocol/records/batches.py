@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Sequence
 
+import snappy
 from hypothesis import strategies as st
 
 from protocol.records.batch import HEADER_BYTES, crc_of
@@ -72,6 +74,16 @@ def with_records(batch: bytes, block: bytes, count: int | None = None) -> bytear
         struct.pack_into(">i", changed, 57, count)
         struct.pack_into(">i", changed, 23, count - 1)
     return sealed(changed)
+
+
+def in_pieces(codec: Compression, pieces: Sequence[bytes]) -> bytes:
+    """Compressed data of which each piece comes out by itself: gzip members, or blocks of xerial snappy."""
+    if codec is Compression.GZIP:
+        return b"".join([gzip.compress(piece, 1) for piece in pieces])
+    assert codec is Compression.SNAPPY
+    blocks = [snappy.compress(piece) for piece in pieces]
+    front = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    return front + b"".join([struct.pack(">i", len(block)) + block for block in blocks])
 
 
 def sealed(batch: bytearray) -> bytearray:

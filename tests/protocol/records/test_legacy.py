@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
+from protocol.records import legacy
 from protocol.records.any_format import any_crc_is_valid, iter_any_headers, iter_any_records, read_any_header
 from protocol.records.batch import NO_TIMESTAMP, InvalidBatch
 from protocol.records.compression import Compression, DecompressionTooLarge
@@ -17,11 +18,13 @@ from protocol.records.legacy import (
     encode_message,
     encode_message_set,
     inner_messages,
+    inner_messages_in_steps,
     legacy_crc_is_valid,
     read_legacy_header,
     read_message,
 )
 from protocol.records.record import Record, encode_batch
+from tests.protocol.records.batches import in_pieces
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # the library reads its schemas in a way that is deprecated
@@ -274,3 +277,39 @@ def _gzip(data: bytes) -> bytes:
     import gzip
 
     return gzip.compress(data, mtime=0)
+
+
+class CountedPiece(bytes):
+    """Counts how often anybody asks for its length."""
+
+    looks = 0
+
+    def __len__(self) -> int:
+        CountedPiece.looks += 1
+        return super().__len__()
+
+
+def test_a_message_in_many_pieces_costs_no_more_than_its_pieces() -> None:
+    """Whoever adds all of them up again with each one has the event loop for minutes."""
+    message = encode_message(1, 0, MARCH, None, bytes(4000))
+    CountedPiece.looks = 0
+    pieces = [CountedPiece(message[at : at + 1]) for at in range(len(message))]
+    found = [each for each in legacy._messages(pieces, MAX_BYTES) if each is not None]
+    assert [each.value for each in found] == [bytes(4000)]
+    assert CountedPiece.looks < 4 * len(pieces)
+    with pytest.raises(DecompressionTooLarge):
+        list(legacy._messages(pieces, 3000))
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY])
+@pytest.mark.parametrize("piece", [b"y", b""])
+def test_pieces_that_make_no_message_are_told_of(codec: Compression, piece: bytes) -> None:
+    """Those who may not keep the loop for long stop there."""
+    message, cut = encode_message(1, 0, MARCH, None, b"abc"), encode_message(1, 0, MARCH, None, bytes(9000))[:30]
+    value = in_pieces(codec, [message, cut, *[piece] * 5000])
+    wrapper = encode_message(1, 0, MARCH, None, value, attributes=codec)
+    header = read_legacy_header(wrapper)
+    steps = list(inner_messages_in_steps(wrapper, 0, header, MAX_BYTES))
+    assert [each.value for each in steps if each is not None] == [b"abc"]
+    assert 5000 // 200 < steps.count(None) < 5000 // 20
+    assert [each.value for each in inner_messages(wrapper, 0, header, MAX_BYTES)] == [b"abc"]
