@@ -26,7 +26,8 @@ from protocol.records.compression import Compression, CompressionStream
 from protocol.records.invalid import InvalidBatch
 from protocol.records.legacy import MAGIC_V1, Message, inner_messages_in_steps, is_legacy, offset_of_first, read_message
 from protocol.records.record import Record, assemble, encode_record
-from storage.validation import MAX_DECOMPRESSED_BYTES, batch_end, compression_level, topic_compression
+from storage.recompression import compression_level, topic_compression
+from storage.validation import MAX_DECOMPRESSED_BYTES, batch_end
 
 STEP_RECORDS = 256
 STEP_BYTES = 64 * 1024

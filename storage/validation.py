@@ -45,6 +45,12 @@ from protocol.records.batch import (
 from protocol.records.compression import Compression, DecompressionTooLarge
 from protocol.records.record import recompress
 from protocol.records.structure import check_structure, walk_fields
+from storage.recompression import (
+    INLINE_RECOMPRESSED_BYTES,
+    compression_level,
+    inline_plain_bytes,
+    target_compression,
+)
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Of one produced batch. One that is larger is MESSAGE_TOO_LARGE, which makes producers split it."""
@@ -54,7 +60,6 @@ _SHOWN_RECORD_ERRORS = 3
 # What the event loop may be kept for: some tens of milliseconds.
 INLINE_DECOMPRESSED_BYTES = 4 * 1024 * 1024
 INLINE_RECORDS = 20_000
-INLINE_RECOMPRESSED_BYTES = 64 * 1024
 # What a batch in another codec has at most while nobody knows yet whether it fits `max.message.bytes`.
 _LARGEST_RECOMPRESSED_BYTES = 8 * 1024 * 1024
 
@@ -136,7 +141,8 @@ def validate(
             raise LongValidation
         try:
             _check_records(
-                whole, header, config, now_ms, level, INLINE_DECOMPRESSED_BYTES if is_inline else MAX_DECOMPRESSED_BYTES,
+                whole, header, config, now_ms, level,
+                _inline_bytes(header, config) if is_inline else MAX_DECOMPRESSED_BYTES,
                 is_log_append_time=is_log_append_time, partition=partition,
             )  # fmt: skip
         except DecompressionTooLarge:
@@ -145,7 +151,7 @@ def validate(
             raise
     max_timestamp = now_ms if is_log_append_time else header.max_timestamp
     patch_timestamp(whole, 0, header, is_log_append_time=is_log_append_time, max_timestamp=max_timestamp)
-    target = _target_compression(header, config)
+    target = target_compression(header, config)
     if target is not None:
         largest_bytes = max(config.max_message_bytes, _LARGEST_RECOMPRESSED_BYTES)
         whole = bytearray(
@@ -385,7 +391,7 @@ def _check_records(
 ) -> None:
     """Look as far into the records as the topic and `level` ask for; into every field before they are written anew."""
     limits = _timestamp_limits(config, now_ms)
-    is_recompressed = _target_compression(header, config) is not None
+    is_recompressed = target_compression(header, config) is not None
     if (
         config.is_compacted
         or is_recompressed
@@ -405,9 +411,18 @@ def _check_records(
 
 def _takes_long(header: BatchHeader, config: LogConfig) -> bool:
     """As far as the header tells. What is compressed may turn out to be large yet."""
-    return header.records_count > INLINE_RECORDS or (
-        header.size_bytes > INLINE_RECOMPRESSED_BYTES and _target_compression(header, config) is not None
-    )
+    if header.records_count > INLINE_RECORDS:
+        return True
+    if target_compression(header, config) is None:
+        return False
+    return header.size_bytes > min(INLINE_RECOMPRESSED_BYTES, _inline_bytes(header, config))
+
+
+def _inline_bytes(header: BatchHeader, config: LogConfig) -> int:
+    """How large a batch on the event loop may turn out to be."""
+    target = target_compression(header, config)
+    most_bytes = None if target is None else inline_plain_bytes(target, config)
+    return INLINE_DECOMPRESSED_BYTES if most_bytes is None else most_bytes
 
 
 def _timestamp_limits(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
@@ -487,35 +502,3 @@ def _rejected(code: ErrorCode, errors: list[tuple[int, str]]) -> RecordsRejected
     return RecordsRejected(
         code, f"One or more records have been rejected due to {len(errors)} record errors in total: {shown}", errors
     )
-
-
-# --- compression ---
-
-
-def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
-    """The codec to bring the batch into; None when it may stay as it is."""
-    target = topic_compression(config)
-    if target is None or target is header.compression or (header.is_control and header.compression is Compression.NONE):
-        return None
-    return target
-
-
-def topic_compression(config: LogConfig) -> Compression | None:
-    """The codec that the topic keeps batches in; None for the producer's."""
-    wanted = config.compression_type
-    if wanted == "producer":
-        return None
-    return Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
-
-
-def compression_level(target: Compression, config: LogConfig) -> int | None:
-    """The topic's level of that codec; None for a codec without."""
-    match target:
-        case Compression.GZIP:
-            return config.compression_gzip_level
-        case Compression.LZ4:
-            return config.compression_lz4_level
-        case Compression.ZSTD:
-            return config.compression_zstd_level
-        case _:
-            return None

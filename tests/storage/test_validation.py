@@ -15,8 +15,8 @@ from protocol.records.compression import Compression, compress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, encode_record
 from storage import validation
+from storage.recompression import INLINE_COSTLY_BYTES, INLINE_RECOMPRESSED_BYTES, INLINE_RECOMPRESSED_PLAIN_BYTES
 from storage.validation import (
-    INLINE_RECOMPRESSED_BYTES,
     INLINE_RECORDS,
     AppendOrigin,
     LongValidation,
@@ -290,12 +290,21 @@ def test_a_bomb(codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
         assert refusal(bomb, level=level).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+COSTLY = config(compression_type="zstd", compression_zstd_level="12")
+
+
 @pytest.mark.parametrize(
     ("batch", "topic"),
     [
         (encode_batch([Record(0, 0, None, bytes(5 << 20))], compression=Compression.GZIP), PLAIN),
         (encode_batch(many_records(INLINE_RECORDS + 1), compression=Compression.LZ4), APPEND_TIME),
         (encode_batch([Record(0, 0, None, b"x" * INLINE_RECOMPRESSED_BYTES)]), config(compression_type="zstd")),
+        (
+            encode_batch([Record(0, 0, None, b"x" * INLINE_RECOMPRESSED_PLAIN_BYTES)], compression=Compression.GZIP),
+            config(compression_type="lz4"),
+        ),
+        (encode_batch([Record(0, 0, None, b"x" * INLINE_COSTLY_BYTES)]), COSTLY),
+        (encode_batch([Record(0, 0, None, b"x" * INLINE_COSTLY_BYTES)], compression=Compression.GZIP), COSTLY),
     ],
 )
 def test_what_takes_long_is_not_done_on_the_event_loop(batch: bytes, topic: LogConfig) -> None:
@@ -309,6 +318,22 @@ def test_what_takes_long_is_not_done_on_the_event_loop(batch: bytes, topic: LogC
     assert plain_batch(memoryview(content), PlainBatchRules(topic, ValidationLevel.STRUCTURE)) is None
     assert content == batch
     assert produced(content, topic).headers
+
+
+def test_what_does_not_take_long_is_done_there() -> None:
+    def inline(size_bytes: int, codec: Compression, topic: LogConfig) -> bool:
+        batch = bytearray(encode_batch([Record(0, 0, None, b"x" * size_bytes)], compression=codec))
+        checked = validate(
+            batch, config=topic, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, produce_version=9, is_inline=True
+        )
+        return bool(checked.headers)
+
+    assert inline(INLINE_COSTLY_BYTES - 100, Compression.NONE, COSTLY)
+    cheap = config(compression_type="zstd", compression_zstd_level="11")
+    assert inline(INLINE_COSTLY_BYTES, Compression.NONE, cheap)
+    assert inline(INLINE_RECOMPRESSED_PLAIN_BYTES - 100, Compression.GZIP, cheap)
+    assert inline(INLINE_RECOMPRESSED_PLAIN_BYTES, Compression.GZIP, config(compression_type="uncompressed"))
+    assert inline(INLINE_RECOMPRESSED_PLAIN_BYTES, Compression.ZSTD, COSTLY), "it is in that codec already"
 
 
 def test_compacted_topics_need_keys() -> None:

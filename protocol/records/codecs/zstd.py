@@ -13,6 +13,9 @@ ERRORS = (zstandard.ZstdError,)
 DEFAULT_LEVEL = 3
 _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
+_SMALL_BYTES = 64 * 1024
+# What the parameters of a stream are chosen for, however much it gets: few batches are larger, and 17 MiB are enough then.
+_USUAL_BYTES = 1024 * 1024
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
@@ -20,8 +23,34 @@ def compress(data: Buffer, level: int | None) -> bytes:
 
 
 def stream(level: int | None) -> Stream:
-    compressor = zstandard.ZstdCompressor(level=DEFAULT_LEVEL if level is None else level).compressobj()
-    return b"", compressor.compress, compressor.flush
+    frame = _Frame(DEFAULT_LEVEL if level is None else level)
+    return b"", frame.write, frame.finish
+
+
+class _Frame:
+    """Compresses in one go what turns out to be small: a compressor that does not know how much will come makes room for
+    the largest window of its level, which at high ones is hundreds of megabytes, and clears it."""
+
+    __slots__ = ("_compressor", "_gathered", "_level")
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self._gathered = bytearray()
+        self._compressor: zstandard.ZstdCompressionObj | None = None
+
+    def write(self, data: bytes) -> bytes:
+        if self._compressor is not None:
+            return self._compressor.compress(data)
+        self._gathered += data
+        if len(self._gathered) <= _SMALL_BYTES:
+            return b""
+        parameters = zstandard.ZstdCompressionParameters.from_level(self._level, source_size=_USUAL_BYTES)
+        self._compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        gathered, self._gathered = self._gathered, bytearray()
+        return self._compressor.compress(gathered)
+
+    def finish(self) -> bytes:
+        return compress(self._gathered, self._level) if self._compressor is None else self._compressor.flush()
 
 
 def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:

@@ -226,6 +226,24 @@ def test_levels_have_an_effect(codec: Compression, levels: tuple[int, int]) -> N
         assert abs(len(stream.finish()) - len(made)) < 64
 
 
+@pytest.mark.parametrize("level", [-131_072, 0, 3, 12, 22])
+@pytest.mark.parametrize("size_bytes", [0, 1, 200, 64 * 1024, 64 * 1024 + 1, 300_000])
+def test_a_zstd_stream_takes_memory_for_what_it_gets(level: int, size_bytes: int) -> None:
+    """The window is what compressor and readers make room for: 128 MiB at level 22 for who does not know the size, and
+    half a second to clear it."""
+    data = TEXT[:size_bytes]
+    stream = CompressionStream(Compression.ZSTD, level)
+    for at in range(0, size_bytes, 10_000):
+        stream.write(data[at : at + 10_000])
+    made = stream.finish()
+    assert decompress(Compression.ZSTD, made, len(data)) == data
+    assert kafka_codec.zstd_decode(made) == data
+    frame = zstandard.get_frame_parameters(made)
+    if size_bytes <= 64 * 1024:
+        assert frame.content_size == size_bytes and frame.window_size <= max(size_bytes, 1024)
+    assert frame.window_size <= 1024 * 1024
+
+
 def test_the_default_level_of_lz4_is_the_fast_compressor() -> None:
     assert compress(Compression.LZ4, TEXT, 9) == compress(Compression.LZ4, TEXT) == compress(Compression.LZ4, TEXT, 0)
     assert len(compress(Compression.LZ4, TEXT, 10)) < len(compress(Compression.LZ4, TEXT, 9))
