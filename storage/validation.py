@@ -56,6 +56,8 @@ MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Of one produced batch. One that is larger is MESSAGE_TOO_LARGE, which makes producers split it."""
 FIRST_PRODUCE_OF_V2 = 3
 FIRST_PRODUCE_OF_ZSTD = 7
+MAX_RECORD_ERRORS = 1_000
+"""So many records of a batch are named. All of half a million, in a batch of 356 KB, would take 350 MB and an answer of 41."""
 _SHOWN_RECORD_ERRORS = 3
 # What the event loop may be kept for: some tens of milliseconds.
 INLINE_DECOMPRESSED_BYTES = 4 * 1024 * 1024
@@ -89,7 +91,7 @@ class LongValidation(Exception):
 
 
 class RecordsRejected(KafkaError):
-    """Single records are the reason: (index in the batch, message) of each."""
+    """Single records are the reason: (index in the batch, message) of the first `MAX_RECORD_ERRORS`."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -452,28 +454,28 @@ def _check_fields(
     is_compacted = config.is_compacted
     claims_append_time = header.is_log_append_time
     min_timestamp = max_timestamp = NO_TIMESTAMP
-    code = ErrorCode.INVALID_RECORD
-    errors: list[tuple[int, str]] = []
+    errors = _RecordErrors()
     for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, max_decompressed_bytes)):
         if timestamp > max_timestamp:
             max_timestamp = timestamp
         elif timestamp < min_timestamp:
             min_timestamp = timestamp
         if is_compacted and not has_key:
-            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}"))
+            errors.add(index, "Compacted topic cannot accept message without key in topic partition {}", partition)
         elif not is_log_append_time and timestamp != NO_TIMESTAMP:
             if not earliest <= timestamp <= latest:
-                code = ErrorCode.INVALID_TIMESTAMP
-                errors.append((
+                errors.code = ErrorCode.INVALID_TIMESTAMP
+                errors.add(
                     index,
-                    f"Timestamp {timestamp} of message with offset {index} is out of range. "
-                    f"The timestamp should be within [{earliest}, {latest}]",
-                ))  # fmt: skip
+                    "Timestamp {} of message with offset {} is out of range. "
+                    "The timestamp should be within [{}, {}]",
+                    timestamp, index, earliest, latest,
+                )  # fmt: skip
         elif claims_append_time:
-            code = ErrorCode.INVALID_TIMESTAMP
-            errors.append((index, "Invalid timestamp type: a producer should not set it to LogAppendTime."))
-    if errors:
-        raise _rejected(code, errors)
+            errors.code = ErrorCode.INVALID_TIMESTAMP
+            errors.add(index, "Invalid timestamp type: a producer should not set it to LogAppendTime.")
+    if errors.count:
+        raise errors.rejection()
     if is_recompressed and min_timestamp < NO_TIMESTAMP:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Invalid negative timestamp {min_timestamp} in {partition}")
     if not is_log_append_time:
@@ -495,10 +497,26 @@ def _check_producer(header: BatchHeader, partition: str) -> None:
         )
 
 
-def _rejected(code: ErrorCode, errors: list[tuple[int, str]]) -> RecordsRejected:
-    if code is ErrorCode.INVALID_TIMESTAMP:
-        return RecordsRejected(code, "One or more records have been rejected due to invalid timestamp", errors)
-    shown = "; ".join(message for _, message in errors[:_SHOWN_RECORD_ERRORS])
-    return RecordsRejected(
-        code, f"One or more records have been rejected due to {len(errors)} record errors in total: {shown}", errors
-    )
+class _RecordErrors:
+    """What is wrong with single records: all are counted, and the first ones named."""
+
+    __slots__ = ("_named", "code", "count")
+
+    def __init__(self) -> None:
+        self.code = ErrorCode.INVALID_RECORD
+        self.count = 0
+        self._named: list[tuple[int, str]] = []
+
+    def add(self, index: int, message: str, *values: object) -> None:
+        """`message` has places for the values."""
+        self.count += 1
+        if self.count <= MAX_RECORD_ERRORS:
+            self._named.append((index, message.format(*values)))
+
+    def rejection(self) -> RecordsRejected:
+        if self.code is ErrorCode.INVALID_TIMESTAMP:
+            reason = "One or more records have been rejected due to invalid timestamp"
+        else:
+            shown = "; ".join(message for _, message in self._named[:_SHOWN_RECORD_ERRORS])
+            reason = f"One or more records have been rejected due to {self.count} record errors in total: {shown}"
+        return RecordsRejected(self.code, reason, self._named)

@@ -18,6 +18,7 @@ from storage import validation
 from storage.recompression import INLINE_COSTLY_BYTES, INLINE_RECOMPRESSED_BYTES, INLINE_RECOMPRESSED_PLAIN_BYTES
 from storage.validation import (
     INLINE_RECORDS,
+    MAX_RECORD_ERRORS,
     AppendOrigin,
     LongValidation,
     PlainBatchRules,
@@ -347,6 +348,25 @@ def test_compacted_topics_need_keys() -> None:
     assert refusal(encode_batch(records), config(cleanup_policy="compact,delete")).code == ErrorCode.INVALID_RECORD
     records[1].key = records[3].key = b""
     assert produced(encode_batch(records), COMPACTED).headers
+
+
+def test_of_many_bad_records_some_are_named_and_all_counted() -> None:
+    batch = encode_batch(many_records(3 * MAX_RECORD_ERRORS, 1, key=None))
+    error = refusal(batch, COMPACTED)
+    assert isinstance(error, RecordsRejected)
+    assert [index for index, _ in error.record_errors] == list(range(MAX_RECORD_ERRORS))
+    assert f"due to {3 * MAX_RECORD_ERRORS} record errors in total: Compacted topic" in error.message
+    late = refusal(batch, config(message_timestamp_before_max_ms="1"))
+    assert isinstance(late, RecordsRejected)
+    assert (late.code, len(late.record_errors)) == (ErrorCode.INVALID_TIMESTAMP, MAX_RECORD_ERRORS)
+
+
+def test_a_bad_timestamp_behind_those_that_are_named_makes_the_code() -> None:
+    both = config(cleanup_policy="compact", message_timestamp_before_max_ms=str(HOUR_MS))
+    records = [Record(0, NOW_MS, None, b"v") for _ in range(MAX_RECORD_ERRORS)]
+    error = refusal(encode_batch([*records, Record(0, 5, b"k", b"v")]), both)
+    assert isinstance(error, RecordsRejected)
+    assert (error.code, len(error.record_errors)) == (ErrorCode.INVALID_TIMESTAMP, MAX_RECORD_ERRORS)
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
