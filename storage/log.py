@@ -109,16 +109,19 @@ class PartitionLog(LogEnds):
         if header is not None:
             whole, log_append_time_ms = records, NO_TIMESTAMP
         else:
-            checked = checked or validate(
-                records,
-                config=self.config,
-                origin=origin,
-                now_ms=now_ms,
-                produce_version=produce_version,
-                level=rules.level,
-                partition=self._name,
-                is_inline=is_client,
-            )
+            if checked is not None:
+                checked.stamp_again(now_ms)
+            else:
+                checked = validate(
+                    records,
+                    config=self.config,
+                    origin=origin,
+                    now_ms=now_ms,
+                    produce_version=produce_version,
+                    level=rules.level,
+                    partition=self._name,
+                    is_inline=is_client,
+                )
             if not checked.headers:
                 done(None)
                 return AppendResult(-1, -1, checked.log_append_time_ms, self.log_start_offset, 0)

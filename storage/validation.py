@@ -109,6 +109,13 @@ class ValidatedRecords:
     log_append_time_ms: int
     """-1 unless the topic stamps records itself."""
 
+    def stamp_again(self, now_ms: int) -> None:
+        """Time has passed since they were checked, and later ones may have been appended with a later stamp."""
+        if self.log_append_time_ms == NO_TIMESTAMP:
+            return
+        self.log_append_time_ms = now_ms
+        patch_timestamp(self.records, 0, self.headers[0], is_log_append_time=True, max_timestamp=now_ms)
+
 
 def validate(
     records: Buffer,

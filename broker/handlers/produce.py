@@ -161,7 +161,6 @@ class ProduceAppend:
         "_acks",
         "_context",
         "_has_transaction",
-        "_now_ms",
         "_parked",
         "_refusals",
         "_request",
@@ -177,8 +176,7 @@ class ProduceAppend:
         self._request = request
         self._acks = request.acks
         self._context = context
-        self._services = services = context.services
-        self._now_ms = services.clock.wall_ms()
+        self._services = context.services
         self._has_transaction = False
         self._refusals: Refusals = {}
         self._parked: dict[int, Parked] = {}
@@ -219,14 +217,15 @@ class ProduceAppend:
             raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
         if self._has_transaction and holds_transaction(records):
             self._check_transaction(partition, records)
-        result = append_records(services, partition, records, acks, self._now_ms, self._context.api_version, checked)
+        now_ms = services.clock.wall_ms()  # not the request's: LogAppendTime does not fall with the offsets
+        result = append_records(services, partition, records, acks, now_ms, self._context.api_version, checked)
         return self.appended(index, partition, result, len(records))
 
     async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
         """As `append`, of records that take long to validate. Raises KafkaError."""
         assert data.records is not None
         checked = await held_partition(self._services, topic, data.index).log.validate_apart(
-            data.records, now_ms=self._now_ms, produce_version=self._context.api_version
+            data.records, now_ms=self._services.clock.wall_ms(), produce_version=self._context.api_version
         )
         return self.append(topic, data, checked)
 

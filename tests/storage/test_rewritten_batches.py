@@ -125,3 +125,18 @@ def test_unknown_attributes_are_gone_from_what_the_broker_writes(attributes: int
         checked = produced(batch, topic)
         assert checked.headers[0].attributes == read_header(checked.records).attributes == expected
         assert crc_is_valid(checked.records, 0, checked.headers[0])
+
+
+def test_records_that_were_validated_before_are_given_the_time_at_which_they_are_appended() -> None:
+    buffer = bytearray(BATCH)
+    checked = produced(memoryview(buffer), APPEND_TIME)
+    checked.stamp_again(NOW_MS + 700)
+    assert checked.log_append_time_ms == NOW_MS + 700
+    assert timestamps(checked) == [NOW_MS + 700] * 20
+    assert crc_is_valid(buffer, 0, read_header(buffer)) and read_header(buffer).crc == checked.headers[0].crc
+
+
+def test_a_topic_that_keeps_the_producers_time_is_not_stamped() -> None:
+    checked = produced(BATCH)
+    checked.stamp_again(NOW_MS)
+    assert (bytes(checked.records), checked.log_append_time_ms) == (BATCH, -1)
