@@ -42,7 +42,7 @@ from protocol.records.batch import (
     patch_timestamp,
     read_header,
 )
-from protocol.records.compression import Compression, DecompressionTooLarge
+from protocol.records.compression import Compression, DecompressionTooLarge, TooManySteps
 from protocol.records.record import recompress
 from protocol.records.structure import check_structure, walk_fields
 from storage.recompression import (
@@ -62,6 +62,7 @@ _SHOWN_RECORD_ERRORS = 3
 # What the event loop may be kept for: some tens of milliseconds.
 INLINE_DECOMPRESSED_BYTES = 4 * 1024 * 1024
 INLINE_RECORDS = 20_000
+INLINE_STEPS = 50_000  # record headers, or pieces of decompressed data (`PIECE_STEPS`)
 # What a batch in another codec has at most while nobody knows yet whether it fits `max.message.bytes`.
 _LARGEST_RECOMPRESSED_BYTES = 8 * 1024 * 1024
 
@@ -152,9 +153,10 @@ def validate(
             _check_records(
                 whole, header, config, now_ms, level,
                 _inline_bytes(header, config) if is_inline else MAX_DECOMPRESSED_BYTES,
+                INLINE_STEPS if is_inline else None,
                 is_log_append_time=is_log_append_time, partition=partition,
             )  # fmt: skip
-        except DecompressionTooLarge:
+        except (DecompressionTooLarge, TooManySteps):
             if is_inline:
                 raise LongValidation from None
             raise
@@ -224,8 +226,8 @@ def plain_batch(records: Buffer, rules: PlainBatchRules) -> BatchHeader | None:
         return None
     if rules.checks_structure:
         try:
-            check_structure(records, 0, header, INLINE_DECOMPRESSED_BYTES)
-        except DecompressionTooLarge:
+            check_structure(records, 0, header, INLINE_DECOMPRESSED_BYTES, INLINE_STEPS)
+        except (DecompressionTooLarge, TooManySteps):
             return None
     return header
 
@@ -394,6 +396,7 @@ def _check_records(
     now_ms: int,
     level: ValidationLevel,
     max_decompressed_bytes: int,
+    max_steps: int | None,
     *,
     is_log_append_time: bool,
     partition: str,
@@ -409,13 +412,13 @@ def _check_records(
         or (limits is not None and not is_log_append_time)
     ):
         _check_fields(
-            whole, header, config, limits, max_decompressed_bytes,
+            whole, header, config, limits, max_decompressed_bytes, max_steps,
             is_log_append_time=is_log_append_time, is_recompressed=is_recompressed, partition=partition,
         )  # fmt: skip
         if is_recompressed:
             _check_producer(header, partition)
     elif level is ValidationLevel.STRUCTURE:
-        check_structure(whole, 0, header, max_decompressed_bytes)
+        check_structure(whole, 0, header, max_decompressed_bytes, max_steps)
 
 
 def _takes_long(header: BatchHeader, config: LogConfig) -> bool:
@@ -451,6 +454,7 @@ def _check_fields(
     config: LogConfig,
     limits: tuple[int, int] | None,
     max_decompressed_bytes: int,
+    max_steps: int | None,
     *,
     is_log_append_time: bool,
     is_recompressed: bool,
@@ -462,7 +466,7 @@ def _check_fields(
     claims_append_time = header.is_log_append_time
     min_timestamp = max_timestamp = NO_TIMESTAMP
     errors = _RecordErrors()
-    for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, max_decompressed_bytes)):
+    for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, max_decompressed_bytes, max_steps)):
         if timestamp > max_timestamp:
             max_timestamp = timestamp
         elif timestamp < min_timestamp:

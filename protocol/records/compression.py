@@ -19,6 +19,8 @@ from protocol.records.invalid import InvalidBatch
 
 CHUNK_BYTES = 1024 * 1024
 """Of decompressed data that is produced at once, about."""
+PIECE_STEPS = 10
+"""A piece takes as long as so many of the smallest things that are walked over one by one, however small it is."""
 
 
 class Compression(IntEnum):
@@ -65,6 +67,10 @@ class DecompressionTooLarge(InvalidBatch):
         )
 
 
+class TooManySteps(Exception):
+    """Nothing wrong was found so far: looking further takes more steps than the caller allows."""
+
+
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
     """`level` None is Kafka's default of the codec; snappy has no levels."""
     return _codec(codec).compress(data, level)
@@ -95,18 +101,24 @@ class CompressionStream:
             self.size_bytes += len(part)
 
 
-def decompress(codec: Compression, data: Buffer, max_bytes: int) -> bytes:
-    """All of it. Raises InvalidBatch, DecompressionTooLarge."""
-    return b"".join(decompress_chunks(codec, data, max_bytes))
+def decompress(codec: Compression, data: Buffer, max_bytes: int, max_steps: int | None = None) -> bytes:
+    """All of it. Raises InvalidBatch, DecompressionTooLarge, TooManySteps."""
+    return b"".join(decompress_chunks(codec, data, max_bytes, max_steps))
 
 
-def decompress_chunks(codec: Compression, data: Buffer, max_bytes: int) -> Iterator[Buffer]:
-    """The decompressed data in pieces; of empty ones there may be many. Raises InvalidBatch, DecompressionTooLarge."""
+def decompress_chunks(
+    codec: Compression, data: Buffer, max_bytes: int, max_steps: int | None = None
+) -> Iterator[Buffer]:
+    """The decompressed data in pieces; of empty ones there may be many. Raises InvalidBatch, DecompressionTooLarge, and
+    TooManySteps when there are `max_steps` and the pieces take more."""
     module = _codec(codec)
     errors: tuple[type[Exception], ...] = (EOFError, RuntimeError, *module.ERRORS)
     total = 0
+    most_pieces = None if max_steps is None else max_steps // PIECE_STEPS
     try:
-        for chunk in module.chunks(memoryview(data), CHUNK_BYTES):
+        for number, chunk in enumerate(module.chunks(memoryview(data), CHUNK_BYTES), 1):
+            if most_pieces is not None and number > most_pieces:
+                raise TooManySteps
             total += len(chunk)
             if total > max_bytes:
                 raise DecompressionTooLarge(max_bytes)

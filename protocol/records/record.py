@@ -69,11 +69,14 @@ class Record:
     headers: list[tuple[str, bytes | None]] = field(default_factory=list)
 
 
-def plain_records(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> Buffer:
-    """The batch's records as one block, decompressed where they are compressed, else a view. Raises InvalidBatch."""
+def plain_records(
+    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
+) -> Buffer:
+    """The batch's records as one block, decompressed where they are compressed, else a view. Raises InvalidBatch,
+    TooManySteps."""
     block = records_block(buffer, position, header)
     codec = header.compression
-    return block if codec is Compression.NONE else decompress(codec, block, max_decompressed_bytes)
+    return block if codec is Compression.NONE else decompress(codec, block, max_decompressed_bytes, max_steps)
 
 
 def records_block(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:

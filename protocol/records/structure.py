@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer, DecodeError
 from protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, BatchHeader
-from protocol.records.compression import decompress_chunks
+from protocol.records.compression import TooManySteps, decompress_chunks
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import broken_record, plain_records, records_block, wrap_int64
 from protocol.varint import decode_varint, decode_varlong
@@ -41,17 +41,19 @@ _PLAIN_RECORDS = 64  # walked one by one between two looks for a run
 _MAX_PREFIX_BYTES = 5 + 1 + 10 + 5  # length, attributes, timestamp delta, offset delta
 
 
-def check_structure(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> None:
-    """Raises InvalidBatch. `header` is that of the batch at `position`."""
+def check_structure(
+    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
+) -> None:
+    """Raises InvalidBatch, TooManySteps. `header` is that of the batch at `position`."""
     count = header.records_count
     if count == 1 and _is_plain_record(buffer, position, header):
         return
     block = records_block(buffer, position, header)
     if count <= 0:
-        _check_empty(header, block, max_decompressed_bytes)
+        _check_empty(header, block, max_decompressed_bytes, max_steps)
         return
     if header.is_compressed:
-        chunks = decompress_chunks(header.compression, block, max_decompressed_bytes)
+        chunks = decompress_chunks(header.compression, block, max_decompressed_bytes, max_steps)
         last, left = _last_record(chunks, *_walk(chunks, count - 1))
     else:
         at, missing = _walk_chunk(block, 0, count - 1)
@@ -81,11 +83,11 @@ def _is_plain_record(buffer: Buffer, position: int, header: BatchHeader) -> bool
     return at + step == end and not buffer[behind_length + 1] and not buffer[behind_length + 2]
 
 
-def _check_empty(header: BatchHeader, block: memoryview, max_decompressed_bytes: int) -> None:
+def _check_empty(header: BatchHeader, block: memoryview, max_decompressed_bytes: int, max_steps: int | None) -> None:
     count = header.records_count
     if count < 0:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"The batch has {count} records.")
-    if len(block) and any(decompress_chunks(header.compression, block, max_decompressed_bytes)):
+    if len(block) and any(decompress_chunks(header.compression, block, max_decompressed_bytes, max_steps)):
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "The batch has records, its header says none.")
 
 
@@ -200,20 +202,24 @@ def _check_last(record: Buffer, left: int, count: int, last_offset_delta: int) -
         raise broken_record(count - 1, f"its offset delta is {offset_delta}, that of the batch {last_offset_delta}")
 
 
-def check_full(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> None:
-    """Every field of every record. Raises InvalidBatch."""
-    for _ in walk_fields(buffer, position, header, max_decompressed_bytes):
+def check_full(
+    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
+) -> None:
+    """Every field of every record. Raises InvalidBatch, TooManySteps."""
+    for _ in walk_fields(buffer, position, header, max_decompressed_bytes, max_steps):
         pass
 
 
 def walk_fields(
-    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
+    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
 ) -> Iterator[tuple[int, bool]]:
     """(timestamp, whether there is a key) of each record; offset deltas must be 0, 1, 2...
 
-    Raises InvalidBatch, also after the last record when bytes are left.
+    Raises InvalidBatch, also after the last record when bytes are left; and TooManySteps, when there are `max_steps`, before
+    more record headers than so many are walked over.
     """
-    block = plain_records(buffer, position, header, max_decompressed_bytes)
+    block = plain_records(buffer, position, header, max_decompressed_bytes, max_steps)
+    headers_left = len(block) if max_steps is None else max_steps
     end = len(block)
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.is_log_append_time else None
@@ -233,7 +239,14 @@ def walk_fields(
             if value_length > 0:
                 at += value_length
             # Nearly all records end with a headers count of 0.
-            at = at + 1 if at < record_end and not block[at] else _skip_headers(block, at, record_end)
+            if at < record_end and not block[at]:
+                at += 1
+            else:
+                headers_count, at = _headers_count(block, at, record_end)
+                headers_left -= headers_count
+                if headers_left < 0:
+                    raise TooManySteps
+                at = _skip_headers(block, at, headers_count)
             if at != record_end:
                 raise broken_record(index, f"its fields end at {at}, its length says {record_end}")
             timestamp = wrap_int64(base_timestamp + timestamp_delta) if append_time is None else append_time
@@ -258,11 +271,16 @@ def _varint(block: Buffer, at: int) -> tuple[int, int]:
     return decode_varint(block, at)
 
 
-def _skip_headers(block: Buffer, at: int, end: int) -> int:
-    """From a record's headers count on; where its fields end. Raises DecodeError."""
+def _headers_count(block: Buffer, at: int, end: int) -> tuple[int, int]:
+    """How many headers a record has that ends at `end`, and where the first one begins. Raises DecodeError."""
     headers_count, at = _varint(block, at)
     if not 0 <= headers_count <= max(end - at, 0):
         raise DecodeError(f"{headers_count} headers")
+    return headers_count, at
+
+
+def _skip_headers(block: Buffer, at: int, headers_count: int) -> int:
+    """Where a record's fields end. Raises DecodeError."""
     for _ in range(headers_count):
         length, at = _varint(block, at)
         if length < 0:

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import HEADER, InvalidBatch, crc_of, patch, read_header
-from protocol.records.compression import Compression, compress
+from protocol.records.compression import PIECE_STEPS, Compression, compress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
-from protocol.records.record import Record, encode_batch, encode_record
+from protocol.records.record import Record, encode_batch, encode_record, plain_records
 from storage import validation
 from storage.recompression import INLINE_COSTLY_BYTES, INLINE_RECOMPRESSED_BYTES, INLINE_RECOMPRESSED_PLAIN_BYTES
 from storage.validation import (
     INLINE_RECORDS,
+    INLINE_STEPS,
     MAX_RECORD_ERRORS,
     AppendOrigin,
     LongValidation,
@@ -28,7 +29,7 @@ from storage.validation import (
     plain_batch,
     validate,
 )
-from tests.protocol.records.batches import ALL_CODECS, many_records, with_field, with_records
+from tests.protocol.records.batches import ALL_CODECS, in_pieces, many_records, with_field, with_records
 from tests.storage.logs import NOW_MS, config
 from tests.storage.validating import (
     APPEND_TIME,
@@ -291,6 +292,13 @@ def test_a_bomb(codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
         assert refusal(bomb, level=level).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+def in_many_pieces(codec: Compression) -> bytes:
+    """A batch whose records come out byte by byte."""
+    batch = encode_batch([Record(0, 0, b"k", bytes(INLINE_STEPS // PIECE_STEPS))], compression=codec)
+    block = bytes(plain_records(batch, 0, read_header(batch), 1 << 20))
+    return bytes(with_records(batch, in_pieces(codec, [bytes([byte]) for byte in block])))
+
+
 COSTLY = config(compression_type="zstd", compression_zstd_level="12")
 
 
@@ -304,6 +312,11 @@ COSTLY = config(compression_type="zstd", compression_zstd_level="12")
             encode_batch([Record(0, 0, None, b"x" * INLINE_RECOMPRESSED_PLAIN_BYTES)], compression=Compression.GZIP),
             config(compression_type="lz4"),
         ),
+        (encode_batch([Record(0, 0, b"k", b"", [("", None)] * (INLINE_STEPS + 1))]), COMPACTED),
+        (encode_batch([Record(0, 0, b"k", b"", [("", None)] * (INLINE_STEPS // 4 + 1))] * 4), COMPACTED),
+        (in_many_pieces(Compression.GZIP), PLAIN),
+        (in_many_pieces(Compression.SNAPPY), PLAIN),
+        (in_many_pieces(Compression.SNAPPY), COMPACTED),
         (encode_batch([Record(0, 0, None, b"x" * INLINE_COSTLY_BYTES)]), COSTLY),
         (encode_batch([Record(0, 0, None, b"x" * INLINE_COSTLY_BYTES)], compression=Compression.GZIP), COSTLY),
     ],
@@ -335,6 +348,10 @@ def test_what_does_not_take_long_is_done_there() -> None:
     assert inline(INLINE_RECOMPRESSED_PLAIN_BYTES - 100, Compression.GZIP, cheap)
     assert inline(INLINE_RECOMPRESSED_PLAIN_BYTES, Compression.GZIP, config(compression_type="uncompressed"))
     assert inline(INLINE_RECOMPRESSED_PLAIN_BYTES, Compression.ZSTD, COSTLY), "it is in that codec already"
+    usual = bytearray(encode_batch([Record(0, 0, b"k", bytes(1000), [("name", b"value")] * 5)] * 950))
+    assert validate(
+        usual, config=COMPACTED, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, produce_version=9, is_inline=True
+    ).headers
 
 
 def test_compacted_topics_need_keys() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import zstandard
 
@@ -13,6 +13,7 @@ ERRORS = (zstandard.ZstdError,)
 DEFAULT_LEVEL = 3
 _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
+_PIECE_BLOCKS = 8
 _SMALL_BYTES = 64 * 1024
 # What the parameters of a stream are chosen for, however much it gets: few batches are larger, and 17 MiB are enough then.
 _USUAL_BYTES = 1024 * 1024
@@ -54,28 +55,32 @@ class _Frame:
 
 
 def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
-    _check_frames(data)
+    yield from _check_frames(data)
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     while chunk := reader.read(chunk_bytes):
         yield chunk
 
 
-def _check_frames(data: memoryview) -> None:
-    """Whole frames up to the end (RFC 8878): the library takes a cut frame for a short one. Raises EOFError."""
-    position = 0
+def _check_frames(data: memoryview) -> Iterator[bytes]:
+    """Whole frames up to the end (RFC 8878): the library takes a cut frame for a short one. Raises EOFError. Gives nothing, as
+    often as it takes as long as a piece: there may be any number of frames and blocks without content."""
+    position = frames = 0
     while position < len(data):
         magic = int.from_bytes(data[position : position + 4], "little")
         if magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
             position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
         elif magic == _MAGIC:
-            position = _frame_end(data, position + 4)
+            position = yield from _frame_end(data, position + 4)
         else:
             raise EOFError("no frame begins here")
+        frames += 1
+        if not frames % _PIECE_BLOCKS:
+            yield b""
     if position != len(data) or not position:
         raise EOFError("it ends inside a frame")
 
 
-def _frame_end(data: memoryview, position: int) -> int:
+def _frame_end(data: memoryview, position: int) -> Generator[bytes, None, int]:
     """`position` is behind the frame's magic."""
     if position >= len(data):
         raise EOFError("it ends inside a frame header")
@@ -85,7 +90,11 @@ def _frame_end(data: memoryview, position: int) -> int:
     dictionary_id_bytes = (0, 1, 2, 4)[descriptor & 3]
     position += 2 - is_single_segment + dictionary_id_bytes + content_size_bytes
     is_last = False
+    blocks = 0
     while not is_last:
+        blocks += 1
+        if not blocks % _PIECE_BLOCKS:
+            yield b""
         if position + 3 > len(data):
             raise EOFError("it ends inside a block")
         block = int.from_bytes(data[position : position + 3], "little")

@@ -13,11 +13,18 @@ from protocol.errors import ErrorCode
 from protocol.primitives import DecodeError
 from protocol.records import structure
 from protocol.records.batch import BatchHeader, InvalidBatch, read_header
-from protocol.records.compression import Compression, DecompressionTooLarge, compress, decompress
+from protocol.records.compression import (
+    PIECE_STEPS,
+    Compression,
+    DecompressionTooLarge,
+    TooManySteps,
+    compress,
+    decompress,
+)
 from protocol.records.record import Record, encode_batch, encode_record
 from protocol.records.structure import MIN_RECORD_BYTES, check_full, check_structure
 from protocol.varint import decode_varint, decode_varlong, encode_varint
-from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, many_records, with_field, with_records
+from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, in_pieces, many_records, with_field, with_records
 
 TEMPLATE = encode_batch(many_records(1))
 
@@ -236,3 +243,37 @@ def test_the_usual_record_of_a_batch_of_one_is_known_at_a_glance() -> None:
     for size in (50, 58, 100, 1000, 8000):
         batch = encode_batch([Record(0, 5, None, bytes(size))])
         assert structure._is_plain_record(batch, 0, read_header(batch))
+
+
+@pytest.mark.parametrize("check", [check_structure, check_full])
+@pytest.mark.parametrize("codec", ALL_CODECS[1:])
+def test_a_batch_takes_no_more_steps_than_it_may(check: type, codec: Compression) -> None:
+    """Of each codec there is data of which hardly anything comes, however much of it there is."""
+    batch = encode_batch([Record(0, 0, b"k", b"v")], compression=codec)
+    block = encode_record(Record(0, 0, b"k", b"v"), 0, 0)
+    few = with_records(batch, bytes(compress(codec, block)))
+    check(few, 0, read_header(few), MAX_BYTES, 10 * PIECE_STEPS)
+    if codec is Compression.LZ4:  # whose library does all of it in one step
+        return
+    many = with_records(batch, _nothing(codec) + compress(codec, block))
+    check(many, 0, read_header(many), MAX_BYTES)
+    with pytest.raises(TooManySteps):
+        check(many, 0, read_header(many), MAX_BYTES, 10 * PIECE_STEPS)
+
+
+def _nothing(codec: Compression) -> bytes:
+    if codec is Compression.ZSTD:  # a frame of 1,000 blocks without content
+        return b"\x28\xb5\x2f\xfd\x00\x58" + b"\x00\x00\x00" * 999 + b"\x01\x00\x00"
+    return in_pieces(codec, [b""] * 1000)
+
+
+def test_headers_are_steps() -> None:
+    def steps(*counts: int) -> bytes:
+        return encode_batch([Record(0, 0, b"k", b"v", [("h", None)] * count) for count in counts])
+
+    for counts in ((100,), (50, 50), (0, 100, 0)):
+        batch = steps(*counts)
+        check_full(batch, 0, read_header(batch), MAX_BYTES, 100)
+        check_structure(batch, 0, read_header(batch), MAX_BYTES, 0)
+        with pytest.raises(TooManySteps):
+            check_full(batch, 0, read_header(batch), MAX_BYTES, 99)
