@@ -51,14 +51,12 @@ from storage.recompression import (
     inline_plain_bytes,
     target_compression,
 )
+from storage.record_errors import RecordErrors
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Of one produced batch. One that is larger is MESSAGE_TOO_LARGE, which makes producers split it."""
 FIRST_PRODUCE_OF_V2 = 3
 FIRST_PRODUCE_OF_ZSTD = 7
-MAX_RECORD_ERRORS = 1_000
-"""So many records of a batch are named. All of half a million, in a batch of 356 KB, would take 350 MB and an answer of 41."""
-_SHOWN_RECORD_ERRORS = 3
 # What the event loop may be kept for: some tens of milliseconds.
 INLINE_DECOMPRESSED_BYTES = 4 * 1024 * 1024
 INLINE_RECORDS = 20_000
@@ -89,14 +87,6 @@ class RequestRejected(InvalidBatch):
 
 class LongValidation(Exception):
     """Not on the event loop: these records take too long. Nothing was changed."""
-
-
-class RecordsRejected(KafkaError):
-    """Single records are the reason: (index in the batch, message) of the first `MAX_RECORD_ERRORS`."""
-
-    def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
-        super().__init__(code, message)
-        self.record_errors = record_errors
 
 
 @dataclass(slots=True)
@@ -152,9 +142,7 @@ def validate(
         try:
             _check_records(
                 whole, header, config, now_ms, level,
-                _inline_bytes(header, config) if is_inline else MAX_DECOMPRESSED_BYTES,
-                INLINE_STEPS if is_inline else None,
-                is_log_append_time=is_log_append_time, partition=partition,
+                is_inline=is_inline, is_log_append_time=is_log_append_time, partition=partition,
             )  # fmt: skip
         except (DecompressionTooLarge, TooManySteps):
             if is_inline:
@@ -395,13 +383,15 @@ def _check_records(
     config: LogConfig,
     now_ms: int,
     level: ValidationLevel,
-    max_decompressed_bytes: int,
-    max_steps: int | None,
     *,
+    is_inline: bool,
     is_log_append_time: bool,
     partition: str,
 ) -> None:
     """Look as far into the records as the topic and `level` ask for; into every field before they are written anew."""
+    max_decompressed_bytes, max_steps = MAX_DECOMPRESSED_BYTES, None
+    if is_inline:
+        max_decompressed_bytes, max_steps = _inline_bytes(header, config), INLINE_STEPS
     limits = _timestamp_limits(config, now_ms)
     is_recompressed = target_compression(header, config) is not None
     if (
@@ -465,7 +455,7 @@ def _check_fields(
     is_compacted = config.is_compacted
     claims_append_time = header.is_log_append_time
     min_timestamp = max_timestamp = NO_TIMESTAMP
-    errors = _RecordErrors()
+    errors = RecordErrors()
     for index, (timestamp, has_key) in enumerate(walk_fields(whole, 0, header, max_decompressed_bytes, max_steps)):
         if timestamp > max_timestamp:
             max_timestamp = timestamp
@@ -506,28 +496,3 @@ def _check_producer(header: BatchHeader, partition: str) -> None:
             f"Invalid epoch {header.producer_epoch} or sequence number {header.base_sequence} "
             f"in record batch with producerId {header.producer_id} in {partition}",
         )
-
-
-class _RecordErrors:
-    """What is wrong with single records: all are counted, and the first ones named."""
-
-    __slots__ = ("_named", "code", "count")
-
-    def __init__(self) -> None:
-        self.code = ErrorCode.INVALID_RECORD
-        self.count = 0
-        self._named: list[tuple[int, str]] = []
-
-    def add(self, index: int, message: str, *values: object) -> None:
-        """`message` has places for the values."""
-        self.count += 1
-        if self.count <= MAX_RECORD_ERRORS:
-            self._named.append((index, message.format(*values)))
-
-    def rejection(self) -> RecordsRejected:
-        if self.code is ErrorCode.INVALID_TIMESTAMP:
-            reason = "One or more records have been rejected due to invalid timestamp"
-        else:
-            shown = "; ".join(message for _, message in self._named[:_SHOWN_RECORD_ERRORS])
-            reason = f"One or more records have been rejected due to {self.count} record errors in total: {shown}"
-        return RecordsRejected(self.code, reason, self._named)

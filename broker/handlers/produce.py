@@ -45,7 +45,8 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import holds_transaction, read_header
 from storage.log import AppendOrigin, AppendResult
-from storage.validation import LongValidation, RecordsRejected, RequestRejected, ValidatedRecords
+from storage.record_errors import RecordsRejected
+from storage.validation import LongValidation, RequestRejected, ValidatedRecords
 
 if TYPE_CHECKING:
     from broker.services import Services

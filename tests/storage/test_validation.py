@@ -16,14 +16,13 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, encode_record, plain_records
 from storage import validation
 from storage.recompression import INLINE_COSTLY_BYTES, INLINE_RECOMPRESSED_BYTES, INLINE_RECOMPRESSED_PLAIN_BYTES
+from storage.record_errors import MAX_RECORD_ERRORS, RecordsRejected
 from storage.validation import (
     INLINE_RECORDS,
     INLINE_STEPS,
-    MAX_RECORD_ERRORS,
     AppendOrigin,
     LongValidation,
     PlainBatchRules,
-    RecordsRejected,
     ValidatedRecords,
     ValidationLevel,
     plain_batch,
