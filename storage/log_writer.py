@@ -289,7 +289,8 @@ class LogWriter(WriterOrder):
 
     def _place_all(self, waiting: Iterable[Placement]) -> None:
         """Those that could not be placed when they came."""
-        end_offset = self.log_end_offset
+        # What was on its way when the log was held may be so still.
+        end_offset = self._in_flight[-1][2] if self._in_flight else self.log_end_offset
         for each in waiting:
             error = self.failure or self.halted
             if error is not None:
