@@ -61,17 +61,27 @@ class _InFlight:
         "deferred",
         "held_bytes",
         "is_answered",
+        "is_parked",
         "overlaps",
         "queue",
         "route",
         "stamp",
     )
 
-    def __init__(self, queue: AnswerQueue, route: Route, correlation_id: int, held_bytes: int, stamp: int) -> None:
+    def __init__(
+        self,
+        queue: AnswerQueue,
+        route: Route,
+        correlation_id: int,
+        held_bytes: int,
+        stamp: int,
+        is_parked: bool = False,
+    ) -> None:
         self.queue = queue
         self.route = route
         self.correlation_id = correlation_id
         self.held_bytes = held_bytes
+        self.is_parked = is_parked  # what it holds is parked, not reserved
         self.stamp = stamp
         self.chunks: list[Buffer] = []
         self.answer_bytes = 0  # of the chunks
@@ -84,8 +94,11 @@ class _InFlight:
         self.queue.answered(self, outcome)
 
 
-def _release(budget: MemoryBudget, held_bytes: int, _outcome: Outcome) -> None:
-    budget.release(held_bytes)
+def _release(request: _InFlight, budget: MemoryBudget, _outcome: Outcome = None) -> None:
+    if request.is_parked:
+        budget.release_parked(request.held_bytes)
+    else:
+        budget.release(request.held_bytes)
 
 
 class AnswerQueue:
@@ -120,10 +133,16 @@ class AnswerQueue:
     # --- requests that have started ---
 
     def wait_for(
-        self, deferred: Deferred[Outcome], route: Route, correlation_id: int, held_bytes: int, stamp: int
+        self,
+        deferred: Deferred[Outcome],
+        route: Route,
+        correlation_id: int,
+        held_bytes: int,
+        stamp: int,
+        is_parked: bool = False,
     ) -> None:
-        """A request's answer comes later. `held_bytes` of the budget are released when it leaves."""
-        request = _InFlight(self, route, correlation_id, held_bytes, stamp)
+        """A request's answer comes later. `held_bytes` of the budget, reserved or parked, are released when it leaves."""
+        request = _InFlight(self, route, correlation_id, held_bytes, stamp, is_parked)
         self.in_flight.append(request)
         request.deferred = deferred
         if deferred.is_barrier:
@@ -191,7 +210,7 @@ class AnswerQueue:
             self.out_bytes += first.answer_bytes
             if first.answer_bytes > SMALL_ANSWER_BYTES:
                 self._leaving_bytes += first.answer_bytes
-            self._shared.budget.release(first.held_bytes)
+            _release(first, self._shared.budget)
         self._asker.go_on_soon()
 
     def answer_unsupported_version(self, version: int, correlation_id: int) -> None:
@@ -271,9 +290,9 @@ class AnswerQueue:
             if deferred is not None:
                 deferred.abandon()
                 if deferred.is_barrier:  # somebody still works on what came
-                    deferred.then(partial(_release, budget, request.held_bytes))
+                    deferred.then(partial(_release, request, budget))
                     continue
-            budget.release(request.held_bytes)
+            _release(request, budget)
         self.in_flight.clear()
         self._out.clear()
         if self._held is not None:

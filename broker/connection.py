@@ -408,12 +408,12 @@ class RequestConnection:
         in_flight = self._in_flight
         if not in_flight:
             return True
-        return (
-            route is not None
-            and route.overlaps
-            and in_flight[-1].overlaps
-            and len(in_flight) < self._shared.limits.max_in_flight
-            and self._shared.budget.available_bytes > 0
+        if route is None or not route.overlaps or not in_flight[-1].overlaps:
+            return False
+        shared = self._shared
+        budget = shared.budget
+        return len(in_flight) < shared.limits.max_in_flight and (
+            budget.available_bytes > 0 if route.has_records else budget.has_parking_room
         )
 
     # --- going on ---

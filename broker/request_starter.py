@@ -91,8 +91,13 @@ class RequestStarter:
         self, outcome: Deferred[Outcome], route: Route, size: int, correlation_id: int, held_bytes: int, stamp: int
     ) -> None:
         """The answer comes later."""
-        is_counted = route.has_records or self._in_flight or size > LARGE_REQUEST_BYTES
-        if not held_bytes and is_counted:
-            held_bytes = max(size, LEAST_WAITING_BYTES)
-            self._shared.budget.reserve_anyway(held_bytes)
-        self._answers.wait_for(outcome, route, correlation_id, held_bytes, stamp)
+        is_parked = False
+        if route.has_records:
+            if not held_bytes:
+                held_bytes = max(size, LEAST_WAITING_BYTES)
+                self._shared.budget.reserve_anyway(held_bytes)
+        elif held_bytes or self._in_flight or size > LARGE_REQUEST_BYTES:
+            is_reserved = held_bytes > 0
+            held_bytes = held_bytes or max(size, LEAST_WAITING_BYTES)
+            is_parked = self._shared.budget.park(held_bytes, is_reserved=is_reserved)
+        self._answers.wait_for(outcome, route, correlation_id, held_bytes, stamp, is_parked)

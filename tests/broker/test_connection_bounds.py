@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.context import RequestContext
+from broker.connection_shared import RECEIVE_BUFFER_BYTES
+from broker.context import Deferred, RequestContext
 from broker.dispatch import Handler, handles
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.broker.harness import Broker
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, base_offset, heartbeat_of, produce_of, produced
@@ -199,3 +201,120 @@ def test_a_request_behind_another_costs_memory(log: Log) -> None:
         peer.go_on()
     assert [base_offset(answer) for answer in peer.answers()] == list(range(10))
     assert broker.budget.used_bytes == 0
+
+
+FETCH_V = 11
+
+
+def fetch_of(partitions: int) -> FetchRequest:
+    rows = [
+        FetchPartition(
+            partition=number,
+            current_leader_epoch=-1,
+            fetch_offset=0,
+            log_start_offset=-1,
+            partition_max_bytes=1 << 20,
+        )
+        for number in range(partitions)
+    ]
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchTopic(topic="t", partitions=rows)],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+
+
+class LongPolls:
+    """A handler of Fetch that answers when it is told to, oldest first."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Deferred[FetchResponse]] = []
+
+        @handles(FetchRequest)
+        def fetch(request: FetchRequest, context: RequestContext) -> Deferred[FetchResponse]:
+            self.waiting.append(Deferred())
+            return self.waiting[-1]
+
+        self.handler: Handler[Any] = fetch
+
+    def answer_one(self) -> None:
+        self.waiting.pop(0).complete(FetchResponse(error_code=0, session_id=0, responses=[]))
+
+
+@pytest.mark.parametrize("partitions", [160, 1000], ids=["received in place", "received apart"])
+def test_consumers_that_wait_do_not_keep_a_large_produce_out(log: Log, partitions: int) -> None:
+    polls = LongPolls()
+    broker = Broker([*log.handlers, polls.handler], budget_bytes=300_000)
+    first, second, giant, small = (broker.connect() for _ in range(4))
+    request = fetch_of(partitions)
+    for consumer in (first, second):  # in pieces, as from a network
+        consumer.expect(request, FETCH_V)
+        consumer.send_bytes(consumer.frame(request, FETCH_V), piece_bytes=10_000)
+    giant.send(produce_of(b"g" * 400_000), V)
+    small.send(produce_of(b"s" * 100), V)
+    for consumer in (first, second) * 3:  # one of them always waits
+        polls.answer_one()
+        consumer.go_on()
+        assert len(consumer.answers()) == 1
+        consumer.send(request, FETCH_V)
+        giant.go_on()
+        small.go_on()
+    assert [bytes(records[:1]) for records in log.records] == [b"g", b"s"]
+    assert (broker.budget.used_bytes, broker.budget.parked_bytes) == (0, 2 * len(first.frame(request, FETCH_V)) - 8)
+    polls.answer_one()
+    first.go_on()
+    assert broker.budget.parked_bytes == len(first.frame(request, FETCH_V)) - 4
+    second.disconnect()
+    assert broker.budget.parked_bytes == 0
+
+
+def test_many_consumers_that_wait_keep_no_producer_out(log: Log) -> None:
+    polls = LongPolls()
+    broker = Broker([*log.handlers, polls.handler], budget_bytes=100_000)
+    for _ in range(20):
+        broker.connect().send(fetch_of(400), FETCH_V)
+    assert broker.budget.parked_bytes > 2 * broker.budget.limit_bytes
+    producer = broker.connect()
+    for _ in range(3):
+        producer.send(produce_of(b"p" * 20_000), V)
+    assert len(producer.answers()) == 3
+
+
+def test_requests_without_records_that_are_large_and_wait_are_bounded_too(log: Log) -> None:
+    polls = LongPolls()
+    broker = Broker([*log.handlers, polls.handler], budget_bytes=400_000)
+    consumers = [broker.connect() for _ in range(12)]
+    request = fetch_of(3_000)
+    frame_bytes = len(consumers[0].frame(request, FETCH_V)) - 4
+    assert RECEIVE_BUFFER_BYTES < frame_bytes < 100_000
+    for consumer in consumers:
+        consumer.send(request, FETCH_V)
+    assert len(polls.waiting) == 2 * (400_000 // frame_bytes)
+    assert broker.budget.parked_bytes + broker.budget.used_bytes <= 2 * 400_000
+    while polls.waiting:
+        polls.answer_one()
+        for consumer in consumers:
+            consumer.go_on()
+    assert sum(len(consumer.answers()) for consumer in consumers) == len(consumers)
+    assert (broker.budget.used_bytes, broker.budget.parked_bytes) == (0, 0)
+
+
+def test_a_fetch_behind_others_waits_when_too_much_is_parked(log: Log) -> None:
+    polls = LongPolls()
+    broker = Broker([*log.handlers, polls.handler], budget_bytes=20_000)
+    peer = broker.connect()
+    for _ in range(10):
+        peer.send(fetch_of(1), FETCH_V)
+    assert 1 < len(polls.waiting) < 8
+    for _ in range(10):
+        polls.answer_one()
+        peer.go_on()
+    assert len(peer.answers()) == 10
+    assert broker.budget.parked_bytes == 0
