@@ -4,7 +4,8 @@ Rules: no IO of its own. Until `open` connections are accepted and held: nothing
 and `max.connections.per.ip` (with overrides by address) are checked when a connection is open: one too many is closed
 at once with a log line. One timer sweeps over all connections. A connection is idle when nothing came from it for
 `connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that stops in the middle of a request
-while others wait for the memory that it holds is closed much sooner.
+while others wait for the memory that it holds is closed much sooner. When somebody has waited long, so are those whose
+request comes so slowly that their client will have given up before it is there.
 Invariants: the counts are those of the connections that were admitted and are not gone.
 Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager.
 """
@@ -34,7 +35,7 @@ LONGEST_SWEEP_PERIOD_MS = 5_000
 CLOSING_SWEEPS = 2
 # One that holds memory others wait for may pause for so many in the middle of a request.
 STALLED_SWEEPS = 2
-# A request waits so long for a broker to be ready; its client has given up by then (request.timeout.ms).
+# A request waits so long for a broker to be ready, or for the rest of it; its client has given up by then (request.timeout.ms).
 HELD_MS = 30_000
 
 
@@ -165,6 +166,7 @@ class Acceptor:
         idle_sweeps = self.limits.max_idle_ms // self._sweep_period_ms
         held_sweeps = HELD_MS // self._sweep_period_ms
         memory_is_short = self._shared.budget.waiting_count > 0
+        has_kept_waiting = memory_is_short and any(one.has_waited_for_memory(STALLED_SWEEPS) for one in self._open)
         for connection in list(self._open):
             quiet_sweeps = tick - connection.active_tick
             if connection.is_closing:
@@ -172,6 +174,8 @@ class Acceptor:
                     connection.abort()
             elif memory_is_short and quiet_sweeps > STALLED_SWEEPS and connection.is_waiting_for_a_frame:
                 connection.close("stopped in the middle of a request while others wait for memory")
+            elif has_kept_waiting and connection.is_slow_sender(STALLED_SWEEPS, held_sweeps):
+                connection.close("sends a request too slowly while others wait for memory")
             elif connection.is_held and quiet_sweeps > held_sweeps:
                 connection.close("a request waited too long for the broker to be ready")
             elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:

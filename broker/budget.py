@@ -1,13 +1,26 @@
 """One budget of bytes that many connections share: requests that are being read or handled, responses that wait.
 
-Rules: no IO. Who is refused waits in one line, and nobody overtakes it. A reservation larger than the whole budget is
-granted when nothing else is reserved, so that it is served alone instead of never. Requests without records that wait are
-parked: for as long as consumers and members of groups wait, which is always, they keep no producer out.
-Invariants: `used_bytes` is the sum of what was reserved and not yet released, `parked_bytes` of what was parked. Reserved is
-at most the limit, or one larger reservation; on top come the bytes that were there already. Parked is at most the limit of
-requests larger than `SMALL_REQUEST_BYTES`; of small ones a connection parks one, and more while there is parking room.
-Source: Kafka queued.max.request.bytes, SimpleMemoryPool, RequestChannel.Request.releaseBuffer (what waits in a purgatory
-holds nothing of the pool).
+Rules: no IO. Who is refused waits in one line, and nobody overtakes it. A reservation larger than the whole budget is granted
+when nothing else is reserved, so that it is served alone instead of never.
+
+Large frames are reserved while they come, at their senders' pace, and stand in a line of their own; those of which a part is
+there go first. Frames that are coming fill at most `LARGEST_SHARE` of the limit, so that requests which are there go on
+however slow all senders of frames are; while frames wait, requests leave them the same. A frame is reserved whole at its
+length prefix only while all that is promised so is at most `AHEAD_SHARE` of the limit; else in steps, each as large as what
+has come already: length prefixes alone fill no memory. When frames have used up their share, one of them goes on
+outside the limit, one at a time: the first that needs more, or the one that holds most. So frames do not wait for each
+other, and a single one, however large and slow, is in nobody's way.
+
+Requests without records that wait are parked: for as long as consumers and members of groups wait, which is always, they keep
+no producer out.
+
+Invariants: `used_bytes` is the sum of what was reserved and not yet released, `receiving_bytes` the part of it that belongs to
+frames which are still coming, `ahead_bytes` the part of that which was promised; `parked_bytes` is what was parked, and
+`outside_bytes` the size of the frame outside the limit. Used and outside together are at most the limit and one frame; on top
+come bytes that were there already. Parked is at most the limit of requests larger than `SMALL_REQUEST_BYTES`; of small ones
+a connection parks one, and more while there is parking room.
+Source: Kafka queued.max.request.bytes, SimpleMemoryPool (its bound is the limit and one request as well), NetworkReceive,
+RequestChannel.Request.releaseBuffer (what waits in a purgatory holds nothing of the pool).
 """
 
 from __future__ import annotations
@@ -18,15 +31,20 @@ from collections.abc import Callable
 LEAST_WAITING_BYTES = 4 * 1024
 # A request up to this size costs no more than the rest of its connection: its receive and send buffers in the kernel.
 SMALL_REQUEST_BYTES = 64 * 1024
+# So much of the limit do frames that are coming take from requests that are there, and these from frames that wait.
+LARGEST_SHARE = 3 / 4
+# So much of it is promised to frames before their bytes come: a place for all of a frame at once costs the least.
+AHEAD_SHARE = 1 / 2
 
 
 class BudgetTicket:
-    """A place in the line."""
+    """A place in the line. `take` reserves and says so, or answers False: then it is not its turn yet."""
 
-    __slots__ = ("granted", "size_bytes")
+    __slots__ = ("granted", "size_bytes", "take")
 
-    def __init__(self, size_bytes: int, granted: Callable[[], None]) -> None:
+    def __init__(self, size_bytes: int, take: Callable[[], bool], granted: Callable[[], None]) -> None:
         self.size_bytes = size_bytes
+        self.take = take
         self.granted = granted
 
 
@@ -36,11 +54,18 @@ class MemoryBudget:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.parked_bytes = 0
+        self.receiving_bytes = 0
+        self.ahead_bytes = 0
+        self.outside_bytes = 0
+        self._receiving: dict[FrameReservation, None] = {}  # inside the limit
+        self.waiting_count = 0
         self._line: dict[BudgetTicket, None] = {}
+        self._begun_frames: dict[BudgetTicket, None] = {}  # in line, with a part already
+        self._new_frames: dict[BudgetTicket, None] = {}  # in line, behind those
 
     @property
     def available_bytes(self) -> int:
-        """What can be reserved now without waiting; 0 while anybody waits."""
+        """What can be reserved now without waiting; 0 while anybody but frames waits."""
         return 0 if self._line else max(self.limit_bytes - self.used_bytes, 0)
 
     @property
@@ -48,17 +73,15 @@ class MemoryBudget:
         return self.parked_bytes < self.limit_bytes
 
     @property
-    def waiting_count(self) -> int:
-        return len(self._line)
+    def is_short(self) -> bool:
+        """Whether requests wait that are there."""
+        return bool(self._line)
 
     def has_room(self, size_bytes: int) -> bool:
         return not self._line and self._fits(size_bytes)
 
     def reserve(self, size_bytes: int) -> bool:
-        if self._line or not self._fits(size_bytes):
-            return False
-        self.used_bytes += size_bytes
-        return True
+        return not self._line and self._take(size_bytes)
 
     def reserve_anyway(self, size_bytes: int) -> None:
         """For bytes that are there already: others wait the longer for it."""
@@ -66,19 +89,25 @@ class MemoryBudget:
 
     def reserve_later(self, size_bytes: int, granted: Callable[[], None]) -> BudgetTicket:
         """Join the line; `granted` is called from a `release`, with the bytes reserved. It must not reserve at once."""
-        ticket = BudgetTicket(size_bytes, granted)
-        self._line[ticket] = None
+        return self._join(self._line, BudgetTicket(size_bytes, lambda: self._take(size_bytes), granted))
+
+    def _join(self, line: dict[BudgetTicket, None], ticket: BudgetTicket) -> BudgetTicket:
+        line[ticket] = None
+        self.waiting_count += 1
         return ticket
 
     def leave_line(self, ticket: BudgetTicket) -> None:
         """No effect when it was granted. Others behind it may be granted now."""
-        self._line.pop(ticket, None)
+        for line in (self._line, self._begun_frames, self._new_frames):
+            if ticket in line:
+                del line[ticket]
+                self.waiting_count -= 1
         self._grant()
 
     def release(self, size_bytes: int) -> None:
         self.used_bytes -= size_bytes
         assert self.used_bytes >= 0, "more bytes released than reserved"
-        if self._line:
+        if self.waiting_count:
             self._grant()
 
     def park(self, size_bytes: int, *, is_reserved: bool) -> bool:
@@ -96,13 +125,129 @@ class MemoryBudget:
         assert self.parked_bytes >= 0, "more bytes released than parked"
 
     def _fits(self, size_bytes: int) -> bool:
-        return self.used_bytes + size_bytes <= self.limit_bytes or self.used_bytes == 0
+        used_bytes = self.used_bytes + size_bytes
+        if used_bytes > self.limit_bytes:
+            return self.used_bytes == 0
+        if not (self._begun_frames or self._new_frames):
+            return True
+        return used_bytes - self.receiving_bytes <= self.limit_bytes * LARGEST_SHARE
+
+    def _take(self, size_bytes: int) -> bool:
+        if not self._fits(size_bytes):
+            return False
+        self.used_bytes += size_bytes
+        return True
 
     def _grant(self) -> None:
-        while self._line:
-            ticket = next(iter(self._line))
-            if not self._fits(ticket.size_bytes):
-                return
-            del self._line[ticket]
-            self.used_bytes += ticket.size_bytes
-            ticket.granted()
+        while self._grant_first(self._line) or self._grant_first(self._begun_frames or self._new_frames):
+            pass
+
+    def _grant_first(self, line: dict[BudgetTicket, None]) -> bool:
+        for ticket in line:
+            if ticket.take():
+                del line[ticket]
+                self.waiting_count -= 1
+                ticket.granted()
+                return True
+            return False
+        return False
+
+
+class FrameReservation:
+    """What a frame that is still coming holds of a budget: `granted_bytes` of its `size_bytes` may be received.
+
+    Life: `take` as often as more is needed, or `wait` until it was granted; at last `complete`, or `drop`.
+    """
+
+    # It is the other half of `MemoryBudget`.
+    # ruff: noqa: SLF001
+
+    __slots__ = ("_ahead_bytes", "_budget", "_is_outside", "_step_bytes", "granted_bytes", "size_bytes")
+
+    def __init__(self, budget: MemoryBudget, size_bytes: int, step_bytes: int) -> None:
+        """`step_bytes` are the least that are granted, but for the last ones."""
+        self._budget = budget
+        self._step_bytes = step_bytes
+        self._ahead_bytes = 0
+        self._is_outside = False
+        self.size_bytes = size_bytes
+        self.granted_bytes = 0
+
+    def take(self) -> bool:
+        """Reserve all, or the next step. False when somebody is before it or there is no room: `wait`."""
+        budget = self._budget
+        if budget._begun_frames or (budget._new_frames and not self.granted_bytes):
+            return False
+        return self._take()
+
+    def wait(self, granted: Callable[[], None]) -> BudgetTicket:
+        budget = self._budget
+        line = budget._begun_frames if self.granted_bytes else budget._new_frames
+        return budget._join(line, BudgetTicket(self.size_bytes, self._take, granted))
+
+    def complete(self) -> None:
+        """All is there. The bytes stay reserved, and whoever handles the request releases them."""
+        is_outside = self._is_outside
+        self._leave()
+        if is_outside:
+            self._budget.used_bytes += self.size_bytes
+
+    def drop(self) -> None:
+        """The rest will not come. Who waits has left the line before."""
+        is_outside = self._is_outside
+        self._leave()
+        self._budget.release(0 if is_outside else self.granted_bytes)  # it may be another's turn to be outside
+
+    def _leave(self) -> None:
+        """Be no frame that is coming any more, for the budget."""
+        budget = self._budget
+        if self._is_outside:
+            budget.outside_bytes = 0
+        elif self.granted_bytes:
+            del budget._receiving[self]
+            budget.receiving_bytes -= self.granted_bytes
+            budget.ahead_bytes -= self._ahead_bytes
+        self._is_outside = False
+        self._ahead_bytes = 0
+
+    def _take(self) -> bool:
+        budget = self._budget
+        least_bytes = min(self.size_bytes - self.granted_bytes, self._step_bytes)
+        share_bytes = int(budget.limit_bytes * LARGEST_SHARE)
+        if 0 < budget.receiving_bytes > share_bytes - least_bytes:
+            if budget.outside_bytes or budget.used_bytes > budget.limit_bytes:
+                return False
+            if self.granted_bytes:
+                self._go_outside()
+                return True
+            max(budget._receiving, key=lambda frame: frame.granted_bytes)._go_outside()
+        more_bytes = self._next_bytes(least_bytes, share_bytes)
+        if not more_bytes:
+            return False
+        budget.used_bytes += more_bytes
+        budget.receiving_bytes += more_bytes
+        budget._receiving[self] = None
+        self.granted_bytes += more_bytes
+        return True
+
+    def _go_outside(self) -> None:
+        budget = self._budget
+        self._leave()
+        budget.used_bytes -= self.granted_bytes
+        budget.outside_bytes = self.granted_bytes = self.size_bytes
+        self._is_outside = True
+
+    def _next_bytes(self, least_bytes: int, share_bytes: int) -> int:
+        """What can be reserved now."""
+        budget = self._budget
+        room_bytes = min(budget.limit_bytes - budget.used_bytes, share_bytes - budget.receiving_bytes)
+        rest_bytes = self.size_bytes - self.granted_bytes
+        if not self.granted_bytes and rest_bytes <= room_bytes:
+            ahead_bytes = budget.ahead_bytes + rest_bytes
+            if ahead_bytes <= budget.limit_bytes * AHEAD_SHARE:
+                budget.ahead_bytes = ahead_bytes
+                self._ahead_bytes = rest_bytes
+                return rest_bytes
+        if room_bytes >= least_bytes or not budget.used_bytes:
+            return max(min(rest_bytes, self.granted_bytes, room_bytes), least_bytes)
+        return 0

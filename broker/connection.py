@@ -11,8 +11,8 @@ have answered, and the next starts when it has. Nothing starts inside another re
 runs in the next turn of the loop.
 
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
-requests (`max_in_flight`), bytes (the shared `MemoryBudget`, held from the length prefix to the answer by frames with a
-place of their own, and by every request that waits behind another), unsent bytes (the transport's high-water mark stops
+requests (`max_in_flight`), bytes (the shared `MemoryBudget`, held by frames with a place of their own as they come and until
+the answer, and by every request that waits behind another), unsent bytes (the transport's high-water mark stops
 reading; all connections together: `AnswerMemory`). Received bytes that cannot start yet are kept, at most one receive
 buffer, and then reading stops.
 A malformed frame, an unknown API or a version that is not served closes the connection with one log line.
@@ -25,7 +25,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from broker.answer_queue import JOINED_WRITE_BYTES, AnswerQueue
-from broker.budget import BudgetTicket
+from broker.budget import SMALL_REQUEST_BYTES, BudgetTicket, FrameReservation
 from broker.connection_shared import (
     SMALLEST_FRAME_BYTES,
     ConnectionShared,
@@ -70,8 +70,10 @@ class RequestConnection:
         "_is_paused",
         "_is_settling",
         "_is_slow",
+        "_line_tick",
         "_listener",
         "_mute_timer",
+        "_reservation",
         "_routes",
         "_security_protocol",
         "_shared",
@@ -94,6 +96,7 @@ class RequestConnection:
         # Receiving.
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
         self._frame: LargeFrame | None = None
+        self._reservation: FrameReservation | None = None  # of a frame that is still coming
         self._has_talked = False
         # Starting and answering.
         self._answers = AnswerQueue(shared, self)
@@ -102,8 +105,9 @@ class RequestConnection:
         # Waiting.
         self._blocked = False  # the next request cannot start now
         self._early_keys: frozenset[int] | None = None  # while the broker is not ready: what starts all the same
-        self._granted_bytes = 0  # reserved for the next frame
+        self._granted_bytes = 0  # reserved for the next frame, which is there
         self._budget_ticket: BudgetTicket | None = None
+        self._line_tick = 0  # at which it joined the line
         self._is_muted = False
         self._mute_timer: TimerEntry | None = None
         self._is_slow = False
@@ -139,7 +143,7 @@ class RequestConnection:
         if kept:
             view[:kept] = self._tail
             view = view[kept:]
-        if self._shared.budget.waiting_count:
+        if self._shared.budget.is_short:
             return view[:SHORT_RECEIVE_BYTES]
         return view
 
@@ -150,7 +154,9 @@ class RequestConnection:
         frame = self._frame
         if frame is not None and not frame.is_complete:
             if frame.received(count):
-                self._go_on()
+                self._is_there(frame)
+            elif frame.needs_more:
+                self._reserve_more(frame)
             return
         end = len(self._tail) + count
         if self._blocked or frame is not None:
@@ -180,6 +186,9 @@ class RequestConnection:
         if self._budget_ticket is not None:
             shared.budget.leave_line(self._budget_ticket)
             self._budget_ticket = None
+        if self._reservation is not None:
+            self._reservation.drop()
+            self._reservation = None
         shared.budget.release(self._granted_bytes)
         self._granted_bytes = 0
         self._frame, self._tail = None, b""
@@ -203,8 +212,18 @@ class RequestConnection:
 
     @property
     def is_waiting_for_a_frame(self) -> bool:
-        """Whether budget is held for a frame that is still on its way."""
-        return self._frame is not None and not self._frame.is_complete
+        """Whether budget is held for a frame whose next bytes could come."""
+        return self._reservation is not None and self._budget_ticket is None
+
+    def has_waited_for_memory(self, ticks: int) -> bool:
+        return self._budget_ticket is not None and self._shared.tick - self._line_tick > ticks
+
+    def is_slow_sender(self, after_ticks: int, within_ticks: int) -> bool:
+        """See `LargeFrame.is_slow`. A frame that waits for memory itself is not."""
+        frame = self._frame
+        if frame is None or not self.is_waiting_for_a_frame:
+            return False
+        return frame.is_slow(self._shared.tick, after_ticks, within_ticks)
 
     @property
     def unsent_bytes(self) -> int:
@@ -351,26 +370,48 @@ class RequestConnection:
 
     def _receive_apart(self, begun: memoryview, size: int) -> None:
         """Give a large frame, of which a part is there with its length, a place of its own once the budget has room."""
-        if self._granted_bytes:
-            granted = self._granted_bytes
-        elif self._shared.budget.reserve(size):
-            granted = size
-        else:
-            self._tail = bytes(begun)
-            self._wait_for_budget(size)
-            self._pause()
-            return
-        assert granted == size
-        self._granted_bytes = size  # given back by the request that starts from this frame
-        self._frame = LargeFrame(size, begun[SIZE.size :])
+        shared = self._shared
+        reservation = self._reservation
+        if reservation is None:
+            step_bytes = max(SMALL_REQUEST_BYTES, len(self._view))  # what is there fits
+            reservation = self._reservation = FrameReservation(shared.budget, size, step_bytes)
+            if not reservation.take():
+                self._tail = bytes(begun)
+                self._wait_for_budget(reservation.wait(self._on_frame_granted))
+                self._pause()
+                return
+        assert reservation.size_bytes == size
+        self._frame = LargeFrame(reservation, begun[SIZE.size :], shared.tick)
 
-    def _wait_for_budget(self, size: int) -> None:
+    def _reserve_more(self, frame: LargeFrame) -> None:
+        """A frame that is reserved in steps has received what it had."""
+        if not frame.reservation.take():
+            self._wait_for_budget(frame.reservation.wait(self._on_frame_granted))
+            self._pause()
+
+    def _is_there(self, frame: LargeFrame) -> None:
+        """A frame of its own is complete. Its bytes are given back by the request that starts from it."""
+        frame.reservation.complete()
+        self._reservation = None
+        self._granted_bytes = frame.reservation.size_bytes
+        self._go_on()
+
+    def _wait_for_budget(self, ticket: BudgetTicket) -> None:
         self._blocked = True
-        self._budget_ticket = self._shared.budget.reserve_later(size, self._on_granted)
+        self._budget_ticket = ticket
+        self._line_tick = self._shared.tick
 
     def _on_granted(self) -> None:
         assert self._budget_ticket is not None
         self._granted_bytes, self._budget_ticket = self._budget_ticket.size_bytes, None
+        self.active_tick = self._shared.tick  # it was not the client that was quiet
+        self.go_on_soon()
+
+    def _on_frame_granted(self) -> None:
+        self._budget_ticket = None
+        self.active_tick = tick = self._shared.tick
+        if self._frame is not None:
+            self._frame.waited(tick - self._line_tick)
         self.go_on_soon()
 
     # --- starting ---
@@ -391,7 +432,7 @@ class RequestConnection:
         elif route.has_records:
             size = len(frame)
             if not self._granted_bytes and not self._shared.budget.has_room(size):
-                self._wait_for_budget(size)
+                self._wait_for_budget(self._shared.budget.reserve_later(size, self._on_granted))
                 return False
             granted, self._granted_bytes = self._granted_bytes, 0
             content = bytearray(frame)

@@ -74,7 +74,7 @@ def gauges(services: Services) -> Iterator[Sample]:
 
 def memory(budget: MemoryBudget) -> Iterator[Sample]:
     yield Sample(table.MEMORY_AVAILABLE, (), max(budget.limit_bytes - budget.used_bytes, 0))
-    yield Sample(table.MEMORY_USED, (), budget.used_bytes + budget.parked_bytes)
+    yield Sample(table.MEMORY_USED, (), budget.used_bytes + budget.outside_bytes + budget.parked_bytes)
 
 
 def _replicas(services: Services) -> Iterator[Sample]:

@@ -82,15 +82,16 @@ def test_a_connection_that_does_not_finish_closing_is_aborted() -> None:
 def test_half_a_request_does_not_hold_memory_others_wait_for() -> None:
     log = Log()
     broker = Broker(log.handlers, budget_bytes=100_000)
-    staller, waiter = broker.connect(), broker.connect()
-    frame = staller.frame(produce_of(b"x" * 90_000), V)
-    staller.send_bytes(frame[:1000])
+    *stallers, waiter = (broker.connect() for _ in range(3))
+    for staller in stallers:  # one would not be in anybody's way
+        staller.send_bytes(staller.frame(produce_of(b"x" * 90_000), V)[:1000])
     broker.turns.advance(100_000)
-    assert not staller.stream.is_closed  # nobody waits yet
+    assert not any(staller.stream.is_closed for staller in stallers)  # nobody waits yet
     waiter.send(produce_of(b"y" * 50_000), V)
     broker.turns.advance(2 * LONGEST_SWEEP_PERIOD_MS)
-    assert staller.stream.is_closed
-    staller.disconnect()
+    assert all(staller.stream.is_closed for staller in stallers)
+    for staller in stallers:
+        staller.disconnect()
     waiter.go_on()
     assert len(waiter.answers()) == 1
     assert not waiter.stream.is_closed

@@ -68,17 +68,23 @@ def test_small_produces_wait_for_the_budget_too_and_keep_their_order(log: Log) -
     assert broker.budget.used_bytes == 0
 
 
-def test_a_frame_larger_than_the_budget_is_read_alone(log: Log) -> None:
-    broker = Broker(log.handlers, budget_bytes=100_000)
-    holder, giant = broker.connect(), broker.connect()
+def test_of_frames_larger_than_the_budget_one_is_received_at_a_time(log: Log) -> None:
+    broker = Broker(log.handlers, budget_bytes=400_000)
+    holder, *giants = (broker.connect() for _ in range(3))
     holder.send(produce_of(b"h" * 1_000, timeout_ms=9), V)
-    giant.send(produce_of(b"g" * 2_000_000), V)
-    assert len(log.records) == 1
+    for giant in giants:
+        giant.send(produce_of(b"g" * 2_000_000, timeout_ms=9), V)
+    assert len(log.records) == 2
+    assert giants[1].unsent_bytes > 1_000_000
+    log.finish(1)
+    broker.turns.run()
+    giants[1].go_on()
+    assert len(log.records) == 3
+    log.finish(2)
     log.finish(0)
     broker.turns.run()
-    giant.go_on()
-    assert len(giant.answers()) == 1
-    assert broker.budget.used_bytes == 0
+    assert [len(peer.answers()) for peer in (holder, *giants)] == [1, 1, 1]
+    assert broker.budget.used_bytes == broker.budget.outside_bytes == 0
 
 
 @pytest.mark.parametrize("when", ["waiting for the budget", "in the middle of a frame", "in flight", "granted"])
@@ -131,13 +137,11 @@ def test_a_mapped_frame_costs_no_memory_before_its_bytes_come(log: Log) -> None:
     others = [broker.connect() for _ in range(10)]
     for other in others:
         other.send_bytes((90 << 20).to_bytes(4, "big") + frame[4:100])
-        broker.budget.used_bytes = 0  # or only one would be let in
     assert _resident_bytes() - before < 50 << 20
-    for other in others:
-        other.stream.is_closed = True
-    broker.budget.used_bytes = 10 * (90 << 20)
+    assert all(other.stream.is_reading for other in others)
     for other in others:
         other.disconnect()
+    assert broker.budget.used_bytes == 0
 
 
 def _resident_bytes() -> int:
