@@ -32,6 +32,7 @@ from protocol.messages.offset_commit import (
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 
 NO_TIMESTAMP = -1
+LAST_TIMESTAMP_MS = 2**63 - 1
 
 
 class Committing:
@@ -165,12 +166,13 @@ def fetch_offsets(group: Group | None, wanted: OffsetFetchRequestGroup, *, requi
 
 
 def _committed_offset(partition: OffsetCommitRequestPartition, retention_time_ms: int, now_ms: int) -> CommittedOffset:
-    """v1 may say when the commit was made, v2-v4 how long to keep it."""
+    """v1 may say when the commit was made, v2-v4 how long to keep it: some say for ever, with the largest number."""
     has_retention = retention_time_ms != NO_TIMESTAMP
+    expire_timestamp_ms = min(now_ms + retention_time_ms, LAST_TIMESTAMP_MS) if has_retention else NO_TIMESTAMP
     return CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp_ms=now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp,
-        expire_timestamp_ms=now_ms + retention_time_ms if has_retention else NO_TIMESTAMP,
+        expire_timestamp_ms=expire_timestamp_ms,
     )

@@ -408,6 +408,23 @@ def test_offsets_expire_by_the_clock() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("retention_time_ms", [2**63 - 1, 2**63 - START_MS, 2**62])
+def test_offsets_may_be_kept_for_ever(retention_time_ms: int) -> None:
+    async def scenario() -> None:
+        groups = GroupSettings(offsets_retention_ms=1_000_000)
+        settings = GroupCoordinatorSettings(groups, partitions_count=4, retention_check_interval_ms=300_000)
+        async with World(settings) as world:
+            await world.lead()
+            response = await world.groups.commit_offsets(
+                commit_request("g", {ORDERS_0: 5}, retention_time_ms=retention_time_ms)
+            )
+            assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
+            await world.advance(3_000_000)
+            assert committed_offset(world) == 5
+
+    asyncio.run(scenario())
+
+
 def test_groups_of_several_partitions_are_deleted_together() -> None:
     async def scenario() -> None:
         async with World() as world:
