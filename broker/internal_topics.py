@@ -2,8 +2,8 @@
 
 Rules: one append path for clients and coordinators. A new coordinator begins when all that it has read is committed: what
 it would tell of the rest could be lost with it, and be less on the next one.
-Source: Kafka AutoTopicCreationManager, CoordinatorPartitionWriter, CoordinatorLoaderImpl (offsets behind the high watermark
-stay hidden there, too).
+Source: Kafka AutoTopicCreationManager, GroupMetadataManager.appendForGroup and doLoadGroupsAndOffsets (which reads to the end
+of the log and serves at once; KRaft's new coordinator hides what is behind the high watermark).
 """
 
 from __future__ import annotations
