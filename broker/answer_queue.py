@@ -6,8 +6,8 @@ leave is collected and written at once for many requests.
 Rules: sans-IO, like the connection that owns it; nothing is written from inside a handler that completes a `Deferred`:
 the connection is asked to go on in the next turn of the loop.
 Invariants: answers leave in request order; the budget's bytes of a request are released once, when its answer is on its
-way or the connection is gone (of a barrier, when it is through); answers that are not small are counted in the
-`AnswerMemory` from their encoding on.
+way or the connection is gone (of a barrier, when it is through), and while an answer waits for earlier ones they are few and
+parked; answers that are not small are counted in the `AnswerMemory` from their encoding on.
 Source: Kafka Processor's response queue, NetworkSend.
 """
 
@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from broker.answer_memory import SMALL_ANSWER_BYTES, HeldAnswers, Taker
+from broker.budget import LEAST_WAITING_BYTES
 from broker.context import CloseConnection, Deferred
 from broker.dispatch import Outcome, Route
 from broker.error_responses import unsupported_api_versions
@@ -204,6 +205,8 @@ class AnswerQueue:
             self._observer.answered(request.route, request.stamp, outcome)
         request.is_answered = True
         in_flight = self.in_flight
+        if in_flight[0] is not request and request.held_bytes:
+            self._park(request)
         while in_flight and in_flight[0].is_answered:
             first = in_flight.popleft()
             self._out += first.chunks
@@ -212,6 +215,15 @@ class AnswerQueue:
                 self._leaving_bytes += first.answer_bytes
             _release(first, self._shared.budget)
         self._asker.go_on_soon()
+
+    def _park(self, request: _InFlight) -> None:
+        """A request has done its work, and its answer waits for an earlier one: that may be a long poll, for which nobody
+        else should have to wait."""
+        budget = self._shared.budget
+        _release(request, budget)
+        request.held_bytes = LEAST_WAITING_BYTES
+        request.is_parked = budget.park(LEAST_WAITING_BYTES, is_reserved=False)
+        request.overlaps = request.route.overlaps
 
     def answer_unsupported_version(self, version: int, correlation_id: int) -> None:
         """ApiVersions in a version from the future: the client learns from the v0 answer which one to use."""

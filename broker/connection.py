@@ -325,7 +325,7 @@ class RequestConnection:
             stop = start + size
             if stop > end:
                 if size > LARGE_FRAME_BYTES:
-                    self._receive_apart(view[position:end], size)
+                    self._receive_apart(view[position:end], size, route)
                     return
                 break
             if not self._start_in_place(view[start:stop], route, version, correlation_id, client_id_bytes):
@@ -368,9 +368,15 @@ class RequestConnection:
             self.close(reason)
         return reason is None
 
-    def _receive_apart(self, begun: memoryview, size: int) -> None:
-        """Give a large frame, of which a part is there with its length, a place of its own once the budget has room."""
+    def _receive_apart(self, begun: memoryview, size: int, route: Route | None) -> None:
+        """Give a large frame, of which a part is there with its length, a place of its own once the budget has room. It must
+        not hold that while it waits for an earlier request, which may be a long poll."""
         shared = self._shared
+        if self._in_flight and not (self._in_flight[-1].route.overlaps and self._may_overlap(route)):
+            self._blocked = True
+            self._tail = bytes(begun)
+            self._pause()
+            return
         reservation = self._reservation
         if reservation is None:
             step_bytes = max(SMALL_REQUEST_BYTES, len(self._view))  # what is there fits
@@ -449,13 +455,15 @@ class RequestConnection:
         in_flight = self._in_flight
         if not in_flight:
             return True
-        if route is None or not route.overlaps or not in_flight[-1].overlaps:
+        if route is None or not in_flight[-1].overlaps or not self._may_overlap(route):
             return False
-        shared = self._shared
-        budget = shared.budget
-        return len(in_flight) < shared.limits.max_in_flight and (
-            budget.available_bytes > 0 if route.has_records else budget.has_parking_room
-        )
+        if self._granted_bytes:  # it holds its memory already
+            return True
+        budget = self._shared.budget
+        return budget.available_bytes > 0 if route.has_records else budget.has_parking_room
+
+    def _may_overlap(self, route: Route | None) -> bool:
+        return route is not None and route.overlaps and len(self._in_flight) < self._shared.limits.max_in_flight
 
     # --- going on ---
 
