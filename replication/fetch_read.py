@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from replication.fetch_sessions import FetchItem
     from runtime.filesystem import Buffer
+    from storage.log import PartitionLog
     from storage.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
@@ -311,20 +312,33 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
     """Like `fill`, for records that `fill` found cold: waits for the disk in a reader thread."""
     item, partition = read.item, read.partition
     assert partition is not None
-    try:
-        read.records = await partition.log.read_cold(
-            item.fetch_offset,
-            limit_offset=read.limit_offset,
-            max_bytes=max(min(max_bytes, item.max_bytes), 0),
-            at_least_one=at_least_one,
-        )
-        if read.aborted is not None and read.records:
-            read.aborted = await partition.log.aborted_in_cold(item.fetch_offset, len(read.records))
-    except KafkaError as error:
-        return read.fail(error.code)
-    except Exception:  # the others of the fetch are answered, and its client need not wait for nothing
-        logger.exception("read failed: topic=%s partition=%d offset=%d", *partition.log.key, item.fetch_offset)
-        return read.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+    limit_bytes = max(min(max_bytes, item.max_bytes), 0)
+    while True:
+        log = partition.log  # it may move to another directory meanwhile
+        try:
+            await _read_cold(read, log, limit_bytes, at_least_one=at_least_one)
+        except KafkaError as error:
+            if log is not partition.log:
+                continue  # it was closed; the other one holds the same
+            return read.fail(error.code)
+        except Exception:  # the others of the fetch are answered, and its client need not wait for nothing
+            logger.exception("read failed: topic=%s partition=%d offset=%d", *log.key, item.fetch_offset)
+            return read.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        break
     if (overtaken := read.overtaken()) is not None:
         return read.fail(overtaken)
+    assert read.records is not None
     return len(read.records)
+
+
+async def _read_cold(read: PartitionRead, log: PartitionLog, max_bytes: int, *, at_least_one: bool) -> None:
+    """The records and their aborted transactions, from one log. Raises KafkaError."""
+    start_offset, limit_offset = read.item.fetch_offset, read.limit_offset
+    if read.aborted is None:
+        read.records = await log.read_cold(
+            start_offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one
+        )
+    else:
+        read.records, read.aborted = await log.read_cold_with_aborted(
+            start_offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one
+        )

@@ -332,6 +332,24 @@ class PartitionLog(LogEnds):
             fetch_offset, limit_offset, max_bytes, at_least_one=at_least_one, log_end_offset=lambda: self.log_end_offset
         )
 
+    async def read_cold_with_aborted(
+        self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool
+    ) -> tuple[Buffer, list[AbortedTransaction]]:
+        """Like `read` and `aborted_in`, waiting for the disk in reader threads: both of one state of the log."""
+        limit_offset = self._check_range(fetch_offset, limit_offset)
+        if fetch_offset >= limit_offset:
+            return EMPTY, []
+        try:
+            return await self._reader.read_cold_with_aborted(
+                fetch_offset,
+                limit_offset,
+                max_bytes,
+                at_least_one=at_least_one,
+                log_end_offset=lambda: self.log_end_offset,
+            )
+        except CorruptTxnIndex as error:
+            raise self._unread(error) from error
+
     def _check_range(self, fetch_offset: int, limit_offset: int) -> int:
         """The end of what may be read. Raises OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
         if self._is_at_rest:
@@ -363,18 +381,11 @@ class PartitionLog(LogEnds):
             return self.size_bytes
 
     def aborted_in(self, fetch_offset: int, size_bytes: int) -> list[AbortedTransaction] | None:
-        """The aborted transactions that overlap the `size_bytes` bytes that `read` has answered at `fetch_offset`, as
-        Kafka tells a consumer. None when that takes the disk: `aborted_in_cold`. Raises KAFKA_STORAGE_ERROR."""
+        """The aborted transactions that overlap the `size_bytes` bytes that `read` has just answered at `fetch_offset`, as
+        Kafka tells a consumer. None when that takes the disk: `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR."""
         try:
             return self._reader.aborted_in(fetch_offset, size_bytes, self.log_end_offset)
         except (OSError, CorruptTxnIndex) as error:
-            raise self._unread(error) from error
-
-    async def aborted_in_cold(self, fetch_offset: int, size_bytes: int) -> list[AbortedTransaction]:
-        """Like `aborted_in`, waiting for the disk in reader threads."""
-        try:
-            return await self._reader.aborted_in_cold(fetch_offset, size_bytes, self.log_end_offset)
-        except CorruptTxnIndex as error:
             raise self._unread(error) from error
 
     async def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:

@@ -262,14 +262,30 @@ class LogReader:
             return None
         return found
 
-    async def aborted_in_cold(
-        self, start_offset: int, size_bytes: int, log_end_offset: int
-    ) -> list[AbortedTransaction]:
-        async def attempt() -> list[AbortedTransaction]:
-            upper_bound_offset = await self._waiting(
-                lambda reader: self._upper_bound_offset(reader, start_offset, size_bytes, log_end_offset)
-            )
-            return await self._aborted_between(start_offset, upper_bound_offset)
+    async def read_cold_with_aborted(
+        self,
+        start_offset: int,
+        limit_offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        log_end_offset: Callable[[], int],
+    ) -> tuple[Buffer, list[AbortedTransaction]]:
+        """As `read_cold`; and the aborted transactions that overlap what it answers. Both are of one state of the files: what
+        is cleaned or deleted takes its transactions along, and so many bytes end at another offset in a cleaned segment."""
+
+        def read(reader: SegmentReader) -> tuple[Buffer, int]:
+            end_offset = log_end_offset()
+            chunk = self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, end_offset)
+            if not chunk or not self._segments.has_aborted_from(start_offset):
+                return chunk, start_offset
+            return chunk, self._upper_bound_offset(reader, start_offset, len(chunk), end_offset)
+
+        async def attempt() -> tuple[Buffer, list[AbortedTransaction]]:
+            chunk, upper_bound_offset = await self._waiting(read)
+            if upper_bound_offset == start_offset:
+                return chunk, []
+            return chunk, await self._aborted_between(start_offset, upper_bound_offset, needs_all=True)
 
         return await self._again_when_replaced(attempt)
 
@@ -293,13 +309,18 @@ class LogReader:
         """The aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
         return await self._again_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
 
-    async def _aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
-        """Piece by piece, each of them once. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
+    async def _aborted_between(
+        self, start_offset: int, upper_bound_offset: int, *, needs_all: bool = False
+    ) -> list[AbortedTransaction]:
+        """Of the log as it is when this begins, piece by piece, each of them once. Without `needs_all`, what is deleted
+        meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
         found: list[AbortedTransaction] = []
         cuts, slices = self._cuts, Slices(self._clock)
         for segment in self._segments.starting_from(start_offset):
             index = segment.txn_index
-            if index is None or segment.base_offset < self._segments.first.base_offset:
+            if index is None:
+                continue
+            if segment.base_offset < self._segments.first.base_offset and not needs_all:
                 continue  # the log begins behind it by now
             content = await self._waiting(partial(SegmentReader.txn_index_bytes, segment=segment, index=index))
             for at in range(0, len(content), _ABORTED_PIECE_BYTES):

@@ -35,7 +35,10 @@ async def aborted_at(log: PartitionLog, offset: int, max_bytes: int) -> list[tup
     """(producer id, first offset) of what a consumer is told that reads `max_bytes` at `offset`."""
     content = await read(log, offset, max_bytes=max_bytes)
     found = log.aborted_in(offset, len(content))
-    cold = await log.aborted_in_cold(offset, len(content))
+    again, cold = await log.read_cold_with_aborted(
+        offset, limit_offset=log.log_end_offset, max_bytes=max_bytes, at_least_one=True
+    )
+    assert again == content
     assert found is None or found == cold
     return [(each.producer_id, each.first_offset) for each in cold]
 
