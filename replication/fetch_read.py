@@ -278,6 +278,15 @@ def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
     return min(size_bytes, max(item.max_bytes, 1))
 
 
+def first_batch_bytes(read: PartitionRead) -> int | None:
+    """Size of the first batch that `fill` would answer, however large; None when it is cold. Raises KafkaError."""
+    assert read.partition is not None
+    found = read.partition.log.read(
+        read.item.fetch_offset, limit_offset=read.limit_offset, max_bytes=0, at_least_one=True
+    )
+    return None if found is None else len(found)
+
+
 def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
     """Read the records into `read`, up to `max_bytes`; returns how many bytes, or -1 when they are cold.
 

@@ -1,10 +1,10 @@
 """Fetch (key 1): records from the partitions this broker holds, for consumers and for followers.
 
 Behaviour: sessions (KIP-227) decide which partitions are read and which answers are sent; the fetch is parked until
-`min_bytes` are readable or `max_wait_ms` have passed; the first batch of the first partition that has one is answered
-however large it is. Errors end the wait at once. A follower reads to the log end, and says by where it reads what it
-holds. A consumer that names its rack may be sent to a replica there (KIP-392), which serves it as far as it knows records
-to be committed.
+`min_bytes` are readable, or as many as it may be given, or `max_wait_ms` have passed; the first batch of the first
+partition that has one is answered however large it is. Errors end the wait at once. A follower reads to the log end, and
+says by where it reads what it holds. A consumer that names its rack may be sent to a replica there (KIP-392), which serves
+it as far as it knows records to be committed.
 Versions below 4 need records converted down (`fetch_message_sets`).
 Source: KIP-74, 98, 227, 320, 392, 516, 595; Kafka KafkaApis.handleFetchRequest, DelayedFetch.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from broker.context import Deferred, RequestContext
 from broker.dispatch import handles
 from broker.handlers.fetch_response import refused, response_of
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from replication.fetch_read import (
     NO_ERROR,
@@ -27,6 +27,7 @@ from replication.fetch_read import (
     available_bytes,
     fill,
     fill_cold,
+    first_batch_bytes,
     inspect,
     reader_of,
     record_follower,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from runtime.timer import TimerEntry
 
 ZSTD_VERSION = 10
+FIRST_VERSION_WITH_A_WHOLE_BATCH = 3
 # A wait may last a sixty-fourth longer, but no more than this, so that those of many idle consumers end together.
 LONGEST_SLACK_MS = 64
 
@@ -56,7 +58,7 @@ def fetch_all(
     parked = (fetch_type or ParkedFetch)(request, context, resolved)
     has_enough = parked.look(resolved.items)
     parked.record_follower()
-    if has_enough or request.max_wait_ms <= 0 or not parked.is_interesting:
+    if has_enough or request.max_wait_ms <= 0 or not parked.is_interesting or parked.is_enough_with_first_batch():
         return parked.answer()
     parked.park(request.max_wait_ms)
     return parked.deferred
@@ -88,8 +90,9 @@ class ParkedFetch:
         self._context = context
         self._services: Services = services
         self._resolved = resolved
-        self._min_bytes = request.min_bytes
-        self._max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+        self._max_bytes = max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+        min_bytes = request.min_bytes
+        self._min_bytes = min_bytes if min_bytes < max_bytes else max_bytes
         self._reader = reader_of(request, context.api_version)
         self._reads: dict[FetchItem, PartitionRead] = {}
         self._available_bytes = 0
@@ -119,6 +122,25 @@ class ParkedFetch:
             return True
         if is_parked:
             self._watch_for_more(reads[item] for item in items)
+        return False
+
+    def is_enough_with_first_batch(self) -> bool:
+        """Whether there is enough after all, before the wait begins, because the first batch is answered however large it is;
+        one that is cold is taken to be. Whoever waits already counts what the partitions' limits allow, as Kafka does."""
+        if self._min_bytes <= 1 or self._context.api_version < FIRST_VERSION_WITH_A_WHOLE_BATCH:
+            return False
+        for read in self._reads.values():
+            if read.available_bytes == 0:
+                continue
+            if read.available_bytes < read.item.max_bytes:
+                return False  # all that there is counts already
+            try:
+                first_bytes = first_batch_bytes(read)
+            except KafkaError:
+                return True  # which the client is to hear of
+            if first_bytes == 0:
+                continue  # what is left up to where reading ends was compacted away
+            return first_bytes is None or self._available_bytes - read.available_bytes + first_bytes >= self._min_bytes
         return False
 
     def record_follower(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from broker.context import Deferred, RequestContext
 from broker.dispatch import handles
-from broker.handlers.fetch import ParkedFetch, fetch_all
+from broker.handlers.fetch import FIRST_VERSION_WITH_A_WHOLE_BATCH, ParkedFetch, fetch_all
 from broker.handlers.fetch_response import NO_OFFSET
 from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
 from protocol.errors import ErrorCode, KafkaError
@@ -24,7 +24,6 @@ from replication.partition import Partition
 from storage.down_conversion import DownConversion
 
 FIRST_VERSION_OF_V1 = 2
-FIRST_VERSION_WITH_A_WHOLE_BATCH = 3
 
 
 @handles(FetchRequest, versions="0-3")

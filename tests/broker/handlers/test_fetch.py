@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.fetch import fetch
+from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from storage.log import PartitionLog
@@ -425,5 +426,74 @@ def test_who_waits_for_many_bytes_hears_of_a_damaged_place_at_once(tmp_path: Pat
         await broker.one.append("e")
         broker.turn()
         assert row_of(await parked.now()).error_code == ErrorCode.CORRUPT_MESSAGE
+
+    play(tmp_path, scenario)
+
+
+async def with_equal_batches(broker: ReplicaBroker, count: int) -> int:
+    """A log with so many batches of one record; how large each of them is."""
+    broker.one.lead(isr=(1,), replicas=(1,))
+    for _ in range(count):
+        await broker.one.append("x" * 1000)
+    return broker.one.partition.log.size_bytes // count
+
+
+def waiting_for(min_bytes: int, *, partition_max_bytes: int = 1 << 20, offset: int = 0, **more: Any) -> FetchRequest:
+    request = asked(offset, wait_ms=500, **more)
+    request.min_bytes = min_bytes
+    request.topics[0].partitions[0].partition_max_bytes = partition_max_bytes
+    return request
+
+
+def test_no_fetch_waits_for_more_than_it_may_be_given(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        await with_equal_batches(broker, 7)
+        for max_bytes in (0, 1, 5_000):
+            found = await row(broker, waiting_for(10_000, max_bytes=max_bytes))
+            assert len(found.records or b"") >= max_bytes
+        assert await start(broker, waiting_for(10_000, max_bytes=50_000)).now() is None
+        broker.services.settings = BrokerSettings({"fetch.max.bytes": "5000"})
+        assert len((await row(broker, waiting_for(10_000, max_bytes=50_000))).records or b"") == 5_000
+
+    play(tmp_path, scenario)
+
+
+def test_a_first_batch_above_the_limit_of_its_partition_counts_whole(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        batch_bytes = await with_equal_batches(broker, 7)
+        for limit_bytes in (0, 500, batch_bytes - 1):
+            found = await row(broker, waiting_for(batch_bytes, partition_max_bytes=limit_bytes))
+            assert len(found.records or b"") == batch_bytes
+            waiting = start(broker, waiting_for(batch_bytes + 1, partition_max_bytes=limit_bytes))
+            assert await waiting.now() is None
+            waiting.abandon()
+
+    play(tmp_path, scenario)
+
+
+def test_only_the_first_batch_of_all_counts_whole_and_only_when_the_fetch_comes(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        batch_bytes = await with_equal_batches(broker, 2)
+        request = waiting_for(batch_bytes, partition_max_bytes=500, offset=2)
+        waiting = start(broker, request)
+        assert await waiting.now() is None
+        await broker.one.append("x" * 1000)
+        assert await waiting.now() is None, "it counts as much as the partition's limit"
+        broker.wait(500)
+        assert len(row_of(await waiting.now()).records or b"") == batch_bytes
+
+    play(tmp_path, scenario)
+
+
+def test_a_first_batch_that_is_cold_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        batch_bytes = await with_equal_batches(broker, 2)
+        monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_more: None)
+        answer = start(broker, waiting_for(batch_bytes, partition_max_bytes=500))
+        for _ in range(1_000):
+            found = await answer.now()
+            if found is not None:
+                break
+        assert len(row_of(found).records or b"") == batch_bytes
 
     play(tmp_path, scenario)

@@ -205,6 +205,18 @@ def test_a_fetch_waits_for_records(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
+def test_a_first_batch_that_is_too_large_for_its_partition_ends_no_wait_of_who_is_not_given_it(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        await produced(broker, encode_message(1, 0, 0, None, bytes(1000)))
+        request = fetching(0, max_bytes=100, wait_ms=5000, min_bytes=1000)
+        waiting = broker.start(fetch_message_sets, request, 2)
+        assert await waiting.now() is None
+        waiting.abandon()
+        assert (await response_of(broker, broker.start(fetch_message_sets, request, 3))).responses
+
+    play(tmp_path, scenario)
+
+
 def test_a_first_batch_that_is_too_large(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         await produced(broker, encode_message(1, 0, 0, None, bytes(1000)))
