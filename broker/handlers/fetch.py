@@ -34,20 +34,26 @@ from replication.fetch_read import (
     watch,
 )
 from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
+from runtime.slices import SHORT_ROWS, Slices
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from broker.services import Services
     from replication.partition import Partition
     from runtime.timer import TimerEntry
 
 ZSTD_VERSION = 10
 FIRST_VERSION_WITH_A_WHOLE_BATCH = 3
+# Of more partitions at a time others run in between: a look at one takes two microseconds, its row in the answer five.
+LONG_FETCH_ITEMS = 2 * SHORT_ROWS
+STEP_ITEMS = 100
 # A wait may last a sixty-fourth longer, but no more than this, so that those of many idle consumers end together.
 LONGEST_SLACK_MS = 64
 
 
 def fetch_all(
-    request: FetchRequest, context: RequestContext, fetch_type: type[ParkedFetch] | None = None
+    request: FetchRequest, context: RequestContext, fetch_type: type[LongFetch] | None = None
 ) -> FetchResponse | Deferred[FetchResponse]:
     services = context.services
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
@@ -55,10 +61,17 @@ def fetch_all(
     resolved = services.fetch_sessions.resolve(request, context.api_version, services.clock.monotonic_ms())
     if resolved.error is not NO_ERROR:
         return FetchResponse(error_code=resolved.error, session_id=NO_SESSION, responses=[])
+    if len(resolved.items) > LONG_FETCH_ITEMS:
+        return (fetch_type or LongFetch)(request, context, resolved).begin(request.max_wait_ms)
     parked = (fetch_type or ParkedFetch)(request, context, resolved)
     has_enough = parked.look(resolved.items)
     parked.record_follower()
-    if has_enough or request.max_wait_ms <= 0 or not parked.is_interesting or parked.is_enough_with_first_batch():
+    if (
+        has_enough
+        or request.max_wait_ms <= 0
+        or not parked.is_interesting
+        or (request.min_bytes > 1 and parked.is_enough_with_first_batch())
+    ):
         return parked.answer()
     parked.park(request.max_wait_ms)
     return parked.deferred
@@ -127,7 +140,7 @@ class ParkedFetch:
     def is_enough_with_first_batch(self) -> bool:
         """Whether there is enough after all, before the wait begins, because the first batch is answered however large it is;
         one that is cold is taken to be. Whoever waits already counts what the partitions' limits allow, as Kafka does."""
-        if self._min_bytes <= 1 or self._context.api_version < FIRST_VERSION_WITH_A_WHOLE_BATCH:
+        if self._context.api_version < FIRST_VERSION_WITH_A_WHOLE_BATCH:
             return False
         for read in self._reads.values():
             if read.available_bytes == 0:
@@ -143,11 +156,11 @@ class ParkedFetch:
             return first_bytes is None or self._available_bytes - read.available_bytes + first_bytes >= self._min_bytes
         return False
 
-    def record_follower(self) -> None:
+    def record_follower(self, reads: Iterable[PartitionRead] | None = None) -> None:
         """A follower's fetch tells what it holds: once, when it has arrived and was looked at."""
         if self._reader.is_replica:
             now_ms = self._services.clock.monotonic_ms()
-            for read in self._reads.values():
+            for read in self._reads.values() if reads is None else reads:
                 record_follower(read, self._reader, now_ms)
 
     def _inspect(self, item: FetchItem) -> PartitionRead:
@@ -320,6 +333,82 @@ class ParkedFetch:
 
     def _response(self, reads: list[PartitionRead]) -> FetchResponse:
         return response_of(reads, self._resolved, self._reader, self._context)
+
+
+class LongFetch(ParkedFetch):
+    """A fetch of many partitions: others run while it looks at them, and while it answers."""
+
+    __slots__ = ()
+
+    def begin(self, max_wait_ms: int) -> Deferred[FetchResponse]:
+        looking = self._services.tasks.spawn(self._look_at_all(max_wait_ms), name="long fetch")
+
+        def leave() -> None:
+            looking.cancel()
+            self._services.fetch_sessions.end(self._resolved)
+
+        self.deferred.on_abandon(leave)
+        return self.deferred
+
+    async def _look_at_all(self, max_wait_ms: int) -> None:
+        """What has been looked at is watched from then on: it may change before this is through. Answers then, or parks."""
+        resolved, has_enough = self._resolved, False
+        items, sessions = resolved.items, self._services.fetch_sessions
+        async with self._line(len(items)) as slices:
+            for at in range(0, len(items), STEP_ITEMS):
+                if not sessions.is_current(resolved):
+                    break  # its client has asked anew, and may have forgotten these
+                some = items[at : at + STEP_ITEMS]
+                has_enough |= self.look(some)
+                reads = [self._reads[item] for item in some]
+                self.record_follower(reads)
+                self._watch_for_more(reads)
+                await slices.breathe()
+        may_wait = max_wait_ms > 0 and self.is_interesting and sessions.is_current(resolved)
+        if has_enough or not may_wait or (self._min_bytes > 1 and self.is_enough_with_first_batch()):
+            self._complete()
+            return
+        self.park(max_wait_ms)
+        if resolved.session.touched:
+            self.on_progress()
+
+    def _line(self, rows_count: int) -> AbstractAsyncContextManager[Slices]:
+        """Large answers are made one at a time. Not those for followers, of whom there are few: producers wait for them."""
+        return self._services.long_work.begin(0 if self._reader.is_replica else rows_count)
+
+    def _read(self, reads: list[PartitionRead], room: int) -> FetchResponse | Deferred[FetchResponse]:
+        later: Deferred[FetchResponse] = Deferred()
+        self._services.tasks.spawn(self._answer_all(reads, min(self._max_bytes, room), later), name="long fetch")
+        return later
+
+    async def _answer_all(self, reads: list[PartitionRead], left: int, later: Deferred[FetchResponse]) -> None:
+        """What may be read is reserved meanwhile."""
+        budget, at_least_one = self._services.answers.budget, True
+        reserved = min(left, sum(max(read.item.max_bytes, 0) for read in reads))
+        budget.reserve_anyway(reserved)
+        try:
+            async for read in Slices(self._services.clock).over(reads):
+                count = fill(read, left, at_least_one=at_least_one)
+                if count < 0:
+                    count = await fill_cold(read, left, at_least_one=at_least_one)
+                if count:
+                    left, at_least_one = left - count, False
+            response = await self._response_of_all(reads)
+        finally:
+            budget.release(reserved)
+        later.complete(response)
+
+    async def _response_of_all(self, reads: list[PartitionRead]) -> FetchResponse:
+        if len(reads) <= LONG_FETCH_ITEMS:
+            return self._response(reads)
+        response: FetchResponse | None = None
+        async with self._line(len(reads)) as slices:
+            for at in range(0, len(reads), STEP_ITEMS):
+                some, is_last = reads[at : at + STEP_ITEMS], at + STEP_ITEMS >= len(reads)
+                response = response_of(some, self._resolved, self._reader, self._context, response, is_last=is_last)
+                await slices.breathe()
+        assert response is not None
+        return response
 
 
 def _answering_order(read: PartitionRead) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from broker.context import Deferred, RequestContext
 from broker.dispatch import handles
-from broker.handlers.fetch import FIRST_VERSION_WITH_A_WHOLE_BATCH, ParkedFetch, fetch_all
+from broker.handlers.fetch import FIRST_VERSION_WITH_A_WHOLE_BATCH, LongFetch, fetch_all
 from broker.handlers.fetch_response import NO_OFFSET
 from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
 from protocol.errors import ErrorCode, KafkaError
@@ -21,6 +21,7 @@ from protocol.records.legacy import MAGIC_V0, MAGIC_V1
 from replication.fetch_read import NO_ERROR, PartitionRead, fill, fill_cold
 from replication.fetch_sessions import FetchItem
 from replication.partition import Partition
+from runtime.slices import Slices
 from storage.down_conversion import DownConversion
 
 FIRST_VERSION_OF_V1 = 2
@@ -31,7 +32,7 @@ def fetch_message_sets(request: FetchRequest, context: RequestContext) -> FetchR
     return fetch_all(request, context, ConvertedFetch)
 
 
-class ConvertedFetch(ParkedFetch):
+class ConvertedFetch(LongFetch):
     """A fetch whose records are converted on their way from the log to the answer."""
 
     __slots__ = ()
@@ -55,7 +56,7 @@ class ConvertedFetch(ParkedFetch):
         reserved = 2 * min(left, sum(max(read.item.max_bytes, 0) for read in reads))
         budget.reserve_anyway(reserved)
         try:
-            for read in reads:
+            async for read in Slices(self._services.clock).over(reads):
                 count = fill(read, left, at_least_one=at_least_one)
                 if count < 0:
                     count = await fill_cold(read, left, at_least_one=at_least_one)
@@ -63,9 +64,10 @@ class ConvertedFetch(ParkedFetch):
                     left, at_least_one = left - count, False
                 if read.error is NO_ERROR:
                     await self._convert(read)
+            response = await self._response_of_all(reads)
         finally:
             budget.release(reserved)
-        later.complete(self._response(reads))
+        later.complete(response)
 
     async def _convert(self, read: PartitionRead) -> None:
         """Put a message set in the place of the batches."""

@@ -64,9 +64,15 @@ def refused(request: FetchRequest, error: ErrorCode, version: int) -> FetchRespo
 
 
 def response_of(
-    reads: Sequence[PartitionRead], resolved: ResolvedFetch, reader: Reader, context: RequestContext
+    reads: Sequence[PartitionRead],
+    resolved: ResolvedFetch,
+    reader: Reader,
+    context: RequestContext,
+    before: FetchResponse | None = None,
+    *,
+    is_last: bool = True,
 ) -> FetchResponse:
-    """Ends the fetch."""
+    """Ends the fetch. Unless `is_last`, more reads are to come: of those behind them, with what this returns as `before`."""
     sessions, session = context.services.fetch_sessions, resolved.session
     if not sessions.is_current(resolved):
         return FetchResponse(
@@ -75,6 +81,11 @@ def response_of(
     topics: list[FetchableTopicResponse] = []
     topic_key: str | bytes | None = None
     leaders: set[int] = set()
+    if before is not None:
+        topics = before.responses
+        leaders.update(endpoint.node_id for endpoint in before.node_endpoints)
+        if topics:
+            topic_key = topics[-1].topic or topics[-1].topic_id
     for read in reads:
         item = read.item
         records_bytes = len(read.records) if read.records else 0
@@ -90,7 +101,8 @@ def response_of(
             topics[-1].partitions.append(row)
         if session.is_kept:
             session.settle(item, has_more=read.has_more(reader))
-    session.end()
+    if is_last:
+        session.end()
     return FetchResponse(
         error_code=NO_ERROR,
         session_id=session.session_id,
