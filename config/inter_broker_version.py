@@ -1,10 +1,12 @@
-"""What `inter.broker.protocol.version` means: which version of each request brokers send each other. Pure.
+"""What `inter.broker.protocol.version` means: which version of each request brokers send each other, and of the records in
+which group coordinators hand groups on. Pure.
 
 Brokers do not ask each other what they understand: everybody sends what this setting says, so that a cluster can be
 upgraded broker by broker and the setting last. Versions are ordered by their release.
 
-Rules: a table per request, oldest first; a version sends what the last row at or below it says.
-Source: Kafka MetadataVersion; the versions of control requests stand in ControllerChannelManager.
+Rules: a table per request or record, oldest first; a version sends what the last row at or below it says.
+Source: Kafka MetadataVersion; the versions of control requests stand in ControllerChannelManager, those of records in
+GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -81,6 +83,9 @@ _UPDATE_METADATA = _table(
     ("3.4-IV0", 8),
 )
 _STOP_REPLICA = _table(("0.8.0", 0), ("2.2-IV0", 1), ("2.4-IV1", 2), ("2.6-IV0", 3), ("3.4-IV0", 4))
+# Records of __consumer_offsets: whichever broker leads their partition next must read them.
+_OFFSET_COMMIT_VALUE = _table(("0.8.0", 1), ("2.1-IV0", 2), ("2.1-IV1", 3))
+_GROUP_METADATA_VALUE = _table(("0.8.0", 0), ("0.10.1-IV0", 1), ("2.1-IV0", 2), ("2.3-IV0", 3))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -147,6 +152,22 @@ class InterBrokerVersion:
     @property
     def stop_replica(self) -> int:
         return self._request_version(_STOP_REPLICA)
+
+    # Among group coordinators.
+
+    @property
+    def offset_commit_value(self) -> int:
+        """Of a commit that does not say when it expires."""
+        return self._request_version(_OFFSET_COMMIT_VALUE)
+
+    @property
+    def group_metadata_value(self) -> int:
+        return self._request_version(_GROUP_METADATA_VALUE)
+
+    @property
+    def supports_static_members(self) -> bool:
+        """KIP-345; a coordinator from below it drops the instance ids of the groups that it loads."""
+        return self.is_at_least("2.3-IV0")
 
     # To the controller, and in its tree.
 

@@ -159,6 +159,10 @@ class GroupCoordinator:
 
     # --- membership ------------------------------------------------------------------------------------------------
 
+    def refuses(self, group_instance_id: str | None) -> bool:
+        """Whether this would be a static member, which some broker of the cluster may not know (KIP-345)."""
+        return group_instance_id is not None and not self._settings.groups.version.supports_static_members
+
     async def join_group(
         self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str
     ) -> JoinGroupResponse:

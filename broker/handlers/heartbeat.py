@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from broker.context import RequestContext
 from broker.dispatch import handles
+from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @handles(HeartbeatRequest)
 async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    return HeartbeatResponse(error_code=context.services.groups.heartbeat(request))
+    groups = context.services.groups
+    if groups.refuses(request.group_instance_id):
+        return HeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return HeartbeatResponse(error_code=groups.heartbeat(request))

@@ -1,6 +1,8 @@
 """JoinGroup (key 11): become a member of a group, or of its next generation.
 
-Behaviour: answered when the rebalance is over. Versions below 7 cannot say "no protocol" with null and get "".
+Behaviour: answered when the rebalance is over. Static members are refused while brokers of the cluster may not know them
+(`inter.broker.protocol.version` below 2.3): UNSUPPORTED_VERSION, here and in their other requests but LeaveGroup. Versions
+below 7 cannot say "no protocol" with null and get "".
 Source: Kafka KafkaApis.handleJoinGroupRequest.
 """
 
@@ -9,6 +11,8 @@ from __future__ import annotations
 from broker.context import RequestContext
 from broker.dispatch import handles
 from broker.handlers.client_address import java_address_text
+from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error
+from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 _NULLABLE_PROTOCOL_NAME_SINCE = 7
@@ -16,9 +20,13 @@ _NULLABLE_PROTOCOL_NAME_SINCE = 7
 
 @handles(JoinGroupRequest)
 async def join_group(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    response = await context.services.groups.join_group(
-        request, context.api_version, context.client_id or "", java_address_text(context.client_host)
-    )
+    groups = context.services.groups
+    if groups.refuses(request.group_instance_id):
+        response = join_error(UNKNOWN_MEMBER_ID, ErrorCode.UNSUPPORTED_VERSION)
+    else:
+        response = await groups.join_group(
+            request, context.api_version, context.client_id or "", java_address_text(context.client_host)
+        )
     if context.api_version < _NULLABLE_PROTOCOL_NAME_SINCE and response.protocol_name is None:
         response.protocol_name = ""
     return response

@@ -32,12 +32,29 @@ async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.long_work.begin(rows_count) as slices:
+        if services.groups.refuses(request.group_instance_id):
+            return await _refused(request, ErrorCode.UNSUPPORTED_VERSION, slices)
         known = await _known_topics(request.topics, services.metadata.image, slices)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         answered = await _commit(request, known, context)
     async with services.long_work.begin(rows_count) as slices:
         return await _merged(request, answered, slices)
+
+
+async def _refused(request: OffsetCommitRequest, error: ErrorCode, slices: Slices) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error)
+                    async for row in slices.over(topic.partitions)
+                ],
+            )
+            async for topic in slices.over(request.topics)
+        ]
+    )
 
 
 async def _commit(

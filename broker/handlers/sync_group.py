@@ -16,6 +16,8 @@ _PROTOCOL_REQUIRED_SINCE = 5
 
 @handles(SyncGroupRequest)
 async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    if context.services.groups.refuses(request.group_instance_id):
+        return SyncGroupResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, assignment=b"")
     if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
     return await context.services.groups.sync_group(request)

@@ -63,7 +63,8 @@ class Committing:
         if not commits:
             self._outbox.answer(waiter, response)
             return
-        records = tuple(offset_record(group.group_id, place, commit) for place, commit in commits.items())
+        version = self._settings.version.offset_commit_value
+        records = tuple(offset_record(group.group_id, place, commit, version) for place, commit in commits.items())
         group.offsets.stage(commits)
         staged = _Commit(group, request, tuple(commits), too_large, self._outbox)
         self._outbox.put(Append(Result(records, staged, response, waiter)))

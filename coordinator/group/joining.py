@@ -18,7 +18,6 @@ from coordinator.group.events import MemberFenced, RebalanceReason
 from coordinator.group.group import Group, GroupState
 from coordinator.group.member import Member, Protocols
 from coordinator.group.rebalance import Rebalancing
-from coordinator.group.records import group_record
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import member_error
@@ -166,7 +165,8 @@ class Joining:
             case GroupState.STABLE if group.select_protocol() == group.protocol_name:
                 assignments = {each.member_id: each.assignment for each in group.members.values()}
                 staged = _StaticReturn(self, group, member, join, old_member_id, new_member_id, old_leader_id, before)
-                self._outbox.put(Append(Result((group_record(group, assignments),), staged)))
+                record = self._rebalancing.record_of(group, assignments)
+                self._outbox.put(Append(Result((record,), staged)))
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
                 # While an assignment is awaited it is the old id that the leader knows.
                 self._rebalancing.prepare(group, reason, [new_member_id], join.reason, now_ms)

@@ -31,7 +31,7 @@ from coordinator.group.member import Member
 from coordinator.group.records import group_record
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
-from coordinator.shard import Append, CancelTimer, Outbox, Result, ScheduleTimer
+from coordinator.shard import Append, CancelTimer, CoordinatorRecord, Outbox, Result, ScheduleTimer
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupResponse
 
@@ -63,6 +63,10 @@ class Rebalancing:
     def __init__(self, settings: GroupSettings, outbox: Outbox) -> None:
         self._settings = settings
         self._outbox = outbox
+
+    def record_of(self, group: Group, assignments: dict[str, bytes]) -> CoordinatorRecord:
+        """See `group_record`: in the version that the cluster understands."""
+        return group_record(group, assignments, self._settings.version.group_metadata_value)
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
@@ -167,7 +171,7 @@ class Rebalancing:
             )
         )
         if group.state is GroupState.EMPTY:
-            self._outbox.put(Append(Result((group_record(group, {}),), _EmptyGroup(group, self._outbox))))
+            self._outbox.put(Append(Result((self.record_of(group, {}),), _EmptyGroup(group, self._outbox))))
             return
         for member in group.members.values():
             waiter = group.take_joining(member)

@@ -1,12 +1,13 @@
 """The records of `__consumer_offsets`, as Apache Kafka 3.9 writes and reads them.
 
-    key version 1 (read also: 0)   group, topic, partition -> committed offset (value v3; v1 with an expiry of its own)
-    key version 2                  group -> group metadata (value v3)
+    key version 1 (read also: 0)   group, topic, partition -> committed offset (value v3, 2 or 1; v1 with an expiry of its own)
+    key version 2                  group -> group metadata (value v3, 2, 1 or 0)
 
 Every key and value starts with its version as an int16. A null value is a tombstone.
 
-Rules: no IO. Written versions stay those of Kafka 3.9 with its newest inter.broker.protocol.version: a log moves
-between both. Read are all that 3.9 reads; keys of other types (new consumer groups, share groups) are told apart.
+Rules: no IO. Written are the versions that every broker of the cluster reads, by its inter.broker.protocol.version: any of them
+may lead the partition next, and one that does not know a value's version fails to load it. Read are all that 3.9 reads; keys of
+other types (new consumer groups, share groups) are told apart.
 Source: Kafka GroupMetadataManager.offsetCommitKey/Value, groupMetadataKey/Value, readMessageKey.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from config.inter_broker_version import LATEST
 from coordinator.group.group import Group
 from coordinator.group.member import Member
 from coordinator.group.offsets import CommittedOffset, TopicPartition
@@ -26,9 +28,7 @@ from protocol.stored.stored import stored_version
 OFFSET_KEY_VERSIONS = (0, 1)
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
-OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
-GROUP_VALUE_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,15 @@ class UnknownKey:
 RecordKey: TypeAlias = OffsetKey | GroupKey | UnknownKey
 
 
-def offset_record(group_id: str, place: TopicPartition, commit: CommittedOffset) -> CoordinatorRecord:
-    has_expiry = commit.expire_timestamp_ms != -1
-    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION
+def offset_record(
+    group_id: str, place: TopicPartition, commit: CommittedOffset, version: int = LATEST.offset_commit_value
+) -> CoordinatorRecord:
+    """`version` is that of a value which does not say when it expires."""
+    if commit.expire_timestamp_ms != -1:
+        version = OFFSET_VALUE_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(
         offset=commit.offset,
-        leader_epoch=commit.leader_epoch,  # dropped by v1, as in Kafka
+        leader_epoch=commit.leader_epoch,  # dropped by v1 and v2, as in Kafka
         metadata=commit.metadata,
         commit_timestamp=commit.commit_timestamp_ms,
         expire_timestamp=commit.expire_timestamp_ms,
@@ -67,7 +70,9 @@ def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
     return CoordinatorRecord(_offset_key(group_id, place), None)
 
 
-def group_record(group: Group, assignments: dict[str, bytes]) -> CoordinatorRecord:
+def group_record(
+    group: Group, assignments: dict[str, bytes], version: int = LATEST.group_metadata_value
+) -> CoordinatorRecord:
     """The metadata of `group` as it is now, with `assignments` by member id for all of its members."""
     protocol_name = group.protocol_name
     value = GroupMetadataValue(
@@ -78,7 +83,7 @@ def group_record(group: Group, assignments: dict[str, bytes]) -> CoordinatorReco
         current_state_timestamp=-1 if group.state_timestamp_ms is None else group.state_timestamp_ms,
         members=[_stored_member(member, protocol_name, assignments) for member in group.members.values()],
     )
-    return CoordinatorRecord(_group_key(group.group_id), value.encode_stored(GROUP_VALUE_VERSION))
+    return CoordinatorRecord(_group_key(group.group_id), value.encode_stored(version))
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from config.inter_broker_version import LATEST, InterBrokerVersion
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
@@ -18,3 +20,5 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    version: InterBrokerVersion = LATEST
+    """What the other brokers understand: any of them may be the coordinator next."""

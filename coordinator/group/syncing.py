@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from coordinator.group.events import AssignmentReceived, RebalanceReason
 from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import Rebalancing
-from coordinator.group.records import group_record
 from coordinator.group.responses import group_append_error, sync_error, synced
 from coordinator.group.validation import generation_error
 from coordinator.shard import Append, Outbox, Result, Waiter
@@ -68,7 +67,7 @@ class Syncing:
         self._outbox.put(AssignmentReceived(group.group_id, group.generation_id, request.member_id, missing))
         group.assignment_staged_for = group.generation_id
         staged = _Assignment(self, group, group.generation_id)
-        self._outbox.put(Append(Result((group_record(group, assignments),), staged)))
+        self._outbox.put(Append(Result((self._rebalancing.record_of(group, assignments),), staged)))
 
     def assignment_stored(self, group: Group, generation_id: int, now_ms: int) -> None:
         """The record was replayed; if the group still waited for it, it is stable now and everyone may know."""

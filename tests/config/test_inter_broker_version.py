@@ -64,6 +64,7 @@ def test_request_versions(
     ("name", "since"),
     [
         ("supports_offset_for_leader_epoch", "0.11.0-IV2"),
+        ("supports_static_members", "2.3-IV0"),
         ("supports_feature_versioning", "2.7-IV0"),
         ("truncates_on_fetch", "2.7-IV1"),
         ("supports_alter_partition", "2.7-IV2"),
@@ -76,6 +77,24 @@ def test_abilities_begin_with_a_release(name: str, since: str) -> None:
     able = [release for release in METADATA_VERSIONS.releases if getattr(InterBrokerVersion.parse(release), name)]
     assert able[0] == since
     assert able == list(METADATA_VERSIONS.releases[-len(able) :])
+
+
+@pytest.mark.parametrize(
+    ("text", "offset_commit", "group_metadata"),
+    [
+        ("0.10.0", 1, 0),
+        ("0.10.1-IV0", 1, 1),
+        ("2.0", 1, 1),
+        ("2.1-IV0", 2, 2),
+        ("2.1-IV1", 3, 2),
+        ("2.2", 3, 2),
+        ("2.3-IV0", 3, 3),
+        ("3.9", 3, 3),
+    ],
+)
+def test_versions_of_the_records_of_groups(text: str, offset_commit: int, group_metadata: int) -> None:
+    version = InterBrokerVersion.parse(text)
+    assert (version.offset_commit_value, version.group_metadata_value) == (offset_commit, group_metadata)
 
 
 def test_order_and_names() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.group.group import Group
@@ -61,7 +63,33 @@ def test_a_commit_with_an_expiry_cannot_keep_its_leader_epoch() -> None:
     assert read_offset_value(record.value).leader_epoch == -1
 
 
-def test_group_metadata_is_written_as_apache_kafka_writes_it() -> None:
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (1, "00010000000000000005000178000001a1fe0698b9ffffffffffffffff"),
+        (2, "00020000000000000005000178000001a1fe0698b9"),
+        (3, "0003000000000000000500000004000178000001a1fe0698b9"),
+    ],
+)
+def test_older_brokers_of_the_cluster_understand_what_is_written(version: int, expected: str) -> None:
+    commit = CommittedOffset(5, 4, "x", 1795263207609)
+    record = offset_record("g", ("t", 0), commit, version)
+    assert record.value is not None and record.value.hex() == expected
+    assert read_offset_value(record.value) == replace(commit, leader_epoch=4 if version >= 3 else -1)
+    expiring = offset_record("g", ("t", 0), replace(commit, expire_timestamp_ms=9), version)
+    assert expiring.value is not None and read_offset_value(expiring.value).expire_timestamp_ms == 9
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_older_brokers_of_the_cluster_understand_the_groups_that_are_written(version: int) -> None:
+    record = group_record(group_of_one(), {MEMBER_ID: b"abc"}, version)
+    assert record.value is not None and record.value[:2] == version.to_bytes(2, "big")
+    stored = read_group_value(record.value)
+    assert [(each.member_id, each.assignment) for each in members_of(stored)] == [(MEMBER_ID, b"abc")]
+    assert stored.current_state_timestamp == (1795263207734 if version >= 2 else -1)
+
+
+def group_of_one() -> Group:
     group = Group("m", 0)
     group.add(
         Member(
@@ -79,6 +107,11 @@ def test_group_metadata_is_written_as_apache_kafka_writes_it() -> None:
     group.protocol_name = "range"
     group.generation_id = 1
     group.state_timestamp_ms = 1795263207734
+    return group
+
+
+def test_group_metadata_is_written_as_apache_kafka_writes_it() -> None:
+    group = group_of_one()
     record = group_record(group, {MEMBER_ID: b"abc"})
     assert record.value == STABLE_GROUP
     assert read_key(record.key) == GroupKey("m")

@@ -36,8 +36,9 @@ class Topics:
 class GroupBroker:
     """Use as an async context manager. Topic `orders` has two partitions; the coordinator leads all of its own."""
 
-    def __init__(self, *, limit: int = 4096) -> None:
-        self.world = World(GroupCoordinatorSettings(partitions_count=4))
+    def __init__(self, *, limit: int = 4096, groups: GroupCoordinatorSettings | None = None) -> None:
+        """`groups`, if given, for four partitions."""
+        self.world = World(groups or GroupCoordinatorSettings(partitions_count=4))
         self.topics = Topics()
         self.metadata = MetadataCache()
         self.ensemble = SimulatedEnsemble(self.world.clock)
