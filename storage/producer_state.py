@@ -130,6 +130,12 @@ class ProducerState:
                 self.batches = (*known[:at], *batches)[-4 * BATCHES_KEPT :]
                 return
 
+    def recall(self, known: ProducerState) -> None:
+        """Take over what `known` has heard last, at or before the marker that we may know of."""
+        self.epoch, self.batches = known.epoch, known.batches
+        self.last_timestamp = max(self.last_timestamp, known.last_timestamp)
+        self.coordinator_epoch = max(self.coordinator_epoch, known.coordinator_epoch)
+
     def add_batch(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
         kept = self.batches if len(self.batches) < 4 * BATCHES_KEPT else self.batches[4:]
         self.batches = (*kept, last_sequence, last_offset, offset_delta, timestamp)
@@ -331,18 +337,18 @@ class ProducerStates:
                 state.remember(known)
 
     def recall(self, before: ProducerStates, end_offset: int) -> bool:
-        """Take over from `before`, of a log with the same records up to `end_offset`, those of which no batch is left in them:
-        only snapshots tell of them. Whether there were any. What it has heard behind the end is left out."""
-        recalled = {
-            producer_id: state
-            for producer_id, state in before._states.items()
-            if producer_id not in self._states and 0 <= state.last_offset < end_offset
-        }
-        for producer_id, known in recalled.items():
-            self._states[producer_id] = state = ProducerState(known.epoch)
-            state.batches, state.last_timestamp = known.batches, known.last_timestamp
-            state.coordinator_epoch = known.coordinator_epoch
-        return bool(recalled)
+        """Take over from `before`, of a log with the same records up to `end_offset`, those whose last batches are not left in
+        them: only snapshots tell of these, a marker or an older batch may be there still. Whether there were any. What it has
+        heard behind the end is left out."""
+        has_recalled = False
+        for producer_id, known in before._states.items():
+            own = self._states.get(producer_id)
+            if own is not None and (own.epoch > known.epoch or own.last_offset >= known.last_offset):
+                continue
+            if 0 <= known.last_offset < end_offset:
+                self._state(producer_id).recall(known)
+                has_recalled = True
+        return has_recalled
 
     def to_snapshot(self) -> bytes:
         """The content of a `.snapshot` file. Of each producer's batches it holds the last one."""

@@ -87,6 +87,33 @@ class Partition:
         return states
 
 
+def test_what_a_log_recalls_of_producers_whose_last_batches_are_gone() -> None:
+    """Compaction leaves markers and, of some producers, earlier batches; only a snapshot has what came last."""
+    log = Partition()
+    log.append(1, 0, 0, 3, transactional=True)
+    log.end(1, 0, ControlType.COMMIT, 7)
+    log.append(2, 0, 0)
+    log.append(2, 0, 1)
+    log.append(3, 0, 0)
+    log.append(4, 0, 0)
+    log.append(5, 0, 0, transactional=True)
+    log.end(5, 1, ControlType.ABORT, 7)
+    end_offset = log.offset
+    log.append(6, 0, 0)
+    assert [len(log.log), end_offset] == [9, 10]
+    left = ProducerStates()
+    for number in (1, 2, 7):  # a marker, an earlier batch, and a marker of a later epoch
+        left.replay(log.log[number], 0, read_header(log.log[number]))
+    later = Partition()
+    later.append(4, 3, 0)
+    left.replay(later.log[0], 0, read_header(later.log[0]))
+    assert left.recall(log.states, end_offset)
+    found = {each.producer_id: (each.producer_epoch, each.last_sequence) for each in left.describe()}
+    assert found == {1: (0, 2), 2: (0, 1), 3: (0, 0), 4: (3, 0), 5: (1, -1)}
+    assert {each.coordinator_epoch for each in left.describe() if each.producer_id in (1, 5)} == {7}
+    assert not left.recall(log.states, end_offset), "there is nothing more to be told"
+
+
 KAFKAS_SNAPSHOT = bytes.fromhex(
     "0001f7070d3b00000004"
     "00000000000000070001000000010000000000000005000000010000018bcfe56815ffffffffffffffffffffffff"
