@@ -103,6 +103,8 @@ class _Cleaning:
         log = self.log
         if self.is_aborted or self.cuts != log.cuts or self._is_being_moved(log):
             return False
+        if log.is_halted:  # what it knows of producers is more than it holds, until it goes on
+            return False
         return log.has_closed_segments(self.segments)
 
     def check(self) -> None:
@@ -311,6 +313,7 @@ class LogCleaner:
             and not self._is_closed
             and not self.report.is_set_aside(log)
             and log.has_closed_segments(())
+            and not log.is_halted
             and directory.environment.space.room is not Room.NONE
         )
 
@@ -438,9 +441,12 @@ class LogCleaner:
         log, base_offset = cleaning.log, group[0].base_offset
         aborted = await log.aborted_transactions(base_offset, end_offset)
         result: list[CleanedSegment] = []
-        producers = active_producers(log)
-        if producers and log.recovery_point < log.next_offset:
+        producers, safe_offset = active_producers(log), log.next_offset
+        if producers and log.recovery_point < safe_offset:
             await log.flush()  # a batch goes because a later one tells the same of its producer: that one must be safe
+            cleaning.check()
+            if log.recovery_point < safe_offset:
+                raise CleaningAborted
         steps = work.clean_group(group, aborted, producers, old_marker_horizon_ms, result)
         await self._copy(cleaning, steps, [base_offset])
         await log.replace_segments(result[0])

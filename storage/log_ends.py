@@ -152,13 +152,13 @@ class LogEnds(LogState):
         """Of the producers as they are now, on the disk with all that they have written. False when the log is closed
         meanwhile, and its folder may have another name, or was cut. Raises KAFKA_STORAGE_ERROR."""
         end_offset, snapshot, cuts = self.next_offset, self.producer_snapshot(self.next_offset), self.cuts
-        if snapshot is None:
+        if snapshot is None or self.is_halted:  # it knows producers of what was refused, until it goes on
             return False
         await self.flush()
         if not self._may_lose_segments or self.cuts != cuts or self.recovery_point < end_offset:
             return False
         await self._writer.write_snapshot(snapshot, end_offset)
-        if not self._may_lose_segments or self.cuts != cuts:
+        if not self._may_lose_segments or self.cuts != cuts or self.is_halted:
             return False
         self._lacks_snapshot = False
         return True

@@ -6,19 +6,20 @@ import asyncio
 import errno
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.records.invalid import InvalidBatch
 from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
 from storage.log import PartitionLog
-from tests.storage.cleaning import TOPIC, Cleanery, cleanery, fill, left_in
+from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
+from tests.storage.full_disk import FullDisk
 
 T = TypeVar("T")
 
@@ -263,5 +264,51 @@ def test_no_cleaning_begins_while_retention_is_at_work_in_the_log(tmp_path: Path
             assert broker.log.log_start_offset == 1 + RECORDS
             assert await broker.clean()
             assert [key for _, key, _ in left_in(broker.folder)] == ["a", "b"]
+
+    asyncio.run(run())
+
+
+# --- a log that halts while it is cleaned ---
+
+
+class StoppedFullDisk(StoppedFileSystem, FullDisk):
+    """Stops threads, and runs full."""
+
+    def __init__(self) -> None:
+        StoppedFileSystem.__init__(self)
+        FullDisk.__init__(self)
+
+
+def test_a_batch_that_was_refused_is_no_reason_to_drop_an_earlier_one_of_its_producer(tmp_path: Path) -> None:
+    """Until the log goes on it knows a sequence number that is nowhere on the disk."""
+
+    def of_producer() -> list[int]:
+        return [header.base_sequence for header, _ in batches_in(tmp_path / "t-0") if header.producer_id == 7]
+
+    async def run() -> None:
+        disk = StoppedFullDisk()
+        async with cleanery(tmp_path, filesystem=disk, **COMPACTED) as broker:
+            log = broker.log
+            await broker.put(("a", "1"), producer_id=7, producer_epoch=0, base_sequence=0)
+            await broker.roll()
+            await broker.put(("a", "2"))
+            await broker.roll()
+            async with disk.stopped_at("0.log", broker.clean()) as cleaning:
+                disk.full.add(log.directory)
+                with suppress(KafkaError):
+                    await broker.put(("b", "1"), producer_id=7, producer_epoch=0, base_sequence=1)
+                await log.settle()
+                assert log.is_halted
+                disk.full.clear()
+                disk.let_go()
+                assert not await cleaning
+            assert not await broker.clean(), "nor is one begun"
+            assert of_producer() == [0]
+            broker.clock.now_ms += HOUR_MS
+            await broker.logs.space.look()
+            assert not log.is_halted and log.has_room
+            await broker.put(("c", "1"))
+            assert await broker.clean()
+            assert of_producer() == [0]
 
     asyncio.run(run())
