@@ -7,6 +7,7 @@ partitions it was told by the test, in the version that the test chose.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -45,6 +46,12 @@ class Seat:
         """The same controller in its next term, or in that of `epoch`."""
         self.epoch = self.epoch + 1 if epoch is None else epoch
         self._kazoo.set("/controller_epoch", b"%d" % self.epoch)
+
+    def make_topics(self, names: Iterable[str]) -> None:
+        """As an elected controller, which tells brokers of topics that are there: in another term, or another life of its own,
+        this broker looks which ones are."""
+        for name in names:
+            self._kazoo.ensure_path(f"/brokers/topics/{name}")
 
     def learn_broker_epoch(self, broker_id: int) -> bool:
         try:

@@ -97,6 +97,8 @@ def metadata_of(
     run: Run, states: dict[str, list[UpdateMetadataPartitionState]], version: int | None = None, **claims: Any
 ) -> UpdateMetadataRequest:
     """`states` by topic; the brokers are always all."""
+    if run.seat is not None:
+        run.seat.make_topics(states)
     version = run.version if version is None else version
     request = UpdateMetadataRequest(
         controller_id=-1,
