@@ -11,7 +11,8 @@ Source: KIP-74, 98, 227, 320, 392, 516, 595; Kafka KafkaApis.handleFetchRequest,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.context import Deferred, RequestContext
@@ -303,33 +304,45 @@ class ParkedFetch:
         for index, read in enumerate(reads):
             count = fill(read, left, at_least_one=at_least_one)
             if count < 0:
-                later: Deferred[FetchResponse] = Deferred()
-                self._services.tasks.spawn(
-                    self._answer_cold(reads, index, left, at_least_one, later), name="cold fetch"
-                )
-                return later
+                cold = partial(self._answer_cold, reads, index, left, at_least_one)
+                return self._answer_later(cold, self._may_take(reads, left), "cold fetch")
             if count:
                 left, at_least_one = left - count, False
         return self._response(reads)
 
-    async def _answer_cold(
-        self, reads: list[PartitionRead], start: int, left: int, at_least_one: bool, later: Deferred[FetchResponse]
-    ) -> None:
-        """From `reads[start]` on, which was found cold. What may be read is reserved meanwhile: reads that wait for the disk
-        together must not take it twice."""
+    def _may_take(self, reads: list[PartitionRead], left: int) -> int:
+        return max(min(left, sum(max(read.item.max_bytes, 0) for read in reads)), 0)  # whoever asks for less is refused
+
+    def _answer_later(
+        self, work: Callable[[], Awaitable[FetchResponse]], reserved: int, name: str
+    ) -> Deferred[FetchResponse]:
+        """`work` answers, in a task. What it may read is reserved from now on until it is through: those that begin together
+        must not take the same memory twice."""
+        later: Deferred[FetchResponse] = Deferred()
         budget = self._services.answers.budget
-        reserved = min(left, sum(max(read.item.max_bytes, 0) for read in reads))
+
+        async def answer() -> None:
+            try:
+                response = await work()
+            finally:
+                budget.release(reserved)
+            later.complete(response)
+
+        self._services.tasks.spawn(answer(), name=name)
         budget.reserve_anyway(reserved)
-        try:
-            for index, read in enumerate(reads[start:]):
-                count = fill(read, left, at_least_one=at_least_one) if index else -1
-                if count < 0:
-                    count = await fill_cold(read, left, at_least_one=at_least_one)
-                if count:
-                    left, at_least_one = left - count, False
-        finally:
-            budget.release(reserved)
-        later.complete(self._response(reads))
+        return later
+
+    async def _answer_cold(
+        self, reads: list[PartitionRead], start: int, left: int, at_least_one: bool
+    ) -> FetchResponse:
+        """From `reads[start]` on, which was found cold."""
+        for index, read in enumerate(reads[start:]):
+            count = fill(read, left, at_least_one=at_least_one) if index else -1
+            if count < 0:
+                count = await fill_cold(read, left, at_least_one=at_least_one)
+            if count:
+                left, at_least_one = left - count, False
+        return self._response(reads)
 
     def _response(self, reads: list[PartitionRead]) -> FetchResponse:
         return response_of(reads, self._resolved, self._reader, self._context)
@@ -377,26 +390,18 @@ class LongFetch(ParkedFetch):
         return self._services.long_work.begin(0 if self._reader.is_replica else rows_count)
 
     def _read(self, reads: list[PartitionRead], room: int) -> FetchResponse | Deferred[FetchResponse]:
-        later: Deferred[FetchResponse] = Deferred()
-        self._services.tasks.spawn(self._answer_all(reads, min(self._max_bytes, room), later), name="long fetch")
-        return later
+        left = min(self._max_bytes, room)
+        return self._answer_later(partial(self._answer_all, reads, left), self._may_take(reads, left), "long fetch")
 
-    async def _answer_all(self, reads: list[PartitionRead], left: int, later: Deferred[FetchResponse]) -> None:
-        """What may be read is reserved meanwhile."""
-        budget, at_least_one = self._services.answers.budget, True
-        reserved = min(left, sum(max(read.item.max_bytes, 0) for read in reads))
-        budget.reserve_anyway(reserved)
-        try:
-            async for read in Slices(self._services.clock).over(reads):
-                count = fill(read, left, at_least_one=at_least_one)
-                if count < 0:
-                    count = await fill_cold(read, left, at_least_one=at_least_one)
-                if count:
-                    left, at_least_one = left - count, False
-            response = await self._response_of_all(reads)
-        finally:
-            budget.release(reserved)
-        later.complete(response)
+    async def _answer_all(self, reads: list[PartitionRead], left: int) -> FetchResponse:
+        at_least_one = True
+        async for read in Slices(self._services.clock).over(reads):
+            count = fill(read, left, at_least_one=at_least_one)
+            if count < 0:
+                count = await fill_cold(read, left, at_least_one=at_least_one)
+            if count:
+                left, at_least_one = left - count, False
+        return await self._response_of_all(reads)
 
     async def _response_of_all(self, reads: list[PartitionRead]) -> FetchResponse:
         if len(reads) <= LONG_FETCH_ITEMS:

@@ -9,6 +9,8 @@ Source: KIP-283, KIP-74; Kafka KafkaApis.handleFetchRequest (maybeConvertFetched
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.context import Deferred, RequestContext
 from broker.dispatch import handles
 from broker.handlers.fetch import FIRST_VERSION_WITH_A_WHOLE_BATCH, LongFetch, fetch_all
@@ -44,30 +46,22 @@ class ConvertedFetch(LongFetch):
         return error
 
     def _read(self, reads: list[PartitionRead], room: int) -> Deferred[FetchResponse]:
-        later: Deferred[FetchResponse] = Deferred()
-        self._services.tasks.spawn(self._answer_converted(reads, room, later), name="converting fetch")
-        return later
-
-    async def _answer_converted(self, reads: list[PartitionRead], room: int, later: Deferred[FetchResponse]) -> None:
-        """What may be read, and what may be made of it, is reserved meanwhile."""
+        """What may be read, and what may be made of it, is reserved."""
         left = min(self._max_bytes, room)
+        work = partial(self._answer_converted, reads, left)
+        return self._answer_later(work, 2 * self._may_take(reads, left), "converting fetch")
+
+    async def _answer_converted(self, reads: list[PartitionRead], left: int) -> FetchResponse:
         at_least_one = self._context.api_version >= FIRST_VERSION_WITH_A_WHOLE_BATCH
-        budget = self._services.answers.budget
-        reserved = 2 * min(left, sum(max(read.item.max_bytes, 0) for read in reads))
-        budget.reserve_anyway(reserved)
-        try:
-            async for read in Slices(self._services.clock).over(reads):
-                count = fill(read, left, at_least_one=at_least_one)
-                if count < 0:
-                    count = await fill_cold(read, left, at_least_one=at_least_one)
-                if count:
-                    left, at_least_one = left - count, False
-                if read.error is NO_ERROR:
-                    await self._convert(read)
-            response = await self._response_of_all(reads)
-        finally:
-            budget.release(reserved)
-        later.complete(response)
+        async for read in Slices(self._services.clock).over(reads):
+            count = fill(read, left, at_least_one=at_least_one)
+            if count < 0:
+                count = await fill_cold(read, left, at_least_one=at_least_one)
+            if count:
+                left, at_least_one = left - count, False
+            if read.error is NO_ERROR:
+                await self._convert(read)
+        return await self._response_of_all(reads)
 
     async def _convert(self, read: PartitionRead) -> None:
         """Put a message set in the place of the batches."""

@@ -1,0 +1,110 @@
+"""What fetches reserve that are answered later: those that begin in one turn of the loop share the memory that is left."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.answer_memory import AnswerMemory
+from broker.budget import MemoryBudget
+from broker.handlers.fetch import fetch
+from broker.handlers.fetch_message_sets import fetch_message_sets
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from replication.fetch_read import PartitionRead, fill_cold
+from tests.broker.handlers.replica_broker import ReplicaBroker, replica_broker
+from tests.broker.handlers.test_fetch import NEWEST_BY_NAME
+from tests.replication.replica_world import ME
+
+# The package has its handlers under these names.
+FETCHES_OF_BATCHES = sys.modules["broker.handlers.fetch"]
+FETCHES_OF_MESSAGE_SETS = sys.modules["broker.handlers.fetch_message_sets"]
+LIMIT_BYTES = 1 << 20
+FETCHES = 10
+
+
+class PeakBudget(MemoryBudget):
+    """Remembers the most that was reserved at a time, and the least."""
+
+    def __init__(self) -> None:
+        super().__init__(LIMIT_BYTES)
+        self.peak_bytes = self.least_bytes = 0
+
+    def reserve_anyway(self, size_bytes: int) -> None:
+        super().reserve_anyway(size_bytes)
+        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        self.least_bytes = min(self.least_bytes, self.used_bytes)
+
+
+async def fill_slowly(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
+    """From a disk that others have begun to wait for until it answers."""
+    for _ in range(FETCHES):
+        await asyncio.sleep(0)
+    return await fill_cold(read, max_bytes, at_least_one=at_least_one)
+
+
+@pytest.mark.parametrize("kind", ["cold", "long", "converted"])
+def test_fetches_that_wake_together_share_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for module in (FETCHES_OF_BATCHES, FETCHES_OF_MESSAGE_SETS):
+        monkeypatch.setattr(module, "fill", lambda *_, **__: -1)
+        monkeypatch.setattr(module, "fill_cold", fill_slowly)
+    if kind == "long":
+        monkeypatch.setattr(FETCHES_OF_BATCHES, "LONG_FETCH_ITEMS", 0)
+    handler, version = (fetch_message_sets, 3) if kind == "converted" else (fetch, NEWEST_BY_NAME)
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=2 * LIMIT_BYTES)
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[asked])])
+
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(ME,), replicas=(ME,))
+        budget = PeakBudget()
+        broker.services.answers = AnswerMemory(budget, broker.timer)
+        answers = [broker.start(handler, request, version) for _ in range(FETCHES)]
+        for answer in answers:
+            assert await answer.now() is None
+        await broker.one.append("hello")
+        for answer in answers:
+            response = await answer.now()
+            while response is None:
+                await asyncio.sleep(0)
+                broker.wait(5)
+                response = await answer.now()
+            (row,) = response.responses[0].partitions
+            assert b"hello" in bytes(row.records), "whoever waits in line is answered too"
+        assert 0 < budget.peak_bytes <= LIMIT_BYTES
+        assert budget.used_bytes == 0, "what was reserved is given back"
+
+    async def run() -> None:
+        async with replica_broker(tmp_path) as broker:
+            await asyncio.wait_for(scenario(broker), 20)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["long", "converted"])
+def test_a_fetch_of_less_than_nothing_gives_no_memory_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(FETCHES_OF_BATCHES, "LONG_FETCH_ITEMS", 0)
+    handler, version = (fetch_message_sets, 3) if kind == "converted" else (fetch, NEWEST_BY_NAME)
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    topics = [FetchTopic(topic="t", partitions=[asked])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=-LIMIT_BYTES, topics=topics)
+
+    async def run() -> None:
+        async with replica_broker(tmp_path) as broker:
+            broker.one.lead(isr=(ME,), replicas=(ME,))
+            budget = PeakBudget()
+            broker.services.answers = AnswerMemory(budget, broker.timer)
+            answer = broker.start(handler, request, version)
+            response = await answer.now()
+            while response is None:
+                response = await answer.now()
+            assert response.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+            assert budget.least_bytes == 0
+
+    asyncio.run(run())
