@@ -360,7 +360,11 @@ class LongFetch(ParkedFetch):
             looking.cancel()
             self._services.fetch_sessions.end(self._resolved)
 
+        def hurry() -> None:
+            self._min_bytes = 0  # it will not wait
+
         self.deferred.on_abandon(leave)
+        self.deferred.on_hurry(hurry)
         return self.deferred
 
     async def _look_at_all(self, max_wait_ms: int) -> None:
@@ -377,7 +381,7 @@ class LongFetch(ParkedFetch):
                 self.record_follower(reads)
                 self._watch_for_more(reads)
                 await slices.breathe()
-        may_wait = max_wait_ms > 0 and self.is_interesting and sessions.is_current(resolved)
+        may_wait = max_wait_ms > 0 and self._min_bytes > 0 and self.is_interesting and sessions.is_current(resolved)
         if has_enough or not may_wait or (self._min_bytes > 1 and self.is_enough_with_first_batch()):
             self._complete()
             return

@@ -148,6 +148,11 @@ class Answer:
         if isinstance(self._outcome, Deferred):
             self._outcome.abandon()
 
+    def hurry(self) -> None:
+        """The broker is stopping."""
+        assert isinstance(self._outcome, Deferred)
+        self._outcome.hurry()
+
     async def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()

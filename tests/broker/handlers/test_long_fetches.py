@@ -178,6 +178,20 @@ def test_who_goes_away_leaves_nothing_behind(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("turns", [1, ROWS // 2, None])
+def test_a_broker_that_stops_is_not_kept_waiting(tmp_path: Path, turns: int | None) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        answer = broker.start(fetch, many(wait_ms=500), NEWEST_BY_NAME)
+        if turns is None:
+            await looked(broker)  # it waits
+        for _ in range(turns or 0):
+            await asyncio.sleep(0)
+        answer.hurry()
+        assert values(await answered(answer)) == []
+
+    play(tmp_path, scenario)
+
+
 def test_a_follower_stands_in_no_line_behind_consumers(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         await broker.one.append("a")
