@@ -191,6 +191,7 @@ class FrameReservation:
         self._leave()
         if is_outside:
             self._budget.used_bytes += self.size_bytes
+        self._budget.release(0)  # others may be granted the share that it had while it came
 
     def drop(self) -> None:
         """The rest will not come. Who waits has left the line before."""

@@ -105,6 +105,24 @@ def test_who_has_begun_goes_before_who_has_not() -> None:
     assert (begun.granted_bytes, new.granted_bytes) == (2 * STEP, STEP)
 
 
+def test_a_frame_that_is_there_leaves_its_share_to_those_that_wait() -> None:
+    """Its request may wait for replicas, and gives its memory back much later."""
+    budget = MemoryBudget(16 * STEP)
+    told: list[str] = []
+    whole, outside, waiting = (FrameReservation(budget, size * STEP, STEP) for size in (8, 9, 9))
+    assert whole.take()
+    for frame in (outside, waiting):
+        while frame.granted_bytes < 4 * STEP:
+            assert frame.take()
+        if frame is outside:
+            assert frame.take() and budget.outside_bytes == 9 * STEP
+    assert not waiting.take(), "frames have three quarters of the limit, and one is outside"
+    waiting.wait(lambda: told.append("waiting"))
+    whole.complete()
+    assert told == ["waiting"]
+    assert budget.used_bytes + budget.outside_bytes <= budget.limit_bytes + outside.size_bytes
+
+
 def test_when_frames_have_used_up_their_share_one_goes_on_outside_the_limit() -> None:
     budget = MemoryBudget(4 * STEP)
     told: list[int] = []
