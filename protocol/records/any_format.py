@@ -99,13 +99,15 @@ def iter_any_records(
 def any_records_in_steps(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
 ) -> Generator[None, None, Iterator[Record]]:
-    """As `iter_any_records`; decompressing a large batch takes long enough to stop in between, which this does behind every
-    chunk. Raises InvalidBatch."""
-    if header.magic < MAGIC_V2 or not header.is_compressed:
+    """As `iter_any_records`, but for record headers, of which one record may have millions; decompressing a large batch takes
+    long enough to stop in between, which this does behind every chunk. Raises InvalidBatch."""
+    if header.magic < MAGIC_V2:
         return iter_any_records(buffer, position, header, max_decompressed_bytes)
-    chunks: list[Buffer] = []
     block = records_block(buffer, position, header)
+    if not header.is_compressed:
+        return iter_plain_records(bytes(block), header, with_headers=False)
+    chunks: list[Buffer] = []
     for chunk in decompress_chunks(header.compression, block, max_decompressed_bytes):
         chunks.append(chunk)
         yield
-    return iter_plain_records(b"".join(chunks), header)
+    return iter_plain_records(b"".join(chunks), header, with_headers=False)

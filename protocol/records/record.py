@@ -94,8 +94,9 @@ def iter_records(buffer: Buffer, position: int, header: BatchHeader, max_decompr
     yield from iter_plain_records(bytes(plain_records(buffer, position, header, max_decompressed_bytes)), header)
 
 
-def iter_plain_records(block: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The same from the batch's records as one block, decompressed; slices of it are the copies that a record keeps."""
+def iter_plain_records(block: bytes, header: BatchHeader, *, with_headers: bool = True) -> Iterator[Record]:
+    """The same from the batch's records as one block, decompressed; slices of it are the copies that a record keeps. Without
+    `with_headers` theirs are passed over unseen, however many there are."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.is_log_append_time else None
     at = 0
@@ -103,7 +104,9 @@ def iter_plain_records(block: bytes, header: BatchHeader) -> Iterator[Record]:
         try:
             length, at = decode_varint(block, at)
             end = at + length
-            record, at = _read(block, at + 1)
+            record, at = _read(block, at + 1, with_headers=with_headers)
+            if not with_headers and at < end:
+                at = end
         except DecodeError as error:
             raise broken_record(index, str(error)) from error
         if at != end or at > len(block):
@@ -126,8 +129,8 @@ def wrap_int64(value: int) -> int:
     return (value + MAX_INT64 + 1) % _INT64 - MAX_INT64 - 1
 
 
-def _read(block: bytes, at: int) -> tuple[Record, int]:
-    """A record from behind its attributes, with deltas in place of offset and timestamp; and where it ends.
+def _read(block: bytes, at: int, *, with_headers: bool) -> tuple[Record, int]:
+    """A record from behind its attributes, with deltas in place of offset and timestamp; and where it, or what was read, ends.
 
     A slice behind the end comes out short: the caller's check of the end finds that.
     """
@@ -137,7 +140,7 @@ def _read(block: bytes, at: int) -> tuple[Record, int]:
     value, at = _read_bytes(block, at)
     headers_count, at = decode_varint(block, at)
     headers: list[tuple[str, bytes | None]] = []
-    if headers_count:
+    if headers_count and with_headers:
         if not 0 <= headers_count <= len(block) - at:
             raise DecodeError(f"{headers_count} headers")
         for _ in range(headers_count):
