@@ -8,8 +8,8 @@ The answer has the size of what was read, or of its first batch when that is lar
 is missing is filled with the beginning of a message that is larger than the answer. Old clients expect to find a cut
 message at the end; one that finds nothing else asks for more bytes. Where not even one batch was read, nothing comes.
 
-Rules: pure; a generator that stops every `STEP_RECORDS` records and every chunk, so that its caller can give the loop
-back. Besides what was read and the answer, one batch is in memory, decompressed.
+Rules: pure; a generator that stops every `STEP_RECORDS` records, every chunk and every piece that was compressed, so that its
+caller can give the loop back. Besides what was read and the answer, one batch is in memory, decompressed.
 Source: KIP-283; Kafka RecordsUtil.downConvert, LazyDownConversionRecords, LazyDownConversionRecordsSend.
 """
 
@@ -87,7 +87,8 @@ class DownConversion:
         for record in (yield from any_records_in_steps(self._read, position, header, MAX_LOADED_BYTES)):
             if record.offset < first_offset:
                 continue
-            encoding.add(record)
+            if encoding.add(record):
+                yield from encoding.compress()
             if encoding.records_count % STEP_RECORDS == 0:
                 yield
         self.records_count += encoding.records_count

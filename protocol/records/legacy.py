@@ -316,7 +316,9 @@ def encode_message_set(
     """Messages with the records' own offsets, or the wrapper that holds them; b"" without any. Headers have no place."""
     encoding = MessageSetEncoding(magic, compression, level, log_append_time_ms)
     for record in records:
-        encoding.add(record)
+        if encoding.add(record):
+            for _ in encoding.compress():
+                pass
     return encoding.finish()
 
 
@@ -347,8 +349,8 @@ class MessageSetEncoding:
         self._max_timestamp = NO_TIMESTAMP
         self.records_count = 0
 
-    def add(self, record: Record) -> None:
-        """Offsets rise from record to record."""
+    def add(self, record: Record) -> bool:
+        """Offsets rise from record to record. Whether there is enough to `compress` before the next one."""
         if not self.records_count:
             self._first_offset = record.offset
         self.records_count += 1
@@ -360,9 +362,15 @@ class MessageSetEncoding:
         self._piece += encode_message(
             self._magic, offset, timestamp, record.key, record.value, attributes=self._attributes
         )
-        if len(self._piece) >= _ENCODING_PIECE_BYTES:
-            self._stream.write(bytes(self._piece))
-            self._piece.clear()
+        return len(self._piece) >= _ENCODING_PIECE_BYTES
+
+    def compress(self) -> Iterator[None]:
+        """What has come, piece by piece: a record may be large."""
+        with memoryview(self._piece) as added:
+            for at in range(0, len(added), _ENCODING_PIECE_BYTES):
+                self._stream.write(bytes(added[at : at + _ENCODING_PIECE_BYTES]))
+                yield
+        self._piece.clear()
 
     def finish(self) -> bytes:
         """The encoding is of no further use."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import any_crc_is_valid, iter_any_headers, iter_any_records
 from protocol.records.batch import read_header
-from protocol.records.compression import Compression
+from protocol.records.compression import Compression, CompressionStream
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, empty_batch, encode_batch
@@ -163,6 +163,32 @@ def test_a_conversion_stops_often_enough() -> None:
     conversion = DownConversion(content, 1, 0)
     assert sum(1 for _ in conversion.steps()) >= 3000 // STEP_RECORDS
     assert conversion.records_count == 3000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_large_record_is_compressed_in_steps(monkeypatch: pytest.MonkeyPatch, magic: int, codec: Compression) -> None:
+    written: list[int] = []
+    write = CompressionStream.write
+
+    def noted(stream: CompressionStream, data: bytes) -> None:
+        written[-1] += len(data)
+        write(stream, data)
+
+    monkeypatch.setattr(CompressionStream, "write", noted)
+    records = [
+        Record(0, 1000, None, b"first"),
+        Record(1, 1001, b"key", bytes(3_000_000)),
+        Record(2, 1002, None, b"last"),
+    ]
+    conversion = DownConversion(encode_batch(records, compression=codec), magic, 0)
+    steps = conversion.steps()
+    written.append(0)
+    written.extend(0 for _ in steps)
+    assert sum(written) > 3_000_000
+    assert max(written) <= 100_000
+    monkeypatch.undo()
+    assert records_in(conversion.records) == as_old(records, magic)
 
 
 @given(
