@@ -108,10 +108,12 @@ class UpConversion:
                     raise InvalidBatch(
                         ErrorCode.INVALID_RECORD, f"Invalid negative timestamp {timestamp} in {self._partition}"
                     )
-                size_bytes = writing.add(timestamp, message.key, message.value)
-                if writing.stream.size_bytes > self._config.max_message_bytes:
-                    raise self._too_large(HEADER_BYTES + writing.stream.size_bytes)
-                unstepped_bytes += size_bytes
+                unstepped_bytes += writing.add(timestamp, message.key, message.value)
+                if writing.is_full:
+                    for _ in writing.compress():
+                        if writing.stream.size_bytes > self._config.max_message_bytes:
+                            raise self._too_large(HEADER_BYTES + writing.stream.size_bytes)
+                        yield
                 if unstepped_bytes >= STEP_BYTES or writing.records_count % STEP_RECORDS == 0:
                     unstepped_bytes = 0
                     yield
@@ -205,17 +207,21 @@ class _BatchWriting:
         record = Record(self.records_count, timestamp, key, value)
         encoded = encode_record(record, self.records_count, timestamp - self._base_timestamp)
         self._piece += encoded
-        if len(self._piece) >= STEP_BYTES:
-            self._flush()
         self.records_count += 1
         return len(encoded)
 
-    def _flush(self) -> None:
-        self.stream.write(bytes(self._piece))
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough to `compress` before the next record."""
+        return len(self._piece) >= STEP_BYTES
+
+    def compress(self) -> Iterator[None]:
+        """What has come, in steps: a record may be large."""
+        yield from self.stream.write_in_steps(self._piece)
         self._piece.clear()
 
     def finish(self) -> bytearray:
-        self._flush()
+        self.stream.write(bytes(self._piece))
         return bytearray(
             assemble(
                 0, -1, self._codec, self.records_count - 1, self._base_timestamp, self._max_timestamp, _NO_PRODUCER,

@@ -19,6 +19,8 @@ from protocol.records.invalid import InvalidBatch
 
 CHUNK_BYTES = 1024 * 1024
 """Of decompressed data that is produced at once, about."""
+STEP_BYTES = 64 * 1024
+"""Of plain data that is compressed at once by who stops in between."""
 PIECE_STEPS = 10
 """A piece takes as long as so many of the smallest things that are walked over one by one, however small it is."""
 
@@ -89,6 +91,13 @@ class CompressionStream:
 
     def write(self, data: bytes) -> None:
         self._keep(self._write(data))
+
+    def write_in_steps(self, data: Buffer) -> Iterator[None]:
+        """The same of what may be large, with a stop behind each `STEP_BYTES`."""
+        with memoryview(data) as view:
+            for at in range(0, len(view), STEP_BYTES):
+                self.write(bytes(view[at : at + STEP_BYTES]))
+                yield
 
     def finish(self) -> bytes:
         """Everything, compressed. The stream is of no further use."""

@@ -365,11 +365,8 @@ class MessageSetEncoding:
         return len(self._piece) >= _ENCODING_PIECE_BYTES
 
     def compress(self) -> Iterator[None]:
-        """What has come, piece by piece: a record may be large."""
-        with memoryview(self._piece) as added:
-            for at in range(0, len(added), _ENCODING_PIECE_BYTES):
-                self._stream.write(bytes(added[at : at + _ENCODING_PIECE_BYTES]))
-                yield
+        """What has come, in steps: a record may be large."""
+        yield from self._stream.write_in_steps(self._piece)
         self._piece.clear()
 
     def finish(self) -> bytes:

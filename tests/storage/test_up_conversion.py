@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import read_header
-from protocol.records.compression import Compression
+from protocol.records.compression import Compression, CompressionStream
 from protocol.records.invalid import InvalidBatch
 from protocol.records.legacy import encode_message, encode_message_set
 from protocol.records.record import Record, encode_batch, iter_records
@@ -70,6 +70,37 @@ def test_records_stay_what_they_are(magic: int, codec: Compression) -> None:
     assert header.max_timestamp == (NOW_MS + 6 if magic else -1)
     expected = records if magic else [Record(each.offset, -1, each.key, each.value) for each in records]
     assert stored(content) == expected
+
+
+@pytest.mark.parametrize("topic_codec", ["producer", "zstd"])
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_large_record_is_compressed_in_steps(
+    monkeypatch: pytest.MonkeyPatch, codec: Compression, topic_codec: str
+) -> None:
+    written: list[int] = []
+    write = CompressionStream.write
+
+    def noted(stream: CompressionStream, data: bytes) -> None:
+        written[-1] += len(data)
+        write(stream, data)
+
+    records = [
+        Record(0, NOW_MS, None, b"first"),
+        Record(1, NOW_MS, b"key", bytes(3_000_000)),
+        Record(2, NOW_MS, None, b""),
+    ]
+    content = encode_message_set(records, 1, compression=codec)
+    limits = config(max_message_bytes="4000000", compression_type=topic_codec)
+    monkeypatch.setattr(CompressionStream, "write", noted)
+    conversion = UpConversion(content, limits, "t-0")
+    steps = conversion.steps()
+    written.append(0)
+    written.extend(0 for _ in steps)
+    assert sum(written) > 3_000_000
+    assert max(written) <= 200_000
+    monkeypatch.undo()
+    assert conversion.batch is not None
+    assert list(iter_records(conversion.batch, 0, read_header(conversion.batch), MAX_BYTES)) == records
 
 
 @given(
