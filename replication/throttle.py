@@ -15,11 +15,13 @@ Source: KIP-73; Kafka ReplicationQuotaManager, SimpleRate.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 ALL_REPLICAS = "*"
 NO_LIMIT = (1 << 63) - 1
+_PAIR = re.compile(r"0*(?P<partition>[0-9]{1,10}):0*(?P<broker>[0-9]{1,10})")
 
 
 class SampledRate:
@@ -113,8 +115,9 @@ class ReplicationQuota:
 
 
 def _partitions_on(broker_id: int, replicas: Iterable[str]) -> Iterable[int]:
-    """The setting was validated when it was set: pairs of numbers, partition first."""
+    """Pairs of numbers, partition first. A valid setting also holds nothing between two commas, or a number that no
+    partition or broker has: neither is a replica of ours."""
     for replica in replicas:
-        partition, _, broker = replica.partition(":")
-        if int(broker) == broker_id:
-            yield int(partition)
+        pair = _PAIR.fullmatch(replica)
+        if pair is not None and int(pair["broker"]) == broker_id:
+            yield int(pair["partition"])

@@ -66,7 +66,18 @@ def test_a_limit_is_exceeded_until_time_has_made_up_for_it() -> None:
 
 @pytest.mark.parametrize(
     ("replicas", "throttled"),
-    [((), set()), (("0:101", "1:102", "2:101"), {0, 2}), (("*",), {0, 1, 2}), (("1:102",), set())],
+    [
+        ((), set()),
+        (("0:101", "1:102", "2:101"), {0, 2}),
+        (("*",), {0, 1, 2}),
+        (("1:102",), set()),
+        # Valid texts of the setting, as Kafka takes them, too: "0:101,", ",2:101", "", and numbers that nobody has.
+        (("0:101", ""), {0}),
+        (("", "2:101"), {2}),
+        (("", "*"), {0, 1, 2}),
+        (("00:0101",), {0}),
+        (("1" * 5_000 + ":101", "1:" + "1" * 5_000, "2:101"), {2}),
+    ],
 )
 def test_which_replicas_are_throttled(replicas: tuple[str, ...], throttled: set[int]) -> None:
     throttle = quota(Clock())
