@@ -138,7 +138,8 @@ def setting(
 
 # --- text to value and back ---
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+# Of no more digits than a LONG has: Python refuses to read thousands of them, and takes its time with hundreds.
+_WHOLE = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _SPLIT = re.compile(r"\s*,\s*")
@@ -164,10 +165,12 @@ def parse_text(name: str, text: str, type: Type) -> object:  # noqa: A002  as ab
             return float(text.rstrip("dDfF"))
         case Type.SHORT | Type.INT | Type.LONG:
             limit = 1 << (_BITS[type] - 1)
-            if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
+            whole = _WHOLE.fullmatch(text)
+            number = None if whole is None else int(whole[1] + whole[2])
+            if number is None or not -limit <= number < limit:
                 valid = f"[{-limit},...,{limit - 1}]"
                 raise invalid_value(name, text, f"Not a number of type {type.name}", valid=valid)
-            return int(text)
+            return number
 
 
 def format_value(value: object) -> str | None:

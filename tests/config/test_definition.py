@@ -23,6 +23,7 @@ class Sample(SettingTable):
         (Type.INT, " +5 ", 5),
         (Type.INT, "-2147483648", -(2**31)),
         (Type.LONG, "9223372036854775807", 2**63 - 1),
+        (Type.LONG, "-" + "0" * 5_000 + "7", -7),
         (Type.SHORT, "-1", -1),
         (Type.DOUBLE, "1e3", 1000.0),
         (Type.DOUBLE, ".5d", 0.5),
@@ -48,6 +49,7 @@ def test_parses_as_kafka_does(type_: Type, text: str, value: object) -> None:
         (Type.INT, "٣", "Not a number of type INT"),
         (Type.SHORT, "40000", "Not a number of type SHORT"),
         (Type.LONG, "", "Not a number of type LONG"),
+        (Type.LONG, "1" * 5_000, "Not a number of type LONG"),
         (Type.DOUBLE, "half", "Not a number of type DOUBLE"),
     ],
 )
