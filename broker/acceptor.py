@@ -13,7 +13,6 @@ Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManage
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -181,18 +180,3 @@ class Acceptor:
             elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:
                 connection.close("idle for connections.max.idle.ms", level=logging.INFO)
         self._schedule_sweep()
-
-
-def parse_per_ip_overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: "address:count,..."; IPv6 addresses hold colons themselves.
-
-    Raises ValueError. Host names are not looked up: they would be another address tomorrow.
-    """
-    overrides: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, separator, count = item.rpartition(":")
-        if not separator or not count.strip().isdecimal():
-            raise ValueError(f"{item!r} is not of the form address:count")
-        address = host.strip().removeprefix("[").removesuffix("]")
-        overrides[str(ipaddress.ip_address(address))] = int(count)
-    return overrides

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.acceptor import AcceptLimits, parse_per_ip_overrides
+from broker.acceptor import AcceptLimits
 from broker.connection_shared import ConnectionLimits
 from broker.isr_writer import StoreIsrWriter
 from broker.listeners import ListenerPlan, ListenerSettings, advertised_endpoints, needs_advertised, parse_listeners
@@ -73,15 +73,10 @@ def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
 
 
 def accept_limits(settings: BrokerSettings) -> AcceptLimits:
-    """Raises ConfigError."""
-    try:
-        overrides = parse_per_ip_overrides(settings.max_connections_per_ip_overrides)
-    except ValueError as error:
-        raise ConfigError(f"max.connections.per.ip.overrides: {error}") from error
     return AcceptLimits(
         max_connections=settings.max_connections,
         max_connections_per_ip=settings.max_connections_per_ip,
-        per_ip_overrides=overrides,
+        per_ip_overrides=settings.limits_by_address,
         max_idle_ms=settings.connections_max_idle_ms,
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from config.address_limits import address_limits
 from config.broker.coordination import CoordinationSettings
 from config.broker.general import GeneralSettings
 from config.broker.groups import GroupSettings
@@ -126,6 +127,11 @@ class BrokerSettings(
         interval_ms = self.log_flush_interval_ms
         return self.log_flush_scheduler_interval_ms if interval_ms is None else interval_ms
 
+    @cached_property
+    def limits_by_address(self) -> Mapping[str, int]:
+        """Raises ConfigError, which `check` has done before."""
+        return address_limits("max.connections.per.ip.overrides", self.max_connections_per_ip_overrides)
+
     # --- checks between rows ---
 
     def check(self) -> None:
@@ -139,7 +145,8 @@ class BrokerSettings(
                 "authorizer.class.name must be empty, but with allow.everyone.if.no.acl.found=true: this broker has no ACLs "
                 "yet, it would be open to everybody."
             )
-        if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
+        limits_by_address = self.limits_by_address  # a value that cannot be is refused here, before anybody acts on it
+        if self.max_connections_per_ip == 0 and not limits_by_address:
             raise ConfigError(
                 "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
             )

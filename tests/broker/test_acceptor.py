@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from broker.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits, parse_per_ip_overrides
+from broker.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
 from broker.context import RequestContext
 from broker.dispatch import handles
 from broker.handlers.api_versions import api_versions
@@ -122,18 +122,6 @@ def test_finish_all_and_emptied() -> None:
         broker.acceptor.stop()
 
     asyncio.run(main())
-
-
-def test_overrides_by_address() -> None:
-    assert parse_per_ip_overrides("") == {}
-    assert parse_per_ip_overrides("127.0.0.1:5, [2001:DB8::0:1]:7,::1:0") == {
-        "127.0.0.1": 5,
-        "2001:db8::1": 7,
-        "::1": 0,
-    }
-    for text in ("127.0.0.1", "127.0.0.1:x", "host.example.org:5", ":5"):
-        with pytest.raises(ValueError, match=r".+"):
-            parse_per_ip_overrides(text)
 
 
 METADATA = MetadataRequest(topics=None)

@@ -156,7 +156,12 @@ def test_stored_values_that_cannot_be_are_left_out_and_logged(caplog: pytest.Log
         async with SettingsWorld() as world:
             topic = {"segment.bytes": "1", "from.the.future": "x", "segment.ms": "1000"}
             await configs.write_entity_config(world.store, "topics", "t", topic)
-            broker = {"message.max.bytes": "-9", "max.connections": "5", "listener.name.a.ssl.key.password": "c1pher"}
+            broker = {
+                "message.max.bytes": "-9",
+                "max.connections": "5",
+                "max.connections.per.ip.overrides": "some.host:5",  # Apache Kafka takes host names
+                "listener.name.a.ssl.key.password": "c1pher",
+            }
             await configs.write_entity_config(world.store, "brokers", "1", broker)
             with caplog.at_level(logging.WARNING):
                 other = await world.broker(1)
@@ -167,6 +172,7 @@ def test_stored_values_that_cannot_be_are_left_out_and_logged(caplog: pytest.Log
     asyncio.run(run())
     assert "segment.bytes" in caplog.text
     assert "message.max.bytes" in caplog.text
+    assert "max.connections.per.ip.overrides" in caplog.text
     assert "c1pher" not in caplog.text
 
 

@@ -21,6 +21,7 @@ DERIVED = {
     "node.id": "effective_broker_id",
     "log.dir": "log_directories",
     "log.dirs": "log_directories",
+    "max.connections.per.ip.overrides": "limits_by_address",
     "message.timestamp.after.max.ms": "timestamp_after_max_ms",
     "message.timestamp.before.max.ms": "timestamp_before_max_ms",
     "message.timestamp.difference.max.ms": "timestamp_before_max_ms",

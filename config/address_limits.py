@@ -1,0 +1,30 @@
+"""`max.connections.per.ip.overrides`: limits of single addresses, "address:count,..."; IPv6 addresses hold colons themselves.
+
+Rules: pure. Host names are not looked up: they would be another address tomorrow.
+Source: Kafka ConnectionQuotas; the colons of IPv6 as there, in brackets or not.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from config.definition import INT_MAX
+from config.errors import ConfigError
+
+_COUNT = re.compile(r"[0-9]{1,10}")
+
+
+def address_limits(name: str, text: str) -> dict[str, int]:
+    """The limits that setting `name` gives, by address as the network writes it. Raises ConfigError."""
+    limits: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, separator, count = (part.strip() for part in item.rpartition(":"))
+        if not separator or not _COUNT.fullmatch(count) or int(count) > INT_MAX:
+            raise ConfigError(f"{name}: {item!r} is not of the form address:count")
+        try:
+            address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from error
+        limits[str(address)] = int(count)
+    return limits
