@@ -41,6 +41,8 @@ class Synonym:
     source: Source
 
 
+FETCHERS = "num.replica.fetchers"
+
 # Broker settings that are spelled in several units: each is a synonym of the others, strongest first.
 _UNITS = (
     ("log.roll.ms", "log.roll.hours"),
@@ -175,7 +177,12 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
         changed = Layers(layers.static, given, layers.dynamic_broker)
-    changed.settings  # noqa: B018  computed here, so that a value that fits no other is refused
+    fetchers_count = (
+        changed.settings.num_replica_fetchers
+    )  # computed here, so that a value that fits no other is refused
+    if FETCHERS in given and fetchers_count < 1:
+        message = f"Dynamic thread count update validation failed for {FETCHERS}={fetchers_count}"
+        raise ConfigError(f"{message}, value should be at least 1")
     return changed
 
 

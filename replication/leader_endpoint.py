@@ -69,7 +69,7 @@ class FetchSettings:
             wait_max_ms=settings.replica_fetch_wait_max_ms,
             backoff_ms=settings.replica_fetch_backoff_ms,
             socket_timeout_ms=settings.replica_socket_timeout_ms,
-            fetchers_count=settings.num_replica_fetchers,
+            fetchers_count=max(settings.num_replica_fetchers, 1),  # partitions are divided among them
         )
 
 

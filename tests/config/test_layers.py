@@ -56,6 +56,8 @@ def test_an_update_replaces_its_layer() -> None:
         ({"listener.name.a.ssl.keystore.location": "/x"}, False, "broker id must be specified"),
         ({"leader.replication.throttled.rate": "-1"}, False, "Value must be at least 0"),
         ({"replica.lag.time.max.ms": "1"}, False, "Cannot update these configs dynamically"),
+        ({"num.replica.fetchers": "0"}, False, "value should be at least 1"),
+        ({"num.replica.fetchers": "-3"}, True, "value should be at least 1"),
     ],
 )
 def test_refused_updates(given: dict[str, str], per_broker: bool, reason: str) -> None:

@@ -173,10 +173,14 @@ def test_a_follower_whose_disk_fails_leaves_the_isr_and_the_rest_goes_on() -> No
     simulate(1, program)
 
 
-def test_large_records_and_many_partitions_are_copied() -> None:
+@pytest.mark.parametrize("fetchers_count", ["2", "0"])  # a file may say 0: there is one then
+def test_large_records_and_many_partitions_are_copied(fetchers_count: str) -> None:
     async def program(loop: SimLoop) -> None:
         world = ClusterWorld(
-            loop, replica_fetch_max_bytes="1000", replica_fetch_response_max_bytes="20000", num_replica_fetchers="2"
+            loop,
+            replica_fetch_max_bytes="1000",
+            replica_fetch_response_max_bytes="20000",
+            num_replica_fetchers=fetchers_count,
         )
         await world.start()
         await world.create_topic("t", partitions=12)
