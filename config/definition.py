@@ -162,7 +162,8 @@ def parse_text(name: str, text: str, type: Type) -> object:  # noqa: A002  as ab
         case Type.DOUBLE:
             if not _REAL.fullmatch(text):
                 raise invalid_value(name, text, "Not a number of type DOUBLE", valid="a number")
-            return float(text.rstrip("dDfF"))
+            # What is larger than any number is Infinity in Java; the largest number serves, and can be calculated with.
+            return min(max(float(text.rstrip("dDfF")), -DOUBLE_MAX), DOUBLE_MAX)
         case Type.SHORT | Type.INT | Type.LONG:
             limit = 1 << (_BITS[type] - 1)
             whole = _WHOLE.fullmatch(text)

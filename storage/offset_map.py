@@ -43,7 +43,7 @@ class OffsetMap:
 
     def __init__(self, buffer_bytes: int, load_factor: float, keys_expected: int) -> None:
         capacity = max(buffer_bytes // KAFKA_SLOT_BYTES, 2)
-        limit = min(max(int(capacity * load_factor), 1), capacity - 1)
+        limit = min(max(int(capacity * min(load_factor, 1.0)), 1), capacity - 1)
         if keys_expected < limit:
             # Half of the slots stay free, as long as that is no more than was given.
             capacity = min(capacity, 2 * keys_expected + 2)

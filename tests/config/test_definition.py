@@ -27,6 +27,7 @@ class Sample(SettingTable):
         (Type.SHORT, "-1", -1),
         (Type.DOUBLE, "1e3", 1000.0),
         (Type.DOUBLE, ".5d", 0.5),
+        (Type.DOUBLE, "-1e999", -1.7976931348623157e308),
         (Type.STRING, "  a b ", "a b"),
         (Type.CLASS, "org.example.Thing", "org.example.Thing"),
         (Type.LIST, " a , b,c ", ("a", "b", "c")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,12 @@ def test_a_full_map_takes_no_key_it_knows_either() -> None:
 
 def test_has_the_slots_of_apache_kafka() -> None:
     assert OffsetMap(24 * 1000, 0.9, 1 << 40).limit == 900
+
+
+@pytest.mark.parametrize(("load_factor", "limit"), [(-1.0, 1), (0.0, 1), (1.7e308, 999)])
+def test_takes_any_load_factor(load_factor: float, limit: int) -> None:
+    """`log.cleaner.io.buffer.load.factor` has no range."""
+    assert OffsetMap(24 * 1000, load_factor, 1 << 40).limit == limit
 
 
 def test_takes_no_more_memory_than_the_keys_that_can_come_need() -> None:
