@@ -210,7 +210,13 @@ class DynamicSettings:
     # --- what was read ---
 
     def _set_topic(self, topic: str, stored: Mapping[str, str]) -> None:
-        own = {name: text for name, text in stored.items() if self._is_usable(topic, name, text)}
+        own = {}
+        for name, text in stored.items():
+            problem = _problem(name, text)
+            if problem is None:
+                own[name] = text
+            elif name in LogConfig.definitions:
+                logger.warning("stored setting ignored: topic=%s setting=%s error=%r", topic, name, problem)
         if own == self._topics.get(topic, {}):
             return
         self._log_configs.pop(topic, None)
@@ -221,17 +227,6 @@ class DynamicSettings:
         config = self.log_config(topic)
         for listener in self._topic_listeners:
             listener(topic, config)
-
-    def _is_usable(self, topic: str, name: str, text: str) -> bool:
-        row = LogConfig.definitions.get(name)
-        if row is None:
-            return False
-        try:
-            row.parse(text)
-        except ConfigError as error:
-            logger.warning("stored setting ignored: topic=%s setting=%s error=%r", topic, name, str(error))
-            return False
-        return True
 
     def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         known = Layers(self._layers.static)
@@ -257,8 +252,9 @@ class DynamicSettings:
     # --- writing ---
 
     async def topic_settings(self, topic: str) -> Mapping[str, str]:
-        """A topic's own settings as they are stored now. Raises StoreError."""
-        return await configs.entity_config(self._store, TOPICS, topic)
+        """A topic's own settings as they are stored now, without those that cannot be. Raises StoreError."""
+        stored = await configs.entity_config(self._store, TOPICS, topic)
+        return {name: text for name, text in stored.items() if _problem(name, text) is None}
 
     async def alter_topic(self, topic: str, edit: Edit, *, validate_only: bool) -> None:
         """Replace a topic's own settings by what `edit` makes of them. Raises ConfigError, StoreError."""
@@ -288,6 +284,18 @@ class DynamicSettings:
 
 class PasswordsRefused(ConfigError):
     """A dynamic password, and nothing to encrypt it with."""
+
+
+def _problem(name: str, text: str) -> str | None:
+    """Why a topic cannot have a setting that is stored; None for one that it can have."""
+    row = LogConfig.definitions.get(name)
+    if row is None:
+        return "not known"
+    try:
+        row.parse(text)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _is_password(name: str) -> bool:

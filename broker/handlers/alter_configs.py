@@ -17,8 +17,10 @@ from broker.handlers.config_resources import (
     config_refusal,
     refused,
     repeated,
+    store_refusal,
 )
 from config.errors import ConfigError
+from controller.store import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -82,3 +84,5 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
                 raise refused(f"Unknown resource type {resource.resource_type}")
     except ConfigError as error:
         raise config_refusal(error, resource_type, name) from error
+    except StoreError as error:
+        raise store_refusal(error) from error

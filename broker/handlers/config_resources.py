@@ -6,12 +6,16 @@ Source: Kafka ConfigResource, ConfigAdminManager, ZkAdminManager.
 from __future__ import annotations
 
 import enum
+import logging
 from collections import Counter
 from collections.abc import Iterable
 
 from broker.dynamic_settings import PasswordsRefused
 from config.errors import ConfigError
+from controller.store import ConnectionLossError, SessionExpiredError, StoreError
 from protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 
 class ResourceType(enum.IntEnum):
@@ -73,6 +77,14 @@ def config_refusal(error: ConfigError, resource_type: ResourceType, name: str) -
         text = f"Invalid config value for resource ConfigResource(type={resource_type.name}, name='{name}'): {text}"
         return KafkaError(ErrorCode.INVALID_CONFIG, text)
     return KafkaError(ErrorCode.INVALID_CONFIG if is_topic else ErrorCode.INVALID_REQUEST, text)
+
+
+def store_refusal(error: StoreError) -> KafkaError:
+    """The answer for a resource when the store keeps silent, and a change may have happened or not, or does not want to."""
+    if isinstance(error, ConnectionLossError | SessionExpiredError):
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The store of the settings did not answer.")
+    logger.warning("settings refused by the store: path=%s error=%s", error.path, type(error).__name__)
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The store refused {error.path}: {type(error).__name__}")
 
 
 def _is_whole_sentence(text: str) -> bool:

@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from broker import logging_setup
 from broker.context import RequestContext
 from broker.dispatch import handles
-from broker.handlers.config_resources import ResourceType, check_describes_this_broker, refused
+from broker.handlers.config_resources import ResourceType, check_describes_this_broker, refused, store_refusal
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
 from config.layers import Layers, Source, Synonym, broker_definition
 from config.topic import LogConfig
+from controller.store import StoreError
 from controller.topics import check_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_configs import (
@@ -112,7 +113,10 @@ class _Description:
         if topic not in self._services.metadata.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         dynamic = self._services.dynamic_settings
-        own = await dynamic.topic_settings(topic)
+        try:
+            own = await dynamic.topic_settings(topic)
+        except StoreError as error:
+            raise store_refusal(error) from error
         key = frozenset(own.items())
         rows = self._of_topics.get(key)
         if rows is None:

@@ -23,11 +23,13 @@ from broker.handlers.config_resources import (
     config_refusal,
     refused,
     repeated,
+    store_refusal,
 )
 from config.definition import Setting, Type
 from config.errors import ConfigError
 from config.layers import broker_definition
 from config.topic import LogConfig
+from controller.store import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -107,6 +109,8 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
                 raise refused(f"Unknown resource type {resource.resource_type}")
     except ConfigError as error:
         raise config_refusal(error, resource_type, name) from error
+    except StoreError as error:
+        raise store_refusal(error) from error
 
 
 def _edit(

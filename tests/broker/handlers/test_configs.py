@@ -20,6 +20,8 @@ from broker.handlers.describe_configs import describe_configs
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from config.broker import BrokerSettings
 from config.broker.own import OwnSettings
+from controller import configs
+from controller.store import AccessDeniedError, ConnectionLossError, SessionExpiredError, StoreError
 from protocol.messages import alter_configs as alter
 from protocol.messages import describe_configs as describe
 from protocol.messages import incremental_alter_configs as incremental
@@ -28,7 +30,7 @@ from tests.broker.settings_world import SettingsWorld
 
 HEAD, *EXCHANGES = map(json.loads, (Path(__file__).parent / "configs-3.9.1.jsonl").read_text().splitlines())
 BROKER_LOGGER = 8
-UNKNOWN_SERVER_ERROR, INVALID_REQUEST = -1, 42
+UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, INVALID_REQUEST = -1, 7, 42
 # What depends on where and how that broker was started.
 STARTED_WITH = {
     *("listeners", "log.dirs", "zookeeper.connect", "zookeeper.session.timeout.ms"),
@@ -160,6 +162,53 @@ def test_documentation_only_when_asked() -> None:
                 answer = await _ask(world, {"api": "DescribeConfigs", "version": 3, "request": body})
                 (config,) = answer["results"][0]["configs"]
                 assert (config["documentation"] is not None) == asked
+
+    asyncio.run(run())
+
+
+def test_a_stored_value_that_cannot_be_hides_no_other() -> None:
+    """Another release may have written it: kafka-topics asks for all topics at once."""
+
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            stored = {"segment.bytes": "1", "retention.ms": "5", "from.the.future": "x"}
+            await configs.write_entity_config(world.store, "topics", "t", stored)
+            names = ["segment.bytes", "retention.ms"]
+            body = {"resources": [[2, "t", names], [2, "u", names]], "synonyms": False, "documentation": False}
+            answer = await _ask(world, {"api": "DescribeConfigs", "version": 4, "request": body})
+            assert [row["error_code"] for row in answer["results"]] == [0, 0]
+            shown = {
+                config["name"]: (config["value"], config["config_source"]) for config in answer["results"][0]["configs"]
+            }
+            assert shown == {"segment.bytes": ("1073741824", 5), "retention.ms": ("5", 1)}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConnectionLossError("/config"), REQUEST_TIMED_OUT),
+        (SessionExpiredError("/config"), REQUEST_TIMED_OUT),
+        (AccessDeniedError("/config"), UNKNOWN_SERVER_ERROR),
+    ],
+)
+@pytest.mark.parametrize("api", HANDLERS)
+def test_what_the_store_does_not_do_is_answered(
+    api: str, error: StoreError, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> dict[str, str]:
+        raise error
+
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            monkeypatch.setattr(configs, "entity_config", fail)
+            described = {"resources": [[2, "t", None]], "synonyms": False, "documentation": False}
+            altered = {"resources": [[2, "t", []], [4, "0", []]], "validate_only": False}
+            body = described if api == "DescribeConfigs" else altered
+            answer = await _ask(world, {"api": api, "version": 1, "request": body})
+            rows = answer.get("results", answer.get("responses"))
+            assert [row["error_code"] for row in rows] == [code] * len(rows)
 
     asyncio.run(run())
 
