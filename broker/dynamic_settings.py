@@ -229,18 +229,7 @@ class DynamicSettings:
             listener(topic, config)
 
     def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
-        known = Layers(self._layers.static)
-        for stored, per_broker in ((default, False), (own, True)):
-            # One by one, so that a setting that cannot be takes no other with it.
-            for name, text in stored.items():
-                given = {**(known.dynamic_broker if per_broker else known.dynamic_default), name: text}
-                if _is_password(name):
-                    logger.warning("stored password ignored: setting=%s error='no password encoder'", name)
-                    continue
-                try:
-                    known = check_dynamic_update(known, given, per_broker=per_broker)
-                except ConfigError as error:
-                    logger.warning("stored setting ignored: setting=%s error=%r", name, str(error))
+        known = _readable(self._layers.static, _without_passwords(default), _without_passwords(own))
         if (known.dynamic_default, known.dynamic_broker) == (self._layers.dynamic_default, self._layers.dynamic_broker):
             return
         self._layers = known
@@ -296,6 +285,39 @@ def _problem(name: str, text: str) -> str | None:
     except ConfigError as error:
         return str(error)
     return None
+
+
+def _readable(static: BrokerSettings, default: Mapping[str, str], own: Mapping[str, str]) -> Layers:
+    """The stored settings of brokers that can be: all of them, or those that can be beside the ones that can."""
+    try:
+        known = check_dynamic_update(Layers(static, {}, own), default, per_broker=False)
+        return check_dynamic_update(known, own, per_broker=True)
+    except ConfigError:
+        known = Layers(static)
+    waiting = [(name, text, False) for name, text in default.items()] + [
+        (name, text, True) for name, text in own.items()
+    ]
+    problems: dict[tuple[str, bool], ConfigError] = {}
+    count = -1
+    # One by one, so that a setting that cannot be takes no other with it; and again, since some only can be beside others.
+    while len(waiting) != count:
+        count, trying, waiting = len(waiting), waiting, []
+        for name, text, per_broker in trying:
+            given = {**(known.dynamic_broker if per_broker else known.dynamic_default), name: text}
+            try:
+                known = check_dynamic_update(known, given, per_broker=per_broker)
+            except ConfigError as error:
+                waiting.append((name, text, per_broker))
+                problems[name, per_broker] = error
+    for name, _, per_broker in waiting:
+        logger.warning("stored setting ignored: setting=%s error=%r", name, str(problems[name, per_broker]))
+    return known
+
+
+def _without_passwords(stored: Mapping[str, str]) -> dict[str, str]:
+    for name in filter(_is_password, stored):
+        logger.warning("stored password ignored: setting=%s error='no password encoder'", name)
+    return {name: text for name, text in stored.items() if not _is_password(name)}
 
 
 def _is_password(name: str) -> bool:

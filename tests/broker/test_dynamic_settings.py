@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from broker.dynamic_settings import PasswordsRefused
+from broker.dynamic_settings import CLUSTER_DEFAULT, PasswordsRefused
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.topic import LogConfig
@@ -174,6 +174,27 @@ def test_stored_values_that_cannot_be_are_left_out_and_logged(caplog: pytest.Log
     assert "message.max.bytes" in caplog.text
     assert "max.connections.per.ip.overrides" in caplog.text
     assert "c1pher" not in caplog.text
+
+
+@pytest.mark.parametrize("per_broker", [True, False])
+@pytest.mark.parametrize("beside", [{}, {"message.max.bytes": "-9"}])
+def test_settings_that_can_be_only_together_hold(per_broker: bool, beside: dict[str, str]) -> None:
+    """Whatever order they are stored in: a cleaner thread needs its megabyte of the buffer."""
+    together = {"log.cleaner.threads": "200", "log.cleaner.dedupe.buffer.size": str(2**29), "max.connections": "5"}
+
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            await world.settings.alter_broker(lambda _: together, per_broker=per_broker, validate_only=False)
+            name = "0" if per_broker else CLUSTER_DEFAULT
+            await configs.alter_entity_config(world.store, "brokers", name, together | beside)
+            await world.settings.catch_up()
+            started_later = await world.broker(0)
+            for dynamic in (world.settings, started_later):
+                layers = dynamic.layers
+                assert (layers.dynamic_broker if per_broker else layers.dynamic_default) == together
+                assert dynamic.settings.log_cleaner_threads == 200
+
+    asyncio.run(run())
 
 
 def test_users_clients_and_addresses_are_kept() -> None:
