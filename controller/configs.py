@@ -8,6 +8,7 @@ Source: Kafka AdminZkClient.changeEntityConfig, ZkNodeChangeNotificationListener
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -108,12 +109,13 @@ async def notify(store: Tree, entity_path: str) -> None:
 async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) -> list[ConfigChange]:
     """The notifications behind `sequence` (-1: all), in order. `watch` is left on the list."""
     names = await store.children(znodes.CONFIG_CHANGES, watch)
-    numbered = sorted(
+    # They stay for a quarter of an hour, and a change of thousands of topics makes thousands: only the end is looked at.
+    known = f"{CHANGE_PREFIX}{sequence:010}" if sequence >= 0 else ""
+    newer = [
         (int(name.removeprefix(CHANGE_PREFIX)), name)
-        for name in names
+        for name in names[bisect_right(names, known) :]
         if name.startswith(CHANGE_PREFIX) and name.removeprefix(CHANGE_PREFIX).isdigit()
-    )
-    newer = [(number, name) for number, name in numbered if number > sequence]
+    ]
     nodes = await store.read_many([f"{znodes.CONFIG_CHANGES}/{name}" for _, name in newer])
     changes = []
     for (number, name), node in zip(newer, nodes, strict=True):

@@ -377,6 +377,20 @@ def test_a_change_of_settings_is_notified_in_order(tmp_path: Path) -> None:
     alone(tmp_path, scenario)
 
 
+def test_changes_behind_one_are_found_among_nodes_of_others(tmp_path: Path) -> None:
+    async def scenario(member: Member) -> None:
+        for name in ("a", "config_change_", "config_change_x", "config_changes", "z"):
+            await member.store.create(f"/config/changes/{name}")
+        for number in range(12):
+            await configs.notify(member.store, f"topics/t{number}")
+        found = await configs.changes_after(member.store, -1)
+        assert [each.entity_path for each in found] == [f"topics/t{number}" for number in range(12)]
+        for at, each in enumerate(found):
+            assert await configs.changes_after(member.store, each.sequence) == found[at + 1 :]
+
+    alone(tmp_path, scenario)
+
+
 def test_many_partitions_in_one_topic(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
         await create(member, "wide", 1_000)
