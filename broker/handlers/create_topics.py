@@ -4,7 +4,7 @@ Behaviour: every topic stands for itself; one that is named twice is refused. Th
 a leader that this broker knows, or REQUEST_TIMED_OUT after `timeout_ms`; the topic exists then all the same. Only the
 controller creates topics.
 Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 answers counts and effective
-settings, of some 700 topics (for those behind them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
+settings, of some 550 topics (for those behind them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
 Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequest.
 """
 

@@ -34,7 +34,7 @@ from protocol.messages.describe_configs import (
 from runtime.slices import Slices
 
 UNKNOWN_TYPE = 0
-# Resources that ask for everything multiply: 60,000 named in a request of 1 MB would be gigabytes. (700 topics' worth.)
+# Resources that ask for everything multiply: 60,000 named in a request of 1 MB would be gigabytes. (550 topics' worth.)
 MAX_ROWS = 20_000
 
 
