@@ -260,11 +260,13 @@ class DynamicSettings:
         """The same for this broker, or for the cluster's defaults. Raises ConfigError, PasswordsRefused, StoreError."""
         name = str(self._broker_id) if per_broker else CLUSTER_DEFAULT
         async with self._writing:
-            given = edit(await configs.entity_config(self._store, BROKERS, name))
+            stored = await configs.entity_config(self._store, BROKERS, name)
+            given = edit(stored)
             check_dynamic_update(self._layers, given, per_broker=per_broker)
             if validate_only:
                 return
-            if any(map(_is_password, given)):
+            # What Apache Kafka has encrypted stays as it is, for when it is back.
+            if any(_is_password(setting) and text != stored.get(setting) for setting, text in given.items()):
                 raise PasswordsRefused("Password encoder secret not configured")
             await configs.alter_entity_config(self._store, BROKERS, name, given)
         await self.catch_up()

@@ -135,6 +135,27 @@ def test_a_refused_change_is_not_stored() -> None:
     asyncio.run(run())
 
 
+def test_a_password_that_apache_kafka_has_stored_stays_and_holds_up_no_other_change() -> None:
+    password = {"listener.name.a.ssl.key.password": "c1pher"}
+
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            await configs.write_entity_config(world.store, "brokers", "0", password)
+            for text in ("5", "6"):
+                await world.settings.alter_broker(
+                    lambda stored, text=text: {**stored, "max.connections": text}, per_broker=True, validate_only=False
+                )
+                assert world.settings.settings.max_connections == int(text)
+            with pytest.raises(PasswordsRefused):
+                await world.settings.alter_broker(
+                    lambda stored: dict.fromkeys(stored, "7"), per_broker=True, validate_only=False
+                )
+            found = await configs.entity_config(world.store, "brokers", "0")
+            assert found == password | {"max.connections": "6"}
+
+    asyncio.run(run())
+
+
 def test_concurrent_changes_of_one_topic_are_both_kept() -> None:
     async def run() -> None:
         async with SettingsWorld() as world:
