@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from broker.power_loss import BootFile, stay_away_after_power_loss
+from broker import power_loss
+from broker.power_loss import LOOK_AGAIN_S, BootFile, stay_away_after_power_loss
 from broker.server import Broker, Doors
 from controller import znodes
 from controller.registration import ensure_persistent_paths
-from controller.store import Create
+from controller.store import Create, Stat, Watch
 from controller.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
 from runtime.os_boot import BOOT_ID_FILE, boot_id
@@ -136,6 +137,40 @@ def test_it_does_not_wait_for_ever_and_does_not_hide_it(caplog: pytest.LogCaptur
     assert len(told) == 2
     assert "partitions=1 such_as=t-0 at_most_ms=12000" in told[0]
     assert "registering though still in sync" in told[1]
+
+
+def test_while_it_waits_few_states_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ensemble has an election to carry just then, and thousands of states may be ours to look at."""
+    monkeypatch.setattr(power_loss, "LOOK_AT_ONCE", 5)
+    count, wait_s = 60, 4
+
+    async def scenario(site: Site) -> None:
+        topics = [f"t{number}" for number in range(count)]
+        for topic in topics:
+            await site.set_isr(2, 1, topic=topic)
+        reads: list[str] = []
+        read_many = site.store.read_many
+
+        async def counted(paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
+            reads.extend(path for path in paths if path.endswith("/state"))
+            return await read_many(paths, watch)
+
+        monkeypatch.setattr(site.store, "read_many", counted)
+
+        async def take_out() -> None:
+            for topic in topics:
+                await asyncio.sleep(wait_s / count)
+                await site.set_isr(2, topic=topic)
+
+        taking = asyncio.ensure_future(take_out())
+        is_sure, took_s = await site.returned_after_s("b")
+        await taking
+        assert is_sure
+        assert wait_s <= took_s < wait_s + 1
+        looks_count = wait_s / LOOK_AGAIN_S + 1
+        assert len(reads) < 2 * count + 2 * 5 * looks_count, "the first look, and who has left; and some each time"
+
+    on_a_site(scenario)
 
 
 def test_a_store_that_fails_is_asked_again() -> None:
