@@ -19,6 +19,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -284,18 +285,31 @@ class IsrWrites(_WishQueue):
         self._changed: dict[Key, None] = {}
         self._changed_ms = 0
         self._announced_ms = clock.monotonic_ms()
+        self._has_wish = asyncio.Event()
+
+    def submit(self, owner: IsrOwner, change: IsrChange) -> None:
+        super().submit(owner, change)
+        self._has_wish.set()
 
     @property
     def _has_more_to_do(self) -> bool:
         return bool(self._changed)
+
+    async def _until_next_wish(self, patience_ms: int) -> None:
+        """So long at most: what was written may wait to be announced, a wish waits for nothing."""
+        self._has_wish.clear()
+        if self._wishes:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_ms / 1000):
+                await self._has_wish.wait()
 
     async def _step(self) -> None:
         for wish in self._take(1):
             await self._write(wish)
         if self._changed:
             await self._announce_if_due()
-            if not self._wishes:
-                await asyncio.sleep(ANNOUNCE_CHECK_MS / 1000)
+            await self._until_next_wish(ANNOUNCE_CHECK_MS)
 
     async def _write(self, wish: Wish) -> None:
         change, owner = wish.change, wish.owner
