@@ -141,10 +141,10 @@ class Fetcher:
     # --- which partitions ---
 
     def follow(self, partition: Partition, leader_epoch: int) -> None:
-        """Copy `partition` from now on. No effect when it is copied in this epoch already."""
+        """Copy `partition` from now on. No effect when it is copied in this epoch, into this log, already."""
         key = (partition.topic, partition.partition)
         known = self._followed.get(key)
-        if known is not None and known.partition is partition and known.state.leader_epoch == leader_epoch:
+        if known is not None and known.is_for(partition, leader_epoch):
             if not known.state.is_stopped:
                 self._file(known)  # its topic may have got an id
             return

@@ -28,21 +28,27 @@ logger = logging.getLogger(__name__)
 
 
 class Followed:
-    """Lives as long as the leader leads in one epoch. `is_writing`: the last answer is on its way to the disk, and
-    `on_written` is due."""
+    """Lives as long as the leader leads in one epoch, and the log is the partition's. `is_writing`: the last answer is on its
+    way to the disk, and `on_written` is due."""
 
-    __slots__ = ("_clock", "_cut", "_leader_high_watermark", "is_writing", "key", "partition", "state")
+    __slots__ = ("_clock", "_cut", "_leader_high_watermark", "_log", "is_writing", "key", "partition", "state")
 
     def __init__(self, partition: Partition, state: FollowerState, clock: Clock) -> None:
         self.key = (partition.topic, partition.partition)
         self.partition = partition
         self.state = state
+        # What `state` asks. Another one takes its place when it moves to another directory.
+        self._log = partition.log
         self._clock = clock
         # Done when the cut that is under way is.
         self._cut: asyncio.Future[None] | None = None
         # What the leader said with the last answer.
         self._leader_high_watermark = 0
         self.is_writing = False
+
+    def is_for(self, partition: Partition, leader_epoch: int) -> bool:
+        """Whether this is how `partition`, as it is now, is copied in that epoch."""
+        return self.partition is partition and self.state.leader_epoch == leader_epoch and self._log is partition.log
 
     async def settle(self) -> None:
         """Return when nothing is under way in the log."""

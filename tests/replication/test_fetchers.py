@@ -12,6 +12,7 @@ from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochReques
 from storage.log import AppendOrigin
 from tests.replication.leader_world import (
     ME,
+    SOURCE,
     WAIT_MS,
     FollowerWorld,
     diverged,
@@ -277,6 +278,30 @@ def test_the_number_of_fetchers_may_change() -> None:
         for led, partition in zip(many, partitions, strict=True):
             led.append("x")
             await world.copied(partition, led)
+
+    play(program)
+
+
+def test_a_partition_that_is_followed_while_its_log_is_exchanged_goes_on_with_the_new_one() -> None:
+    """A change of `num.replica.fetchers` takes partitions up again, and among them one whose log just moves."""
+
+    async def program(world: FollowerWorld) -> None:
+        led = world.source.lead()
+        led.append("a", "b")
+        partition, moved = await world.partition(), await world.partition("t", 1)
+        world.follow(partition)
+        await world.copied(partition, led)
+        moved.append_as_follower(led.batches[0][2], leader_high_watermark=2, leader_log_start_offset=0, now_ms=0)
+        await moved.log.settle()
+        partition.replace_log(moved.log)
+        world.fetchers.follow(partition, SOURCE, 0)  # when the exchange is through
+        for value in "cde":
+            led.append(value)
+            world.source.wake()
+            began_s = world.loop.time()
+            await world.copied(partition, led)
+            assert world.loop.time() - began_s < 0.5, "nothing is fetched twice, and refused"
+        assert await all_values(partition.log) == led.values()
 
     play(program)
 
