@@ -46,6 +46,11 @@ class BrokerClient:
     def is_connected(self) -> bool:
         return self._client is not None and self._client.is_open
 
+    @property
+    def is_receiving(self) -> bool:
+        """Whether an answer has begun to come."""
+        return self._client is not None and self._client.is_receiving
+
     async def send(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int | None = None) -> R:
         """The broker's answer. `timeout_ms` is this request's own, for one that waits at the broker. Raises OSError."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms

@@ -79,6 +79,11 @@ class Client:
     def is_open(self) -> bool:
         return self._connection is not None and self._lost is None
 
+    @property
+    def is_receiving(self) -> bool:
+        """Whether an answer has begun to come."""
+        return self.is_open and self._frames.has_part
+
     @overload
     async def send(self, request: Request, version: int) -> Response: ...
     @overload

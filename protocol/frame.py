@@ -31,6 +31,11 @@ class FrameReader:
         self._large: bytearray | None = None  # a frame under way that has a place of its own
         self._large_filled = 0
 
+    @property
+    def has_part(self) -> bool:
+        """Whether some bytes of a frame have come, and not all of them."""
+        return self._large is not None or self._filled > 0
+
     def receive_buffer(self) -> memoryview:
         """Where the next bytes go; never empty. Valid until `received`."""
         if self._large is not None:

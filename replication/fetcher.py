@@ -182,8 +182,9 @@ class Fetcher:
             self._leaving.pop(key, None)
 
     def hurry(self) -> None:
-        """Do not let partitions that have come wait behind a fetch which waits for records of others."""
-        if not self._has_newcomers or not self._is_fetching:
+        """Do not let partitions that have come wait behind a fetch which waits for records of others. One that waits no more
+        is let through: dropped again and again, as others come, a large answer would never arrive."""
+        if not self._has_newcomers or not self._is_fetching or self._leader.is_answering:
             return
         now_ms = self._clock.monotonic_ms()
         pause_ms = HURRY_PAUSE_MS + len(self._session.wanted) // HURRY_PARTITIONS_PER_MS

@@ -93,6 +93,11 @@ class LeaderEndpoint:
     def may_use_topic_ids(self) -> bool:
         return self._version.fetch >= TOPIC_IDS_VERSION
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer has begun to come."""
+        return self._line.is_receiving
+
     def replace(self) -> None:
         old, self._line = self._line, self._open_line()
         old.close()

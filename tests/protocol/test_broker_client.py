@@ -100,6 +100,26 @@ def test_a_lost_connection_is_made_anew() -> None:
     _run(story)
 
 
+def test_an_answer_has_begun_to_come_until_it_is_there_or_the_connection_is_lost() -> None:
+    async def story(peer: Peer, client: BrokerClient) -> None:
+        assert not client.is_receiving
+        await _ask(client)
+        assert not client.is_receiving
+        peer.answers = False
+        waiting = asyncio.ensure_future(_ask(client))
+        await asyncio.sleep(0)
+        assert not client.is_receiving
+        peer.connections[0].write([b"\0\0\0\x20half"])
+        while not client.is_receiving:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        peer.connections[0].abort()
+        with pytest.raises(ConnectionError):
+            await waiting
+        assert not client.is_receiving
+
+    _run(story)
+
+
 def test_silence_costs_the_connection() -> None:
     async def story(peer: Peer, client: BrokerClient) -> None:
         peer.answers = False

@@ -121,6 +121,7 @@ class Source:
         self.is_silent = False
         self.top_error = ErrorCode.NONE
         self.max_batches = 1 << 30
+        self.answers_take_s = 0.0  # from its first bytes to its last
         self.sessions = FetchSessions(10, loop.random)
         self._parked: list[Callable[[], None]] = []
 
@@ -295,10 +296,17 @@ class _SourceConnection:
             request = REQUESTS[header.api_key].decode(frame, header.api_version, position)
 
             def answer(response: Response, header: Any = header) -> None:
-                if self._connection is not None:
-                    self._connection.write(encode_response(response, header.api_version, header.correlation_id))
+                content = b"".join(encode_response(response, header.api_version, header.correlation_id))
+                half = len(content) // 2 if self._source.answers_take_s else len(content)
+                self._write(content[:half])
+                if half < len(content):
+                    self._source.loop.call_later(self._source.answers_take_s, self._write, content[half:])
 
             self._source.on_request(request, header.api_version, answer)
+
+    def _write(self, content: bytes) -> None:
+        if self._connection is not None:
+            self._connection.write([content])
 
     def writing_paused(self) -> None: ...
 

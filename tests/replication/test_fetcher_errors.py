@@ -270,6 +270,28 @@ def test_newcomers_that_follow_each_other_closely_wait_for_a_pause_and_no_longer
     play(program)
 
 
+def test_an_answer_that_has_begun_to_come_is_not_dropped_for_newcomers() -> None:
+    """Where large answers take longer than the pause between newcomers, nothing else would ever be copied."""
+
+    async def program(world: FollowerWorld) -> None:
+        led = world.source.lead("t", 0)
+        first = await world.partition("t", 0)
+        world.follow(first)
+        await world.until(lambda: len(world.source.requests) > 1)
+        world.source.answers_take_s, world.source.max_batches = 0.4, 1
+        for value in "abcde":
+            led.append(value)
+        world.source.wake()
+        for index in range(1, 25):
+            await asyncio.sleep(0.15)
+            world.source.lead("t", index)
+            world.follow(await world.partition("t", index))
+            world.fetchers.settle()
+        assert first.log.log_end_offset == 5, "newcomers came all the time"
+
+    play(program)
+
+
 def test_a_follower_that_was_faster_than_its_leader_asks_again_though_a_fetch_waits() -> None:
     async def program(world: FollowerWorld) -> None:
         led = [world.source.lead("t", index, leader_epoch=index) for index in range(2)]
