@@ -40,6 +40,8 @@ class BrokerClient:
         self._max_elements = max_elements
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
+        # The attempt to connect that is under way.
+        self._attempt: asyncio.Timeout | None = None
         self._is_closed = False
 
     @property
@@ -64,8 +66,11 @@ class BrokerClient:
             raise ConnectionError(f"no answer to {request.api_name}: {error!r}") from error
 
     def close(self) -> None:
-        """Requests under way fail with ConnectionError."""
+        """Requests under way fail with ConnectionError, at once: to a host that is gone a connection may take minutes."""
         self._is_closed = True
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.reschedule(asyncio.get_running_loop().time())
         self._drop(self._client)
 
     async def _connected(self) -> Client:
@@ -76,11 +81,18 @@ class BrokerClient:
                 address = self._address()
                 if address is None:
                     raise ConnectionError("the broker's address is not known")
-                client = self._client = await Client.connect(
-                    self._network, address.host, address.port, self._client_id, max_elements=self._max_elements
-                )
+                client = self._client = await self._connect(address)
                 self._check_open()
             return client
+
+    async def _connect(self, address: Address) -> Client:
+        async with asyncio.timeout(None) as self._attempt:
+            try:
+                return await Client.connect(
+                    self._network, address.host, address.port, self._client_id, max_elements=self._max_elements
+                )
+            finally:
+                self._attempt = None
 
     def _check_open(self) -> None:
         if self._is_closed:

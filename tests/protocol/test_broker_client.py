@@ -12,7 +12,7 @@ from protocol.frame import FrameReader
 from protocol.header import decode_request_header, encode_response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from runtime.os_transport import OsNetwork
-from runtime.transport import Address, Connection
+from runtime.transport import Address, Connection, ConnectionHandler
 
 
 class Peer:
@@ -150,6 +150,28 @@ def test_a_closed_line_sends_nothing() -> None:
         assert not peer.connections
 
     _run(story)
+
+
+class Nowhere(OsNetwork):
+    """No connection comes about, and none is refused: the host is gone."""
+
+    async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
+        return await asyncio.get_running_loop().create_future()
+
+
+def test_closing_ends_a_connection_that_does_not_come_about() -> None:
+    async def story() -> None:
+        client = BrokerClient(Nowhere(), lambda: Address("10.255.255.1", 9), "test", timeout_ms=600_000)
+        waiting = [asyncio.ensure_future(_ask(client)) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        client.close()
+        client.close()
+        for outcome in await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60):
+            assert isinstance(outcome, ConnectionError)
+        assert not client.is_connected
+
+    asyncio.run(story())
 
 
 def test_the_address_is_asked_for_at_each_connection() -> None:

@@ -203,12 +203,17 @@ def test_a_broker_that_is_gone_is_told_once(caplog: pytest.LogCaptureFixture) ->
     assert told[1] == f"source broker answers again: broker={SOURCE} failures=11"
 
 
-def test_a_broker_that_moved_is_followed_at_once() -> None:
+@pytest.mark.parametrize("is_connecting", [False, True])
+def test_a_broker_that_moved_is_followed_at_once(is_connecting: bool) -> None:
     async def program(world: FollowerWorld) -> None:
         world.source.lead()
         first = await world.partition("t", 0)
         world.follow(first)
         await world.until(lambda: len(world.source.requests) > 1)
+        if is_connecting:  # and hears nothing, not even a refusal
+            world.source.lose_connections()
+            world.network.cut("me", "source")
+            await asyncio.sleep(BACKOFF_MS / 1000 + 0.2)
         elsewhere = Source(world.loop, world.network, "elsewhere")
         await elsewhere.listen()
         moved, led = elsewhere.lead("t", 0), elsewhere.lead("t", 1)
@@ -222,6 +227,19 @@ def test_a_broker_that_moved_is_followed_at_once() -> None:
         await world.copied(second, led)
         await world.copied(first, moved)
         assert world.loop.time() - began_s < 0.5
+
+    play(program)
+
+
+def test_closing_does_not_wait_for_a_connection_that_does_not_come_about() -> None:
+    async def program(world: FollowerWorld) -> None:
+        world.source.lead()
+        world.network.cut("me", "source")
+        world.follow(await world.partition())
+        await asyncio.sleep(1)
+        began_s = world.loop.time()
+        await world.fetchers.close()
+        assert world.loop.time() - began_s < 0.1
 
     play(program)
 
