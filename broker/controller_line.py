@@ -2,7 +2,8 @@
 
 Rules: one attempt a `send`, no pauses: who asks knows how long it may wait and how often to ask. `ask` is for those who
 want one answer: it asks again while nobody is the controller, while the one asked is no more, and while no answer comes,
-until its time is over. The line to a controller that was replaced is closed at the next send.
+until its time is over. The line to a controller that was replaced is closed when the image says so: who waits for its answer
+hears that none came, and asks the next one. Of a machine that is gone nothing else would tell.
 Errors: OSError when no answer came (whether the request was carried out is unknown); KafkaError(NOT_CONTROLLER) when the
 image names nobody.
 Source: Kafka NodeToControllerChannelManager, MetadataCacheControllerNodeProvider.
@@ -27,7 +28,7 @@ from protocol.schema import Request, Response
 
 if TYPE_CHECKING:
     from controller.host import Controller
-    from metadata.image import MetadataCache
+    from metadata.image import ClusterImage, MetadataCache
     from protocol.broker_client import BrokerClient
     from runtime.clock import Clock
 
@@ -52,6 +53,11 @@ class ControllerLine:
         self._clock = clock
         self._client_id = NO_CONTROLLER
         self._client: BrokerClient | None = None
+        metadata.subscribe(self._on_image)
+
+    def _on_image(self, image: ClusterImage) -> None:
+        if image.controller_id != self._client_id:
+            self.close()
 
     async def send(self, request: Request, version: int, response_type: type[R]) -> R:
         """Raises OSError, KafkaError(NOT_CONTROLLER)."""

@@ -144,3 +144,39 @@ def test_an_answer_is_asked_for_until_the_time_is_over() -> None:
                 await ask(0)
 
     asyncio.run(program())
+
+
+class Silent(Client):
+    """A controller whose machine is gone: its answer never comes, and the line is not lost either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closed = asyncio.Event()
+
+    async def send(self, request: Any, version: int, response_type: Any) -> Any:
+        self.asked.append((request, version))
+        await self._closed.wait()
+        raise ConnectionError("the client was closed")
+
+    def close(self) -> None:
+        super().close()
+        self._closed.set()
+
+
+def test_nobody_waits_for_a_controller_that_was_replaced() -> None:
+    async def program() -> None:
+        gone = Silent()
+        site = Site(None, {2: gone, 3: Client(block(30))})
+        site.elect(2)
+        wish = asyncio.ensure_future(site.allocate())
+        asking = asyncio.ensure_future(site.line.ask(ALLOCATE, 0, AllocateProducerIdsResponse, timeout_ms=60_000))
+        while len(gone.asked) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        site.elect(2)  # whatever else an image tells
+        assert not gone.is_closed
+        site.elect(3)
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(wish, 60)
+        assert (await asyncio.wait_for(asking, 60)).producer_id_start == 30
+
+    asyncio.run(program())
