@@ -77,11 +77,12 @@ class Membership:
         """Be gone for the others from now on: the session itself ends only when all logs are closed. Where the store does
         not answer in time, the node goes with the session."""
         self._has_left = True
-        if not self.is_registered:
-            return
-        session, self._session_id = self._store.session(), NO_SESSION
         try:
-            async with asyncio.timeout(LEAVE_PATIENCE_S):
+            # A registration that is under way has its outcome first: it would outlast this.
+            async with asyncio.timeout(LEAVE_PATIENCE_S), self._one_at_a_time:
+                if not self.is_registered:
+                    return
+                session, self._session_id = self._store.session(), NO_SESSION
                 await session.delete(znodes.broker_path(self._describe().broker_id))
         except (StoreError, TimeoutError) as error:
             logger.info("registration not taken back: error=%s", type(error).__name__)

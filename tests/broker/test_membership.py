@@ -78,6 +78,22 @@ def test_each_new_session_registers_again() -> None:
     on_a_site(scenario)
 
 
+@pytest.mark.parametrize("delay_ms", range(12))
+def test_who_leaves_while_it_registers_again_is_gone(delay_ms: int) -> None:
+    """Its session goes on until the logs are closed: so long it would be elected, and lead nothing."""
+
+    async def scenario(_loop: SimLoop, site: Site) -> None:
+        await site.membership.join()
+        site.ensemble.expire(site.store.session().session_id)
+        await asyncio.sleep(delay_ms / 1000)
+        await site.membership.leave()
+        assert not site.membership.is_registered
+        await asyncio.sleep(1)
+        assert await site.store.exists(PATH) is None
+
+    on_a_site(scenario)
+
+
 def test_a_suspended_session_keeps_its_place() -> None:
     async def scenario(_loop: SimLoop, site: Site) -> None:
         await site.membership.join()
