@@ -198,7 +198,8 @@ class LogMoves:
         self._doors.tasks.spawn(self._run(key, move), name=f"move {partition.topic}-{partition.partition}")
 
     async def stop(self, topic: str, partition: int) -> None:
-        """Copy no more; the copy stays as it is."""
+        """Copy no more; the copy stays as it is. A move that has failed is over with that, too."""
+        self.failed_partitions.discard((topic, partition))
         move = self._moves.get((topic, partition))
         if move is not None:
             move.stopped.set()

@@ -149,5 +149,7 @@ def test_what_is_no_batch_ends_a_move(caplog: pytest.LogCaptureFixture, monkeypa
         await asyncio.sleep(0.01)
         assert here.moves.failed_partitions == {(TOPIC, 0)}
         assert len(lines(caplog, "move ends, not done")) == 1
+        await here.delete()
+        assert not here.moves.failed_partitions, "what is gone has not failed"
 
     with_closed_segments(program)
