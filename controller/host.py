@@ -525,10 +525,9 @@ class Controller:
     ) -> dict[TopicPartition, ReplicaAssignment]:
         """Those under way, of `wanted` or all. Raises KafkaError(NOT_CONTROLLER)."""
 
-        async def under_way(term: Term) -> dict[TopicPartition, ReplicaAssignment]:
-            return reassigning.under_way(term, wanted)
-
-        return await self._call(ControllerState.LIST_PARTITION_REASSIGNMENT, under_way)
+        return await self._call(
+            ControllerState.LIST_PARTITION_REASSIGNMENT, lambda term: reassigning.under_way(term, wanted)
+        )
 
     async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
         """Raises KafkaError(NOT_CONTROLLER)."""

@@ -34,8 +34,6 @@ from controller.term import Term
 from controller.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
 
-UNKNOWN = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
-
 log = logging.getLogger(__name__)
 
 
@@ -51,6 +49,7 @@ async def alter(term: Term, wanted: Mapping[TopicPartition, Sequence[int] | None
             changes[key] = _change(term, key, target)
         except KafkaError as error:
             outcomes[key] = Outcome(error.code, error.message)
+        await term.breathe()
     await _forget_wishes(term, lambda key, _: key in changes)
     for key, change in changes.items():
         await _reassign(term, key, change)
@@ -77,16 +76,20 @@ def _possible(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> Rep
     """`wanted` itself. Raises KafkaError."""
     context = term.context
     if not context.assignment(key).replicas or context.is_being_deleted(key[0]):
-        raise UNKNOWN
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     reassignment.check_keeps_records(*key, wanted, context.leadership.find(key))
     return wanted
 
 
-def under_way(term: Term, wanted: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
+async def under_way(term: Term, wanted: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
     """ListPartitionReassignments: of `wanted`, or all."""
-    keys = term.context.reassigning if wanted is None else wanted
-    found = {key: term.context.assignment(key) for key in keys}
-    return {key: assignment for key, assignment in found.items() if assignment.is_being_reassigned}
+    found: dict[TopicPartition, ReplicaAssignment] = {}
+    for key in term.context.reassigning if wanted is None else wanted:
+        assignment = term.context.assignment(key)
+        if assignment.is_being_reassigned:
+            found[key] = assignment
+        await term.breathe()
+    return found
 
 
 async def on_wishes_changed(term: Term) -> set[TopicPartition]:

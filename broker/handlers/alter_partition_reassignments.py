@@ -23,19 +23,21 @@ from protocol.messages.alter_partition_reassignments import (
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
-    wanted = {
-        (topic.name, partition.partition_index): None if partition.replicas is None else tuple(partition.replicas)
-        for topic in request.topics
-        for partition in topic.partitions
-    }
-    outcomes = await context.services.controller.alter_reassignments(wanted)
+    services = context.services
+    wanted: dict[tuple[str, int], tuple[int, ...] | None] = {}
+    async with services.long_work.begin(sum(len(topic.partitions) for topic in request.topics)) as slices:
+        async for topic in slices.over(request.topics):
+            async for row in slices.over(topic.partitions):
+                wanted[topic.name, row.partition_index] = None if row.replicas is None else tuple(row.replicas)
+    outcomes = await services.controller.alter_reassignments(wanted)
     topics: dict[str, list[ReassignablePartitionResponse]] = {}
-    for name, index in wanted:
-        outcome = outcomes[name, index]
-        row = ReassignablePartitionResponse(
-            partition_index=index, error_code=outcome.code, error_message=outcome.message
-        )
-        topics.setdefault(name, []).append(row)
+    async with services.long_work.begin(len(wanted)) as slices:
+        async for name, index in slices.over(wanted):
+            outcome = outcomes[name, index]
+            answer = ReassignablePartitionResponse(
+                partition_index=index, error_code=outcome.code, error_message=outcome.message
+            )
+            topics.setdefault(name, []).append(answer)
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,

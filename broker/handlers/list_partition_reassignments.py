@@ -22,19 +22,22 @@ from protocol.messages.list_partition_reassignments import (
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
+    services = context.services
     wanted = None
     if request.topics is not None:
         wanted = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
-    moving = await context.services.controller.list_reassignments(wanted)
+    moving = await services.controller.list_reassignments(wanted)
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
-    for (name, index), assignment in moving.items():
-        row = OngoingPartitionReassignment(
-            partition_index=index,
-            replicas=list(assignment.replicas),
-            adding_replicas=list(assignment.adding),
-            removing_replicas=list(assignment.removing),
-        )
-        topics.setdefault(name, []).append(row)
+    async with services.long_work.begin(len(moving)) as slices:
+        async for name, index in slices.over(moving):
+            assignment = moving[name, index]
+            row = OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding),
+                removing_replicas=list(assignment.removing),
+            )
+            topics.setdefault(name, []).append(row)
     return ListPartitionReassignmentsResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,

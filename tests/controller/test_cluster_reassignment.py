@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+from types import TracebackType
+
 import pytest
 
 from controller import znodes
 from controller.context import ReplicaPhase, TopicPartition
+from controller.election import ElectionReason
 from controller.store import NoNodeError
+from controller.term import Term
 from controller.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode
 from tests.controller.cluster_steps import (
@@ -90,6 +95,45 @@ def test_reassignments_that_cannot_be() -> None:
         assert await assignment(made, ("t", 2)) == ReplicaAssignment((1,))
 
     together(scenario, 1, 2)
+
+
+@pytest.mark.parametrize("ask", ["alter", "list", "elect"])
+def test_others_run_while_a_request_names_many_partitions(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaths: list[None] = []
+
+    async def breathe(_: Term) -> None:
+        breaths.append(None)
+
+    async def scenario(made: Cluster) -> None:
+        wanted = [("gone", index) for index in range(100)]
+        controller = made.active.controller
+        await made.active.quiet()
+        monkeypatch.setattr(Term, "breathe", breathe)
+        if ask == "alter":
+            await controller.alter_reassignments(dict.fromkeys(wanted, (1,)))
+        elif ask == "list":
+            assert await controller.list_reassignments(wanted) == {}
+        else:
+            await controller.elect_leaders(wanted, ElectionReason.PREFERRED, 0)
+        assert len(breaths) >= 100
+
+    together(scenario, 1)
+
+
+def test_refusals_leave_nothing_behind() -> None:
+    """A client may go on asking for a partition that is not there, for weeks."""
+
+    async def scenario(made: Cluster) -> None:
+        controller = made.active.controller
+        await controller.alter_reassignments({("gone", 0): [1]})
+        gc.collect()
+        before = sum(isinstance(each, TracebackType) for each in gc.get_objects())
+        await controller.alter_reassignments({("gone", index): [1] for index in range(1_000)})
+        gc.collect()
+        after = sum(isinstance(each, TracebackType) for each in gc.get_objects())
+        assert after < before + 100
+
+    together(scenario, 1)
 
 
 def test_a_new_controller_finishes_a_reassignment() -> None:

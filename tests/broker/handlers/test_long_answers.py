@@ -17,6 +17,7 @@ import pytest
 from broker.context import RequestContext
 from broker.dispatch import Handler
 from broker.handlers.alter_configs import alter_configs
+from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import MAX_CONFIG_ROWS, create_topics
 from broker.handlers.delete_records import delete_records
@@ -39,6 +40,11 @@ from controller.admin import NewTopic
 from coordinator.host import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -274,6 +280,18 @@ OF_TOPICS: dict[str, tuple[Handler[Any], Callable[[], Request], int]] = {
             timeout_ms=0,
         ),
         2,
+    ),
+    "alter reassignments": (
+        alter_partition_reassignments,
+        lambda: AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name="gone",
+                    partitions=[ReassignablePartition(partition_index=index, replicas=[0]) for index in range(ROWS)],
+                )
+            ]
+        ),
+        0,
     ),
     "describe configs": (
         describe_configs,
