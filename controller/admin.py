@@ -26,6 +26,7 @@ from controller.store import (
     Create,
     NodeExistsError,
     NoNodeError,
+    RefusedError,
     SessionExpiredError,
     SetData,
     Store,
@@ -67,6 +68,13 @@ class Outcome:
 
 
 TIMED_OUT = Outcome(ErrorCode.REQUEST_TIMED_OUT)
+
+
+def not_stored(error: StoreError | ValueError) -> Outcome:
+    """Of what the store will never take, or holds in a form that nobody can read."""
+    if isinstance(error, RefusedError):
+        return Outcome(ErrorCode.POLICY_VIOLATION, "The store refuses it: a topic's description may have 1 MiB.")
+    return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, f"The store refuses it: {type(error).__name__}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +376,12 @@ class TopicAdmin:
             except (ConnectionLossError, SessionExpiredError):
                 # The topic may exist or not: the client asks again.
                 results[plan.name] = CreatedTopic(TIMED_OUT)
-            except StoreError:
+            except NodeExistsError:
                 message = f"Topic '{plan.name}' already exists."
                 results[plan.name] = CreatedTopic(Outcome(ErrorCode.TOPIC_ALREADY_EXISTS, message))
+            except (StoreError, ValueError) as error:
+                log.warning("topic not created topic=%s error=%r", plan.name, error)
+                results[plan.name] = CreatedTopic(not_stored(error))
             else:
                 log.info("topic created topic=%s partitions=%d", plan.name, len(plan.registration.assignments))
                 created.append(plan)
@@ -439,6 +450,10 @@ class TopicAdmin:
                 continue
             except (ConnectionLossError, SessionExpiredError):
                 results[topic.name] = TIMED_OUT
+                continue
+            except (StoreError, ValueError) as error:
+                log.warning("topic not grown topic=%s error=%r", topic.name, error)
+                results[topic.name] = not_stored(error)
                 continue
             results[topic.name] = Outcome()
             if not validate_only:

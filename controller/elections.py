@@ -15,7 +15,7 @@ from controller import balance, znodes
 from controller.admin import Outcome
 from controller.context import ControllerContext, TopicPartition
 from controller.election import NO_LEADER, ElectionReason
-from controller.store import Delete, NoNodeError
+from controller.store import BadVersionError, Delete, NoNodeError, StoreError
 from controller.term import Term
 from protocol.errors import ErrorCode
 
@@ -73,7 +73,10 @@ async def on_preferred_wished(term: Term) -> None:
         for (name, partition), outcome in outcomes.items():
             if outcome.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 log.warning("not elected topic=%s partition=%d reason=%s", name, partition, outcome.message)
-        await term.write_many([[Delete(znodes.PREFERRED_ELECTION, stat.version)]])
+        [deleted] = await term.write_many([[Delete(znodes.PREFERRED_ELECTION, stat.version)]])
+        if isinstance(deleted, StoreError) and not isinstance(deleted, BadVersionError | NoNodeError):
+            log.warning("preferred elections stay in their node error=%r", deleted)
+            return
 
 
 async def balance_leaders(term: Term) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from controller import deletion, reassignment, replicas, znodes
-from controller.admin import Outcome
+from controller.admin import Outcome, not_stored
 from controller.context import ReplicaPhase, TopicPartition
 from controller.election import ElectionReason
 from controller.reassignment import (
@@ -29,7 +29,7 @@ from controller.reassignment import (
     TellReplicas,
     WriteAssignment,
 )
-from controller.store import Delete, NoNodeError, SetData, StoreError
+from controller.store import AccessDeniedError, BadVersionError, Delete, NoNodeError, RefusedError, SetData, StoreError
 from controller.term import Term
 from controller.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
@@ -52,9 +52,15 @@ async def alter(term: Term, wanted: Mapping[TopicPartition, Sequence[int] | None
         await term.breathe()
     await _forget_wishes(term, lambda key, _: key in changes)
     for key, change in changes.items():
-        await _reassign(term, key, change)
-        outcomes[key] = Outcome()
+        failure = await _reassign(term, key, change)
+        outcomes[key] = Outcome() if failure is None else _outcome_of(failure)
     return {key: outcomes[key] for key in wanted}
+
+
+def _outcome_of(failure: StoreError) -> Outcome:
+    if isinstance(failure, NoNodeError):
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    return not_stored(failure)
 
 
 def _change(term: Term, key: TopicPartition, target: Sequence[int] | None) -> ReplicaAssignment:
@@ -117,8 +123,8 @@ async def on_wishes_changed(term: Term) -> set[TopicPartition]:
             log.warning("reassignment refused topic=%s partition=%d target=%s reason=%s", *key, target, error)
             refused.add(key)
         else:
-            await _reassign(term, key, change)
-            begun.add(key)
+            failure = await _reassign(term, key, change)
+            (begun if failure is None else refused).add(key)
     if refused or not wishes:
         await _forget_wishes(term, lambda key, _: key in refused)
     return begun
@@ -144,21 +150,27 @@ async def _forget_wishes(term: Term, is_forgotten: Callable[[TopicPartition, tup
             else Delete(znodes.REASSIGNMENTS, stat.version)
         )
         [outcome] = await term.write_many([[change]])
-        if not isinstance(outcome, StoreError):
-            if not left:
-                await term.session.exists(znodes.REASSIGNMENTS, term.watch)
-            return
+        if isinstance(outcome, BadVersionError | NoNodeError):
+            continue
+        if isinstance(outcome, StoreError):
+            log.warning("reassignments stay in their node error=%r", outcome)
+        elif not left:
+            await term.session.exists(znodes.REASSIGNMENTS, term.watch)
+        return
 
 
 # --- steps ---
 
 
-async def _reassign(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> None:
+async def _reassign(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> StoreError | None:
+    """None, or why the wish could not be written."""
     current = term.context.assignment(key)
     log.info("reassignment topic=%s partition=%d from=%s to=%s", *key, current.replicas, wanted.target)
     term.context.reassigning[key] = None
-    if await _carry_out(term, key, reassignment.plan_change(current, wanted)):
+    failure = await _carry_out(term, key, reassignment.plan_change(current, wanted))
+    if failure is None:
         await proceed(term, key)
+    return failure
 
 
 async def proceed(term: Term, key: TopicPartition) -> None:
@@ -169,7 +181,7 @@ async def proceed(term: Term, key: TopicPartition) -> None:
     steps = reassignment.plan_next(
         context.assignment(key), states.get(key), partial(context.is_replica_online, topic_partition=key)
     )
-    if not await _carry_out(term, key, steps):
+    if await _carry_out(term, key, steps) is not None:
         return
     if key not in states and key in context.leadership and key in context.reassigning:
         await proceed(term, key)  # it has its first leader now
@@ -211,15 +223,20 @@ async def on_brokers_come(term: Term, come: set[int]) -> None:
             await proceed(term, key)
 
 
-async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> bool:
-    """False when the partition went away meanwhile."""
+async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> StoreError | None:
+    """What the topic's node answered when it could not be written: then nothing more is done. One that is gone takes the
+    reassignment along; one that takes no other wish leaves the one before it under way."""
     context = term.context
     for step in steps:
         match step:
             case WriteAssignment(assignment):
-                if not await term.write_assignment(key, assignment):
-                    context.reassigning.pop(key, None)
-                    return False
+                try:
+                    await term.write_assignment(key, assignment)
+                except (NoNodeError, RefusedError, AccessDeniedError) as error:
+                    log.warning("assignment not written topic=%s partition=%d error=%r", *key, error)
+                    if isinstance(error, NoNodeError) or not context.assignment(key).is_being_reassigned:
+                        context.reassigning.pop(key, None)
+                    return error
             case AssumeAssignment(assignment):
                 context.set_assignment(key, assignment)
             case StopReplicas(broker_ids):
@@ -236,7 +253,7 @@ async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> 
                 await term.bring_online([key])
             case Finish():
                 await _finish(term, key)
-    return True
+    return None
 
 
 async def _move(term: Term, key: TopicPartition, broker_ids: Iterable[int], phase: ReplicaPhase) -> None:

@@ -37,6 +37,7 @@ from controller.store import (
     NoNodeError,
     Operation,
     OperationResult,
+    RefusedError,
     Session,
     SetData,
     Stat,
@@ -288,23 +289,23 @@ class Term:
                 return written[topic_partition]
         return None
 
-    async def write_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
-        """Into the topic's node, beside what others may have added to it meanwhile, then into the context. False: the
-        topic is gone, or its node cannot be read."""
+    async def write_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Into the topic's node, beside what others may have added to it meanwhile, then into the context. Raises
+        NoNodeError when the topic is gone; RefusedError, AccessDeniedError when its node cannot be read or written."""
         name, partition = topic_partition
+        path = znodes.topic_path(name)
         while True:
-            try:
-                data, stat = await self.session.get(znodes.topic_path(name))
-            except NoNodeError:
-                return False
-            registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, data))
+            data, stat = await self.session.get(path)
+            registration = decoded(path, partial(TopicRegistration.decode, name, data))
             if registration is None:
-                return False
+                raise RefusedError(path)
             changed = replace(registration, assignments={**registration.assignments, partition: assignment})
-            [outcome] = await self.write_many([[SetData(znodes.topic_path(name), changed.encode(), stat.version)]])
-            if not isinstance(outcome, StoreError):
-                self.context.set_assignment(topic_partition, assignment)
-                return True
+            try:
+                await self.write(SetData(path, changed.encode(), stat.version))
+            except BadVersionError:
+                continue
+            self.context.set_assignment(topic_partition, assignment)
+            return
 
     async def _unclean_allowed(self, topic_partitions: Iterable[TopicPartition]) -> dict[str, bool]:
         names = list(dict.fromkeys(name for name, _ in topic_partitions))

@@ -1,0 +1,136 @@
+"""What the store will never take, such as a node above its limit: whoever asked for it is told, and the controller goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from controller import znodes
+from controller.admin import NewPartitions, NewTopic
+from controller.store import (
+    AccessDeniedError,
+    Delete,
+    NoNodeError,
+    Operation,
+    OperationResult,
+    RefusedError,
+    SetData,
+    StoreError,
+    Transaction,
+)
+from protocol.errors import ErrorCode
+from tests.controller.cluster_steps import KEY, alter_isr, assignment, code_of, create, together
+from tests.controller.harness import PATIENCE_MS, Cluster
+
+LIMIT_BYTES = 2_000
+
+
+def refuse(made: Cluster, refusal: Callable[[Operation], StoreError | None]) -> None:
+    transact = made.ensemble.transact
+
+    def refusing(session_id: int, operations: Transaction) -> list[OperationResult]:
+        for index, operation in enumerate(operations):
+            error = refusal(operation)
+            if error is not None:
+                error.operation_index = index
+                raise error
+        return transact(session_id, operations)
+
+    made.ensemble.transact = refusing  # type: ignore[method-assign]
+
+
+def too_large(operation: Operation) -> StoreError | None:
+    return RefusedError(operation.path) if len(getattr(operation, "data", b"")) > LIMIT_BYTES else None
+
+
+def denied(kind: type[Operation], path: str) -> Callable[[Operation], StoreError | None]:
+    def refusal(operation: Operation) -> StoreError | None:
+        return AccessDeniedError(path) if isinstance(operation, kind) and operation.path == path else None
+
+    return refusal
+
+
+def test_a_topic_that_is_too_large_is_not_there() -> None:
+    async def scenario(made: Cluster) -> None:
+        refuse(made, too_large)
+        topics = made.active.controller.topics
+        created = await topics.create([NewTopic("large", 500, 1), NewTopic("small", 1, 1)], PATIENCE_MS)
+        assert created["large"].outcome.code is ErrorCode.POLICY_VIOLATION
+        assert created["small"].outcome.code is ErrorCode.NONE
+        await create(made, (1,))
+        grown = await topics.grow([NewPartitions("small", 500), NewPartitions("t", 2)], PATIENCE_MS)
+        assert grown["small"].code is ErrorCode.POLICY_VIOLATION
+        assert grown["t"].code is ErrorCode.NONE
+
+    together(scenario, 1, 2)
+
+
+def test_a_topic_that_nobody_can_read_does_not_grow() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        await made.ensemble_store.set(znodes.topic_path("t"), b"{")
+        grown = await made.active.controller.topics.grow([NewPartitions("t", 2)], PATIENCE_MS)
+        assert grown["t"].code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    together(scenario, 1)
+
+
+def test_a_reassignment_that_cannot_be_written_is_refused() -> None:
+    """While a topic is reassigned its node says three times as much of each partition."""
+
+    async def scenario(made: Cluster) -> None:
+        await create(made, *[(1, 2)] * 100)
+        refuse(made, too_large)
+        controller = made.active.controller
+        outcomes = await controller.alter_reassignments({("t", index): [3, 4] for index in range(100)})
+        codes = {each.code for each in outcomes.values()}
+        assert codes == {ErrorCode.NONE, ErrorCode.POLICY_VIOLATION}
+        moving = [key for key, each in outcomes.items() if each.code is ErrorCode.NONE]
+        assert list(await controller.list_reassignments()) == moving
+        assert code_of(await alter_isr(made, [1, 2, 3, 4])) is ErrorCode.NONE
+        await made.active.quiet()
+        assert (await assignment(made, KEY)).replicas == (3, 4)
+        assert (await assignment(made, ("t", 99))).replicas == (1, 2)
+
+    together(scenario, 1, 2, 3, 4)
+
+
+def test_a_reassignment_of_a_topic_that_is_gone() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+
+        def gone(operation: Operation) -> StoreError | None:
+            """The nodes go by hand between the read and the write."""
+            return NoNodeError(operation.path) if operation.path == znodes.topic_path("t") else None
+
+        refuse(made, gone)
+        outcomes = await made.active.controller.alter_reassignments({KEY: [2]})
+        assert outcomes[KEY].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await made.active.controller.list_reassignments() == {}
+
+    together(scenario, 1, 2)
+
+
+def test_a_wish_that_cannot_be_written_goes() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        refuse(made, denied(SetData, znodes.topic_path("t")))
+        await made.ensemble_store.create(znodes.REASSIGNMENTS, znodes.encode_reassignments({KEY: [2]}))
+        await made.active.quiet()
+        assert await made.ensemble_store.exists(znodes.REASSIGNMENTS) is None
+        assert await made.active.controller.list_reassignments() == {}
+
+    together(scenario, 1, 2)
+
+
+@pytest.mark.parametrize("path", [znodes.REASSIGNMENTS, znodes.PREFERRED_ELECTION])
+def test_a_wish_that_cannot_be_taken_away_is_read_once(path: str) -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        refuse(made, denied(Delete, path))
+        await made.ensemble_store.create(path, znodes.encode_topic_partitions([]))
+        await made.active.quiet()
+        assert made.active.controller.is_active
+
+    together(scenario, 1)
