@@ -16,7 +16,7 @@ from itertools import islice
 
 from controller import deletion, elections, features, notifications, partitions, reassigning, replicas, znodes
 from controller.context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
-from controller.store import NoNodeError, SetData, StoreError
+from controller.store import BadVersionError, NoNodeError, SetData, StoreError
 from controller.term import READS_STEP, Term, decoded, read_registrations
 from controller.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
@@ -86,27 +86,49 @@ async def bring_all_online(term: Term) -> None:
 
 
 async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) -> list[str]:
-    """Read topics into the context; one without an id gets one. Returns those that exist."""
+    """Read topics into the context; one without an id gets one, and is read again when somebody else was writing it.
+    Returns those that exist."""
+    added: list[str] = []
     wanted = list(names)
-    nodes = await term.session.read_many([znodes.topic_path(name) for name in wanted], term.watch)
-    added = []
-    without_id = []
-    for name, node in zip(wanted, nodes, strict=True):
-        if node is None:
-            continue
-        registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, node[0]))
-        if registration is None:
-            continue
-        if registration.topic_id == ZERO_UUID and term.context.version.supports_topic_ids:
-            registration = replace(registration, topic_id=uuid_bytes(randomness))
-            without_id.append([SetData(znodes.topic_path(name), registration.encode(), node[1].version)])
-        term.context.add_topic(name, registration.topic_id, registration.assignments)
-        added.append(name)
-        await term.breathe()
-    for transaction, outcome in zip(without_id, await term.write_many(without_id), strict=True):
-        if isinstance(outcome, StoreError):  # its watch will tell what it is now
-            log.warning("topic got no id path=%s error=%r", transaction[0].path, outcome)
+    while wanted:
+        nodes = await term.session.read_many([znodes.topic_path(name) for name in wanted], term.watch)
+        without_id: dict[str, tuple[TopicRegistration, int]] = {}
+        for name, node in zip(wanted, nodes, strict=True):
+            if node is None:
+                continue
+            registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, node[0]))
+            if registration is None:
+                continue
+            if registration.topic_id == ZERO_UUID and term.context.version.supports_topic_ids:
+                without_id[name] = replace(registration, topic_id=uuid_bytes(randomness)), node[1].version
+            else:
+                term.context.add_topic(name, registration.topic_id, registration.assignments)
+                added.append(name)
+            await term.breathe()
+        given, wanted = await _give_ids(term, without_id)
+        added += given
     return added
+
+
+async def _give_ids(term: Term, topics: dict[str, tuple[TopicRegistration, int]]) -> tuple[list[str], list[str]]:
+    """Brokers keep a topic's id with its log: they hear of none that its node does not say. `topics` have their ids, and the
+    versions of their nodes; one whose node takes no id goes on without. Returns (the topics that were added, those to be
+    read again)."""
+    outcomes = await term.write_many(
+        [[SetData(znodes.topic_path(name), topic.encode(), version)] for name, (topic, version) in topics.items()]
+    )
+    added: list[str] = []
+    again: list[str] = []
+    for (name, (topic, _)), outcome in zip(topics.items(), outcomes, strict=True):
+        if isinstance(outcome, BadVersionError):
+            again.append(name)
+        elif not isinstance(outcome, NoNodeError):
+            is_written = not isinstance(outcome, StoreError)
+            if not is_written:
+                log.warning("topic got no id topic=%s error=%r", name, outcome)
+            term.context.add_topic(name, topic.topic_id if is_written else ZERO_UUID, topic.assignments)
+            added.append(name)
+    return added, again
 
 
 # --- brokers ---

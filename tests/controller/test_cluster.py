@@ -8,13 +8,14 @@ import pytest
 
 from controller import znodes
 from controller.admin import NewTopic
-from controller.store import Create, Delete, Watch
-from controller.znodes import FinalizedFeatures, PartitionState
+from controller.store import Create, Delete, OperationResult, SetData, Transaction, Watch
+from controller.znodes import FinalizedFeatures, PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest
+from protocol.primitives import ZERO_UUID
 from tests.controller.cluster_steps import (
     KEY,
     alter_isr,
@@ -206,6 +207,32 @@ def test_unreadable_nodes_are_passed_over() -> None:
 
 
 # --- controllers ---
+
+
+def test_a_topic_grows_while_it_gets_its_id() -> None:
+    """The id that brokers hear of is the one in the topic's node: the next controller reads it there."""
+
+    async def scenario(made: Cluster) -> None:
+        path = znodes.topic_path("t")
+        one = TopicRegistration(ZERO_UUID, {0: ReplicaAssignment((1,))})
+        two = TopicRegistration(ZERO_UUID, {0: ReplicaAssignment((1,)), 1: ReplicaAssignment((1,))})
+        transact = made.ensemble.transact
+
+        def transact_late(session_id: int, operations: Transaction) -> list[OperationResult]:
+            if any(isinstance(each, SetData) and each.path == path for each in operations):
+                made.ensemble.transact = transact  # type: ignore[method-assign]
+                transact(session_id, [SetData(path, two.encode())])
+            return transact(session_id, operations)
+
+        made.ensemble.transact = transact_late  # type: ignore[method-assign]
+        await made.ensemble_store.create(path, one.encode())
+        await made.members[1].shows(lambda image: "t" in image.topics and len(image.topics["t"].partitions) == 2)
+        data, _ = await made.ensemble_store.get(path)
+        topic_id = TopicRegistration.decode("t", data).topic_id
+        assert topic_id != ZERO_UUID
+        assert made.members[1].metadata.image.topic_id("t") == topic_id
+
+    together(scenario, 1)
 
 
 def test_an_operator_deletes_the_controller_node() -> None:

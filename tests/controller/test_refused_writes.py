@@ -19,7 +19,9 @@ from controller.store import (
     StoreError,
     Transaction,
 )
+from controller.znodes import ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
+from protocol.primitives import ZERO_UUID
 from tests.controller.cluster_steps import KEY, alter_isr, assignment, code_of, create, together
 from tests.controller.harness import PATIENCE_MS, Cluster
 
@@ -72,6 +74,17 @@ def test_a_topic_that_nobody_can_read_does_not_grow() -> None:
         await made.ensemble_store.set(znodes.topic_path("t"), b"{")
         grown = await made.active.controller.topics.grow([NewPartitions("t", 2)], PATIENCE_MS)
         assert grown["t"].code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    together(scenario, 1)
+
+
+def test_a_topic_whose_node_takes_no_id_has_none() -> None:
+    async def scenario(made: Cluster) -> None:
+        refuse(made, denied(SetData, znodes.topic_path("t")))
+        registration = TopicRegistration(ZERO_UUID, {0: ReplicaAssignment((1,))})
+        await made.ensemble_store.create(znodes.topic_path("t"), registration.encode())
+        await made.members[1].shows(lambda image: image.has_leader("t", 0))
+        assert made.members[1].metadata.image.topic_id("t") == ZERO_UUID
 
     together(scenario, 1)
 
