@@ -114,7 +114,7 @@ async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) 
     newer = [
         (int(name.removeprefix(CHANGE_PREFIX)), name)
         for name in names[bisect_right(names, known) :]
-        if name.startswith(CHANGE_PREFIX) and name.removeprefix(CHANGE_PREFIX).isdigit()
+        if name.startswith(CHANGE_PREFIX) and name.isascii() and name.removeprefix(CHANGE_PREFIX).isdigit()
     ]
     nodes = await store.read_many([f"{znodes.CONFIG_CHANGES}/{name}" for _, name in newer])
     changes = []

@@ -117,11 +117,10 @@ async def _complete(term: Term, name: str) -> None:
         children = await term.session.children(znodes.partitions_path(name))
     except NoNodeError:
         children = []
-    paths = [
-        path
-        for each in children
-        for path in (znodes.state_path(name, int(each)), znodes.partition_path(name, int(each)))
-    ]
+    paths = []
+    for each in children:  # partitions, and whatever somebody made beside them
+        path = f"{znodes.partitions_path(name)}/{each}"
+        paths += [f"{path}/state", path]
     paths += [znodes.partitions_path(name), znodes.topic_path(name), znodes.config_path("topics", name)]
     paths.append(znodes.delete_topic_path(name))
     await _delete_all(term, [Delete(path) for path in paths])

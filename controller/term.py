@@ -416,7 +416,7 @@ def decoded(path: str, decode: Callable[[], T]) -> T | None:
 
 async def read_registrations(session: Tree, watch: Watch | None = None) -> Mapping[int, tuple[BrokerRegistration, int]]:
     """The brokers that are registered now, with their epochs. `watch` is left on the list and on every broker."""
-    ids = [int(name) for name in await session.children(znodes.BROKER_IDS, watch) if name.isdigit()]
+    ids = znodes.numbers_among(await session.children(znodes.BROKER_IDS, watch))
     nodes = await session.read_many([znodes.broker_path(each) for each in ids], watch)
     found: dict[int, tuple[BrokerRegistration, int]] = {}
     for broker_id, node in zip(ids, nodes, strict=True):

@@ -15,6 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+INT32_MAX = 0x7FFFFFFF
+
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode, as an unsigned number: over UTF-16 units."""
@@ -78,6 +80,20 @@ def decode_json(data: bytes, what: str) -> dict[str, Any]:
         raise ValueError(f"{what}: not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"{what}: a JSON object was expected")  # noqa: TRY004 (one error for every bad node)
+    return value
+
+
+def int32(value: Any) -> int:
+    """As requests between brokers can carry it."""
+    number = int(value)
+    if not -INT32_MAX <= number <= INT32_MAX:
+        raise ValueError(f"{number} is too large")
+    return number
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")  # noqa: TRY004 (one error for every bad node)
     return value
 
 

@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from controller.znode_json import decode_json, encode_json, java_map_order, one_error, require, scala_map_order
+from controller.znode_json import (
+    INT32_MAX,
+    decode_json,
+    encode_json,
+    int32,
+    java_map_order,
+    one_error,
+    require,
+    scala_map_order,
+    text,
+)
 from protocol.primitives import ZERO_UUID, uuid_from_text, uuid_to_text
 
 ADMIN = "/admin"
@@ -164,24 +174,25 @@ class BrokerRegistration:
         value = decode_json(data, what)
         protocols = value.get("listener_security_protocol_map") or {}
         endpoints = []
-        for text in value.get("endpoints") or []:
-            listener, separator, rest = text.partition("://")
+        for endpoint in value.get("endpoints") or []:
+            listener, separator, rest = endpoint.partition("://")
             host, colon, port = rest.rpartition(":")
             if not separator or not colon or not port.lstrip("-").isdigit():
-                raise ValueError(f"{what}: endpoint {text!r} is not listener://host:port")
-            protocol = protocols.get(listener, listener)
-            endpoints.append(RegisteredEndpoint(listener, host.strip("[]"), int(port), protocol))
+                raise ValueError(f"{what}: endpoint {endpoint!r} is not listener://host:port")
+            protocol = text(protocols.get(listener, listener))
+            endpoints.append(RegisteredEndpoint(listener, host.strip("[]"), int32(port), protocol))
         if not endpoints:  # version 1 knows one host and port only
-            host, port = require(value, "host", what), int(require(value, "port", what))
+            host, port = text(require(value, "host", what)), int32(require(value, "port", what))
             endpoints.append(RegisteredEndpoint("PLAINTEXT", host, port))
+        rack, host_id = value.get("rack"), value.get(HOST_ID)
         return cls(
             broker_id=broker_id,
             endpoints=tuple(endpoints),
             timestamp_ms=int(value.get("timestamp", -1)),
-            rack=value.get("rack"),
+            rack=None if rack is None else text(rack),
             jmx_port=int(value.get("jmx_port", -1)),
             features=value.get("features") or {},
-            host_id=value.get(HOST_ID),
+            host_id=None if host_id is None else text(host_id),
         )
 
 
@@ -285,9 +296,15 @@ def _ids(values: Iterable[Any]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=SHARED_MAX)
+def _broker_ids(ids: tuple[int, ...]) -> tuple[int, ...]:
+    """One that stands there twice is one replica."""
+    return tuple(dict.fromkeys(map(int32, ids)))
+
+
+@lru_cache(maxsize=SHARED_MAX)
 def _assignment(replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> ReplicaAssignment:
     """One object for all partitions that have their replicas in one place."""
-    return ReplicaAssignment(replicas, adding, removing)
+    return ReplicaAssignment(_broker_ids(replicas), _broker_ids(adding), _broker_ids(removing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +334,7 @@ class TopicRegistration:
         value = decode_json(data, what)
         adding, removing = value.get("adding_replicas") or {}, value.get("removing_replicas") or {}
         assignments = {
-            int(index): _assignment(_ids(replicas), _ids(adding.get(index, ())), _ids(removing.get(index, ())))
+            int32(index): _assignment(_ids(replicas), _ids(adding.get(index, ())), _ids(removing.get(index, ())))
             for index, replicas in require(value, "partitions", what).items()
         }
         topic_id = value.get("topic_id")
@@ -357,13 +374,16 @@ class PartitionState:
         """The same object for the same data."""
         what = "partition state"
         value = decode_json(data, what)
+        recovery = int(value.get("leader_recovery_state", RECOVERED))
+        if recovery not in (RECOVERED, RECOVERING):
+            raise ValueError(f"{what}: {recovery} is no recovery state")
         return cls(
-            leader=int(require(value, "leader", what)),
-            leader_epoch=int(require(value, "leader_epoch", what)),
-            isr=_ids(require(value, "isr", what)),
-            controller_epoch=int(require(value, "controller_epoch", what)),
+            leader=int32(require(value, "leader", what)),
+            leader_epoch=int32(require(value, "leader_epoch", what)),
+            isr=_broker_ids(_ids(require(value, "isr", what))),
+            controller_epoch=int32(require(value, "controller_epoch", what)),
             partition_epoch=partition_epoch,
-            leader_recovery_state=int(value.get("leader_recovery_state", RECOVERED)),
+            leader_recovery_state=recovery,
         )
 
 
@@ -410,7 +430,10 @@ def encode_reassignments(targets: Mapping[tuple[str, int], Sequence[int]]) -> by
 @one_error
 def decode_reassignments(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
     rows = _topic_partitions(decode_json(data, REASSIGNMENTS), REASSIGNMENTS)
-    return {(str(row["topic"]), int(row["partition"])): _ids(require(row, "replicas", REASSIGNMENTS)) for row in rows}
+    return {
+        (str(row["topic"]), int(row["partition"])): tuple(map(int32, require(row, "replicas", REASSIGNMENTS)))
+        for row in rows
+    }
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
@@ -479,6 +502,6 @@ class ProducerIdBlock:
         return cls(int(require(value, "broker", PRODUCER_ID_BLOCK)), first, end)
 
 
-def partition_indexes(names: Sequence[str]) -> list[int]:
-    """The numbers among the children of a `partitions` node, sorted."""
-    return sorted(int(name) for name in names if name.isdigit())
+def numbers_among(names: Iterable[str]) -> list[int]:
+    """The ids among the children of a node, sorted; who made the others is nobody's concern."""
+    return sorted(number for name in names if name.isascii() and name.isdigit() and (number := int(name)) <= INT32_MAX)

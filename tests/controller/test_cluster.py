@@ -209,6 +209,22 @@ def test_unreadable_nodes_are_passed_over() -> None:
 # --- controllers ---
 
 
+def test_names_that_are_no_numbers_do_not_keep_a_topic_from_going() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        await made.ensemble_store.create(f"{znodes.partitions_path('t')}/x")
+        await made.ensemble_store.create(f"{znodes.BROKER_IDS}/\u00b2")
+        outcome = await made.active.controller.topics.delete(["t"], PATIENCE_MS)
+        assert outcome["t"].code is ErrorCode.NONE
+
+        async def is_gone() -> bool:
+            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+
+        await until(is_gone)
+
+    together(scenario, 1)
+
+
 def test_a_topic_grows_while_it_gets_its_id() -> None:
     """The id that brokers hear of is the one in the topic's node: the next controller reads it there."""
 

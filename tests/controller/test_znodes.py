@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,6 +144,62 @@ def test_what_is_no_node_is_refused(data: bytes) -> None:
         TopicRegistration.decode("t", data)
     with pytest.raises(ValueError, match="partition state"):
         PartitionState.decode(data, 0)
+
+
+LARGE = 1 << 31
+"""More than a request between brokers can say."""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"partitions":{"0":[1,%d]}}' % LARGE,
+        b'{"partitions":{"%d":[1]}}' % LARGE,
+        b'{"partitions":{"0":[1]},"adding_replicas":{"0":[%d]}}' % LARGE,
+    ],
+)
+def test_a_topic_that_nobody_could_be_told_of_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="too large"):
+        TopicRegistration.decode("t", data)
+
+
+@pytest.mark.parametrize("key", ["leader", "leader_epoch", "controller_epoch", "isr", "leader_recovery_state"])
+def test_a_state_that_nobody_could_be_told_of_is_refused(key: str) -> None:
+    whole = {"leader": 1, "leader_epoch": 0, "isr": [1], "controller_epoch": 1, "leader_recovery_state": 0}
+    data = json.dumps({**whole, key: [LARGE] if key == "isr" else LARGE}).encode()
+    with pytest.raises(ValueError, match=r"large|recovery"):
+        PartitionState.decode(data, 0)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"rack": 5},
+        {"barnabas_host_id": ["m"]},
+        {"endpoints": [f"PLAINTEXT://h:{LARGE}"]},
+        {"listener_security_protocol_map": {"PLAINTEXT": ["SSL"]}},
+        {"endpoints": [], "host": 5, "port": 9092},
+    ],
+)
+def test_a_broker_that_nobody_could_be_told_of_is_refused(odd: dict[str, object]) -> None:
+    whole = {"version": 5, "endpoints": ["PLAINTEXT://h:9092"], "timestamp": "1"}
+    assert BrokerRegistration.decode(1, json.dumps(whole).encode()).rack is None
+    with pytest.raises(ValueError, match=r"\w"):
+        BrokerRegistration.decode(1, json.dumps({**whole, **odd}).encode())
+
+
+def test_a_replica_named_twice_is_one_replica() -> None:
+    assert TopicRegistration.decode("t", b'{"partitions":{"0":[2,1,2]}}').assignments[0].replicas == (2, 1)
+    state = PartitionState.decode(b'{"leader":1,"leader_epoch":0,"isr":[1,1],"controller_epoch":1}', 0)
+    assert state.isr == (1,)
+    wish = b'{"partitions":[{"topic":"a","partition":0,"replicas":[1,1]}]}'
+    assert znodes.decode_reassignments(wish) == {("a", 0): (1, 1)}, "what is wished is for others to refuse"
+    with pytest.raises(ValueError, match="too large"):
+        znodes.decode_reassignments(b'{"partitions":[{"topic":"a","partition":0,"replicas":[%d]}]}' % LARGE)
+
+
+def test_numbers_among_other_names() -> None:
+    assert znodes.numbers_among(["10", "2", "x", "-1", "\u00b2", str(LARGE)]) == [2, 10]
 
 
 @given(st.text())
