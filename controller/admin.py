@@ -183,9 +183,9 @@ class TopicAdmin:
         topics_left = list(wanted)
         hosts = await self._hosts()
         for start in range(0, len(topics_left), TOPICS_STEP):
-            step = await self._plan_step(topics_left[start : start + TOPICS_STEP], names, allowance, results, hosts)
-            if slices is not None:
-                await slices.breathe()
+            step = await self._plan_step(
+                topics_left[start : start + TOPICS_STEP], names, allowance, results, hosts, slices
+            )
             if validate_only:
                 results.update((plan.name, replace(plan.created, topic_id=ZERO_UUID)) for plan in step)
             else:
@@ -203,11 +203,14 @@ class TopicAdmin:
         allowance: topics.Allowance,
         results: dict[str, CreatedTopic],
         hosts: Mapping[int, str],
+        slices: Slices | None,
     ) -> list[_Plan]:
         """The plans of the topics that can be created; the refusals go to `results`. `names` are those planned before,
         and grow with the step: topics of one request may collide."""
         plans: list[_Plan] = []
         for topic in step:
+            if slices is not None:
+                await slices.breathe()
             try:
                 plan = await self._plan(topic, names.get(topics.folded(topic.name), ()), allowance, hosts)
                 plans.append(plan)

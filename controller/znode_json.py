@@ -21,6 +21,10 @@ INT32_MAX = 0x7FFFFFFF
 def java_hash(text: str) -> int:
     """Java's String.hashCode, as an unsigned number: over UTF-16 units."""
     value = 0
+    if text.isascii():  # numbers of partitions, by the ten thousand
+        for unit in text.encode():
+            value = 31 * value + unit
+        return value & 0xFFFFFFFF
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
@@ -43,7 +47,12 @@ def scala_map_order(keys: Iterable[str]) -> list[str]:
     buckets = 16
     while len(names) >= buckets * 3 // 4:
         buckets *= 2
-    return sorted(names, key=lambda name: (_spread(name) & (buckets - 1), _signed(_spread(name))))
+
+    def place(name: str) -> tuple[int, int]:
+        spread = _spread(name)
+        return spread & (buckets - 1), _signed(spread)
+
+    return sorted(names, key=place)
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:

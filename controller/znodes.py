@@ -317,7 +317,9 @@ class TopicRegistration:
     def encode(self) -> bytes:
         def numbered(pick: str) -> dict[str, list[int]]:
             lists = {str(index): list(getattr(each, pick)) for index, each in self.assignments.items()}
-            return {key: lists[key] for key in scala_map_order(lists) if lists[key] or pick == "replicas"}
+            if pick != "replicas":  # a map of its own over there, with a table for those that it has
+                lists = {key: ids for key, ids in lists.items() if ids}
+            return {key: lists[key] for key in scala_map_order(lists)}
 
         values: dict[str, Any] = {"partitions": numbered("replicas")}
         if self.topic_id != ZERO_UUID:

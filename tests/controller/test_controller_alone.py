@@ -18,6 +18,8 @@ from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest
 from protocol.primitives import ZERO_UUID, uuid_to_text
+from runtime.clock import SystemClock
+from runtime.slices import Slices
 from tests.controller.harness import PATIENCE_MS, Member, embedded_member
 from tests.controller.member_steps import create, state
 
@@ -268,6 +270,22 @@ def test_validate_only_creates_nothing(tmp_path: Path) -> None:
         assert await member.store.children("/brokers/topics") == []
 
     alone(tmp_path, scenario, settings={"num.partitions": "4"})
+
+
+def test_others_run_between_topics_that_are_planned(tmp_path: Path) -> None:
+    """Each is compared with all topics that there are, which takes long where there are many; the store answers at once."""
+    breaths: list[None] = []
+
+    class Breaths(Slices):
+        async def breathe(self) -> None:
+            breaths.append(None)
+
+    async def scenario(member: Member) -> None:
+        wanted = [NewTopic(f"of_{index}", 1, 1) for index in range(50)]
+        await member.controller.topics.create(wanted, 0, validate_only=True, slices=Breaths(SystemClock()))
+        assert len(breaths) >= len(wanted)
+
+    alone(tmp_path, scenario)
 
 
 def test_without_time_to_wait_the_topic_is_made_and_the_answer_is_a_timeout(tmp_path: Path) -> None:

@@ -198,6 +198,16 @@ def test_a_replica_named_twice_is_one_replica() -> None:
         znodes.decode_reassignments(b'{"partitions":[{"topic":"a","partition":0,"replicas":[%d]}]}' % LARGE)
 
 
+def test_what_moves_stands_in_the_order_of_a_map_of_its_own() -> None:
+    """Of Apache Kafka's maps each has a table for what it holds: two keys stand in another order there than among a hundred."""
+    moving = ReplicaAssignment((2, 1), adding=(2,), removing=(1,))
+    assignments = {index: moving if index in (0, 10) else ReplicaAssignment((1,)) for index in range(100)}
+    whole = json.loads(TopicRegistration(ZERO_UUID, assignments).encode())
+    for key in ("adding_replicas", "removing_replicas"):
+        assert list(whole[key]) == znode_json.scala_map_order(["0", "10"])
+    assert [key for key in whole["partitions"] if key in ("0", "10")] != znode_json.scala_map_order(["0", "10"])
+
+
 def test_numbers_among_other_names() -> None:
     assert znodes.numbers_among(["10", "2", "x", "-1", "\u00b2", str(LARGE)]) == [2, 10]
 
