@@ -100,7 +100,7 @@ class ControllerContext:
             self.leadership.pop((name, partition), None)
             self.partition_phases.pop((name, partition), None)
             for broker_id in assignment.replicas:
-                self.replica_phases.pop((name, partition, broker_id), None)
+                self.forget_replica((name, partition, broker_id))
 
     def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
         """No replicas for an unknown partition."""
@@ -144,6 +144,12 @@ class ControllerContext:
 
     def replica_phase(self, replica: Replica) -> ReplicaPhase:
         return self.replica_phases.find(replica) or ReplicaPhase.NON_EXISTENT
+
+    def forget_replica(self, replica: Replica) -> None:
+        """It is no more: another one of its name may be in a directory that works."""
+        name, partition, broker_id = replica
+        self.replica_phases.pop(replica, None)
+        self.offline_directories.get(broker_id, set()).discard((name, partition))
 
     def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
         return [each for each, phase in self.partition_phases.pairs() if phase in phases]

@@ -55,7 +55,7 @@ def move(context: ControllerContext, batch: RequestBatch, replicas: Iterable[Rep
             case ReplicaPhase.DELETION_STARTED:
                 batch.add_stop_replica([broker_id], (topic, partition), delete=True)
         if target is ReplicaPhase.NON_EXISTENT:
-            context.replica_phases.pop(replica, None)
+            context.forget_replica(replica)
         else:
             context.replica_phases[replica] = target
 

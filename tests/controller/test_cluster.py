@@ -83,6 +83,31 @@ def test_a_failed_log_directory_is_asked_about() -> None:
     together(scenario, 1, 2)
 
 
+def test_what_was_lost_with_a_directory_is_not_lost_to_a_topic_of_the_same_name() -> None:
+    """The replica has gone elsewhere: the next one may be in any directory that works."""
+
+    async def scenario(made: Cluster) -> None:
+        active = made.active.broker_id
+        other = 3 - active
+        await create(made, (other, active))
+        made.brokers[other].leader_error = ErrorCode.KAFKA_STORAGE_ERROR
+        await lose_directory(made, other)
+        await made.active.shows(lambda image: image.topics["t"].partitions[0].offline_replicas == (other,))
+        made.brokers[other].leader_error = ErrorCode.NONE
+        await made.active.controller.alter_reassignments({KEY: [active]})
+        await made.active.controller.topics.delete(["t"], PATIENCE_MS)
+
+        async def is_gone() -> bool:
+            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+
+        await until(is_gone)
+        await made.active.quiet()
+        await create(made, (other,))
+        assert (await state(made)).leader == other
+
+    together(scenario, 1, 2)
+
+
 # --- brokers ---
 
 
