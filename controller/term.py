@@ -212,19 +212,33 @@ class Term:
         for outcome in await self.write_many(parents):
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
                 log.warning("topic vanished while its partitions were made path=%s", outcome.path)
-        outcomes = await self.write_many(
-            [
-                [Create(znodes.partition_path(*key)), Create(znodes.state_path(*key), state.encode())]
-                for key, state in plan.writes.items()
-            ]
-        )
         batch = self.new_batch()
-        for (key, state), outcome in zip(plan.writes.items(), outcomes, strict=True):
+        for (key, state), outcome in zip(plan.writes.items(), await self._write_new(plan.writes), strict=True):
             if isinstance(outcome, StoreError):
                 log.warning("partition %s-%d was not made error=%r", *key, outcome)
             else:
                 partitions.committed(self.context, batch, key, state, is_new=True)
         await self.send(batch)
+
+    async def _write_new(
+        self, states: Mapping[TopicPartition, PartitionState]
+    ) -> list[list[OperationResult] | StoreError]:
+        """A partition's node and its state at once. The node may be there already: Apache Kafka makes one after the other,
+        and a controller of its may have died between them."""
+        outcomes = await self.write_many(
+            [
+                [Create(znodes.partition_path(*key)), Create(znodes.state_path(*key), state.encode())]
+                for key, state in states.items()
+            ]
+        )
+        half_made = {
+            index: [Create(znodes.state_path(*key), state.encode())]
+            for index, ((key, state), outcome) in enumerate(zip(states.items(), outcomes, strict=True))
+            if isinstance(outcome, NodeExistsError) and outcome.path == znodes.partition_path(*key)
+        }
+        for index, outcome in zip(half_made, await self.write_many(list(half_made.values())), strict=True):
+            outcomes[index] = outcome
+        return outcomes
 
     async def elect(
         self, topic_partitions: Iterable[TopicPartition], reason: ElectionReason, into: RequestBatch | None = None

@@ -234,6 +234,20 @@ def test_unreadable_nodes_are_passed_over() -> None:
 # --- controllers ---
 
 
+def test_a_partition_whose_state_its_controller_could_not_write_any_more() -> None:
+    """Apache Kafka makes a partition's node and its state one after the other, and may die between them."""
+
+    async def scenario(made: Cluster) -> None:
+        path = znodes.topic_path("t")
+        registration = TopicRegistration(ZERO_UUID, {index: ReplicaAssignment((1,)) for index in range(2)})
+        half_made = [znodes.partitions_path("t"), znodes.partition_path("t", 0)]
+        await made.ensemble_store.multi([Create(path, registration.encode()), *map(Create, half_made)])
+        await made.active.shows(lambda image: image.has_leader("t", 0) and image.has_leader("t", 1))
+        assert (await state(made, ("t", 0))).isr == (1,)
+
+    together(scenario, 1)
+
+
 def test_names_that_are_no_numbers_do_not_keep_a_topic_from_going() -> None:
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
