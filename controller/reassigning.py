@@ -51,9 +51,9 @@ async def alter(term: Term, wanted: Mapping[TopicPartition, Sequence[int] | None
             outcomes[key] = Outcome(error.code, error.message)
         await term.breathe()
     await _forget_wishes(term, lambda key, _: key in changes)
-    for key, change in changes.items():
-        failure = await _reassign(term, key, change)
-        outcomes[key] = Outcome() if failure is None else _outcome_of(failure)
+    failures = await _reassign(term, changes)
+    for key in changes:
+        outcomes[key] = _outcome_of(failures[key]) if key in failures else Outcome()
     return {key: outcomes[key] for key in wanted}
 
 
@@ -110,7 +110,7 @@ async def on_wishes_changed(term: Term) -> set[TopicPartition]:
     except ValueError as error:
         log.warning("reassignments dropped, unreadable error=%s", error)
         wishes = {}
-    begun: set[TopicPartition] = set()
+    changes: dict[TopicPartition, ReplicaAssignment] = {}
     refused: set[TopicPartition] = set()
     for key, target in wishes.items():
         current = term.context.assignment(key)
@@ -118,16 +118,14 @@ async def on_wishes_changed(term: Term) -> set[TopicPartition]:
             continue
         try:
             reassignment.check_target(target)
-            change = _possible(term, key, reassignment.reassign_to(current, target))
+            changes[key] = _possible(term, key, reassignment.reassign_to(current, target))
         except KafkaError as error:
             log.warning("reassignment refused topic=%s partition=%d target=%s reason=%s", *key, target, error)
             refused.add(key)
-        else:
-            failure = await _reassign(term, key, change)
-            (begun if failure is None else refused).add(key)
+    refused.update(await _reassign(term, changes))
     if refused or not wishes:
         await _forget_wishes(term, lambda key, _: key in refused)
-    return begun
+    return changes.keys() - refused
 
 
 async def _forget_wishes(term: Term, is_forgotten: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
@@ -162,15 +160,44 @@ async def _forget_wishes(term: Term, is_forgotten: Callable[[TopicPartition, tup
 # --- steps ---
 
 
-async def _reassign(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> StoreError | None:
-    """None, or why the wish could not be written."""
-    current = term.context.assignment(key)
-    log.info("reassignment topic=%s partition=%d from=%s to=%s", *key, current.replicas, wanted.target)
-    term.context.reassigning[key] = None
-    failure = await _carry_out(term, key, reassignment.plan_change(current, wanted))
-    if failure is None:
-        await proceed(term, key)
-    return failure
+async def _reassign(term: Term, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, StoreError]:
+    """Those whose wish could not be written, and why. A topic's node is written once: it says all of its partitions, so that
+    a write for each of them would be work with the square of their number."""
+    context = term.context
+    before = {key: context.assignment(key) for key in wanted}
+    changed: dict[str, dict[int, ReplicaAssignment]] = {}
+    for key, assignment in wanted.items():
+        log.info("reassignment topic=%s partition=%d from=%s to=%s", *key, before[key].replicas, assignment.target)
+        context.reassigning[key] = None
+        if assignment != before[key]:
+            changed.setdefault(key[0], {})[key[1]] = assignment
+        await term.breathe()
+    failures: dict[TopicPartition, StoreError] = {}
+    for name, assignments in changed.items():
+        failure = await _write(term, name, assignments)
+        if failure is not None:
+            failures.update(((name, partition), failure) for partition in assignments)
+    for key, assignment in wanted.items():
+        if key not in failures:
+            steps = reassignment.plan_change(before[key], assignment)
+            await _carry_out(term, key, [each for each in steps if not isinstance(each, WriteAssignment)])
+            await proceed(term, key)
+    return failures
+
+
+async def _write(term: Term, name: str, assignments: Mapping[int, ReplicaAssignment]) -> StoreError | None:
+    """What the topic's node answered when it could not be written. One that is gone takes reassignments along; one that
+    takes no other wish leaves the one before it under way."""
+    try:
+        await term.write_assignments(name, assignments)
+    except (NoNodeError, RefusedError, AccessDeniedError) as error:
+        log.warning("assignments not written topic=%s partitions=%s error=%r", name, list(assignments)[:10], error)
+        for partition in assignments:
+            key = (name, partition)
+            if isinstance(error, NoNodeError) or not term.context.assignment(key).is_being_reassigned:
+                term.context.reassigning.pop(key, None)
+        return error
+    return None
 
 
 async def proceed(term: Term, key: TopicPartition) -> None:
@@ -181,7 +208,7 @@ async def proceed(term: Term, key: TopicPartition) -> None:
     steps = reassignment.plan_next(
         context.assignment(key), states.get(key), partial(context.is_replica_online, topic_partition=key)
     )
-    if await _carry_out(term, key, steps) is not None:
+    if not await _carry_out(term, key, steps):
         return
     if key not in states and key in context.leadership and key in context.reassigning:
         await proceed(term, key)  # it has its first leader now
@@ -223,20 +250,15 @@ async def on_brokers_come(term: Term, come: set[int]) -> None:
             await proceed(term, key)
 
 
-async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> StoreError | None:
-    """What the topic's node answered when it could not be written: then nothing more is done. One that is gone takes the
-    reassignment along; one that takes no other wish leaves the one before it under way."""
+async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> bool:
+    """False when the topic's node could not be written."""
     context = term.context
+    name, partition = key
     for step in steps:
         match step:
             case WriteAssignment(assignment):
-                try:
-                    await term.write_assignment(key, assignment)
-                except (NoNodeError, RefusedError, AccessDeniedError) as error:
-                    log.warning("assignment not written topic=%s partition=%d error=%r", *key, error)
-                    if isinstance(error, NoNodeError) or not context.assignment(key).is_being_reassigned:
-                        context.reassigning.pop(key, None)
-                    return error
+                if await _write(term, name, {partition: assignment}) is not None:
+                    return False
             case AssumeAssignment(assignment):
                 context.set_assignment(key, assignment)
             case StopReplicas(broker_ids):
@@ -253,7 +275,7 @@ async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> 
                 await term.bring_online([key])
             case Finish():
                 await _finish(term, key)
-    return None
+    return True
 
 
 async def _move(term: Term, key: TopicPartition, broker_ids: Iterable[int], phase: ReplicaPhase) -> None:

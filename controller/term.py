@@ -303,22 +303,23 @@ class Term:
                 return written[topic_partition]
         return None
 
-    async def write_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Into the topic's node, beside what others may have added to it meanwhile, then into the context. Raises
-        NoNodeError when the topic is gone; RefusedError, AccessDeniedError when its node cannot be read or written."""
-        name, partition = topic_partition
+    async def write_assignments(self, name: str, assignments: Mapping[int, ReplicaAssignment]) -> None:
+        """Of partitions of one topic, into its node, beside what others may have added to it meanwhile, then into the
+        context. Raises NoNodeError when the topic is gone; RefusedError, AccessDeniedError when its node cannot be read or
+        written."""
         path = znodes.topic_path(name)
         while True:
             data, stat = await self.session.get(path)
             registration = decoded(path, partial(TopicRegistration.decode, name, data))
             if registration is None:
                 raise RefusedError(path)
-            changed = replace(registration, assignments={**registration.assignments, partition: assignment})
+            changed = replace(registration, assignments={**registration.assignments, **assignments})
             try:
                 await self.write(SetData(path, changed.encode(), stat.version))
             except BadVersionError:
                 continue
-            self.context.set_assignment(topic_partition, assignment)
+            for partition, assignment in assignments.items():
+                self.context.set_assignment((name, partition), assignment)
             return
 
     async def _unclean_allowed(self, topic_partitions: Iterable[TopicPartition]) -> dict[str, bool]:

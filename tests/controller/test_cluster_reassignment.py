@@ -120,6 +120,24 @@ def test_others_run_while_a_request_names_many_partitions(ask: str, monkeypatch:
     together(scenario, 1)
 
 
+@pytest.mark.parametrize("by_request", [True, False])
+def test_a_topic_s_node_is_written_once_for_all_partitions_of_a_wish(*, by_request: bool) -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, *[(1,)] * 20)
+        _, before = await made.ensemble_store.get(znodes.topic_path("t"))
+        wishes = {("t", index): [2] for index in range(20)}
+        if by_request:
+            await made.active.controller.alter_reassignments(wishes)
+        else:
+            await made.ensemble_store.create(znodes.REASSIGNMENTS, znodes.encode_reassignments(wishes))
+            await made.active.quiet()
+        _, after = await made.ensemble_store.get(znodes.topic_path("t"))
+        assert after.version == before.version + 1
+        assert set(await made.active.controller.list_reassignments()) == set(wishes)
+
+    together(scenario, 1, 2)
+
+
 def test_refusals_leave_nothing_behind() -> None:
     """A client may go on asking for a partition that is not there, for weeks."""
 
