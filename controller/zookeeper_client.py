@@ -3,7 +3,8 @@
 Rules:
 - What is to be told goes through one FIFO in the order in which it arrived. A watch is told at once when its turn has
   come; an answer wakes its caller, who runs before any later watch is told.
-- One connection at a time, one server after another; after a round without success a pause that grows and is jittered.
+- One connection at a time, one server after another; after a round without success a pause that grows and is jittered. A
+  server that greets, and is gone before it has answered anything else, is no success.
 - A server that does not greet within its share of the session's timeout, a third at most, is given up: one that is just
   starting may accept a connection and never answer on it, also where it is the only one.
 - Bytes of a connection that was given up are not looked at any more.
@@ -149,26 +150,29 @@ class ZooKeeperClient:
                 self.last_failure = f"{server.host}:{server.port}: {str(error) or type(error).__name__}"
                 log.debug("zookeeper server not reached server=%s", self.last_failure)
                 self._detach()
-                if self._rotation.round_is_over:
-                    if pause_ms == RECONNECT_PAUSE_MIN_MS:
-                        log.warning("no zookeeper server reached last=%s", self.last_failure)
-                    jittered_ms = self._doors.randomness.randrange(pause_ms // 2, pause_ms + 1)
-                    pause_ms = min(pause_ms * 2, RECONNECT_PAUSE_MAX_MS)
-                    await asyncio.sleep(jittered_ms / 1000)
-                continue
-            if self.session.is_connected:
-                pause_ms = RECONNECT_PAUSE_MIN_MS
-                self._rotation.succeeded()
-                log.info(
-                    "zookeeper connected server=%s:%d session=%s timeout_ms=%d",
-                    server.host,
-                    server.port,
-                    session_text(self.session.credentials.session_id),
-                    self.session.timeout_ms,
-                )
-            await link.lost.wait()
-            if not self.session.is_over:
-                log.warning("zookeeper connection lost server=%s:%d reason=%s", server.host, server.port, link.reason)
+                if self._rotation.round_is_over and pause_ms == RECONNECT_PAUSE_MIN_MS:
+                    log.warning("no zookeeper server reached last=%s", self.last_failure)
+            else:
+                if self.session.is_connected:
+                    log.info(
+                        "zookeeper connected server=%s:%d session=%s timeout_ms=%d",
+                        server.host,
+                        server.port,
+                        session_text(self.session.credentials.session_id),
+                        self.session.timeout_ms,
+                    )
+                await link.lost.wait()
+                if not self.session.is_over:
+                    log.warning(
+                        "zookeeper connection lost server=%s:%d reason=%s", server.host, server.port, link.reason
+                    )
+                if self.session.has_answered:
+                    pause_ms = RECONNECT_PAUSE_MIN_MS
+                    self._rotation.succeeded()
+            if self._rotation.round_is_over and not self.session.is_over:
+                jittered_ms = self._doors.randomness.randrange(pause_ms // 2, pause_ms + 1)
+                pause_ms = min(pause_ms * 2, RECONNECT_PAUSE_MAX_MS)
+                await asyncio.sleep(jittered_ms / 1000)
         self._detach()
 
     async def _connect(self, link: _Link, server: Address) -> None:

@@ -221,6 +221,7 @@ class ClientSession:
         self._last_heard_ms = 0
         self._last_sent_ms = 0
         self._was_silent = False
+        self.has_answered = False  # on this connection; on the last one while there is none
 
     @property
     def is_connected(self) -> bool:
@@ -235,6 +236,7 @@ class ClientSession:
     def on_opened(self, now_ms: int) -> list[Effect]:
         assert self._phase is _Phase.AWAY, "one connection at a time"
         self._phase = _Phase.GREETING
+        self.has_answered = False
         self._heard(now_ms)
         self._last_sent_ms = now_ms
         return [
@@ -385,6 +387,7 @@ class ClientSession:
             case wire.NOTIFICATION_XID:
                 effects = self._on_notification(reader)
             case wire.PING_XID:
+                self.has_answered = True
                 effects = []
             case wire.AUTH_XID:
                 effects = [] if error == ReplyCode.OK else self._drop(f"authentication was refused: {error}", now_ms)
@@ -415,6 +418,7 @@ class ClientSession:
         outcome = _outcome(call.request, error, reader)
         self._sent.popleft()
         self._sent_bytes -= call.request.size_bytes
+        self.has_answered = True
         self._leave_watch(call.request, outcome, error)
         return [Answer(call.settle, outcome), *self._send_waiting(now_ms)]
 

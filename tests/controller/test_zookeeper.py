@@ -424,3 +424,17 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_cut(seed: int) -> None:
             await client.store.close()
 
     simulate(seed, program)
+
+
+def test_a_server_that_greets_and_cuts_is_not_asked_without_a_pause() -> None:
+    async def story(server: MemoryZooKeeper, client: Client) -> None:
+        server.decide = lambda code, _path: Fate.REQUEST_LOST if code is OpCode.SYNC else Fate.ANSWERED
+        before = len(server.greetings)
+        server.cut()
+        await asyncio.sleep(TIMEOUT_MS / 2_000)
+        assert 1 < len(server.greetings) - before < 20
+        server.decide = lambda _code, _path: Fate.ANSWERED
+        await client.hears(CONNECTED)
+        await client.store.create("/a")
+
+    tell(story)
