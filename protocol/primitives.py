@@ -21,6 +21,12 @@ _UUID_TEXT_CHARACTERS = 22
 _UUID_TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 
+class Encoded(bytes):
+    """The wire form of an array, its length included: see `VersionedMessage.array_encoder`."""
+
+    __slots__ = ()
+
+
 class DecodeError(ValueError):
     """The bytes are not what their format says. The connection that sent them is closed."""
 

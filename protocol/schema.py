@@ -16,8 +16,9 @@ version. A field without `default` must be given at construction, by keyword; my
 version lacks is left at its default by the decoder; the encoder drops it when it is `ignorable`, and else refuses any
 other value than the default, as Kafka does with UnsupportedVersionException. List defaults are fresh for each
 message. Struct defaults are shared and therefore frozen: assign a new struct, never a field of a default one.
-`records` values stay references into the input. A nested struct takes its version, and whether that is flexible, from
-the message around it.
+`records` values stay references into the input. An array that `may_be_encoded` may hold its wire form instead of a list,
+made by the `array_encoder` of the version: once for many places, or one at a time; decoders make lists. A nested struct
+takes its version, and whether that is flexible, from the message around it.
 
 Codecs and constructors are compiled on first use, one per version (`protocol.codec`), so importing a module stays
 cheap. Source: the JSON message definitions of Apache Kafka (KIP-482 for flexible versions and tagged fields).
@@ -25,11 +26,11 @@ cheap. Source: the JSON message definitions of Apache Kafka (KIP-482 for flexibl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
 
 from protocol import codec
-from protocol.primitives import Buffer, DecodeError, EncodeError
+from protocol.primitives import Buffer, DecodeError, Encoded, EncodeError
 
 MAX_ELEMENTS: Final = 500_000
 """How many array elements one message may decode to, unless the caller says otherwise."""
@@ -71,7 +72,7 @@ REQUIRED: Final = _Required()
 class Field:
     """One row of a wire table. `kind` names the encoding; `element` is a struct's class, or what an array holds."""
 
-    __slots__ = ("default", "element", "ignorable", "kind", "name", "nullable", "tag", "versions")
+    __slots__ = ("default", "element", "ignorable", "kind", "may_be_encoded", "name", "nullable", "tag", "versions")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Field:
         nullable: str | None = None,
         tag: int | None = None,
         ignorable: bool = False,
+        may_be_encoded: bool = False,
     ) -> None:
         self.name = ""  # the class statement tells it
         self.kind = kind
@@ -92,6 +94,7 @@ class Field:
         self.tag = tag
         self.default = default
         self.ignorable = ignorable
+        self.may_be_encoded = may_be_encoded
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name} {self.versions.first}-{self.versions.last}>"
@@ -144,10 +147,20 @@ def array(
     default: object = REQUIRED,
     tag: int | None = None,
     ignorable: bool = False,
+    may_be_encoded: bool = False,
 ) -> Any:
     """`element` is a Message class, or the specifier of a primitive: `array(int32)`, `array(string)`."""
     kind: type[Message] | str = element if isinstance(element, type) else element.__name__
-    return Field("array", versions, default, element=kind, nullable=nullable, tag=tag, ignorable=ignorable)
+    return Field(
+        "array",
+        versions,
+        default,
+        element=kind,
+        nullable=nullable,
+        tag=tag,
+        ignorable=ignorable,
+        may_be_encoded=may_be_encoded,
+    )
 
 
 def struct(
@@ -269,6 +282,16 @@ class VersionedMessage(Message):
                 raise EncodeError(f"{cls.__name__} has no version {version}") from None
             compiled = codec.compile_encoder(cls, version, cls.is_flexible(version))
             return cls._codecs.setdefault(("encode", version), compiled)
+
+    @classmethod
+    def array_encoder(cls, element: type[M], version: int) -> Callable[[Sequence[M]], Encoded]:
+        """The compiled `(items) -> their wire form`, for arrays inside of this message. Raises EncodeError."""
+        key = element.__name__, version
+        compiled = cls._codecs.get(key)
+        if compiled is None:
+            compiled = codec.compile_array_encoder(element, version, cls.is_flexible(version))
+            compiled = cls._codecs.setdefault(key, compiled)
+        return compiled
 
     @classmethod
     def decode(cls, data: Buffer, version: int, position: int = 0, *, max_elements: int = MAX_ELEMENTS) -> Self:

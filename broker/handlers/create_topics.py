@@ -4,7 +4,7 @@ Behaviour: every topic stands for itself; one that is named twice is refused. Th
 a leader that this broker knows, or REQUEST_TIMED_OUT after `timeout_ms`; the topic exists then all the same. Only the
 controller creates topics.
 Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 answers counts and effective
-settings, of some 550 topics (for those behind them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
+settings (for topics behind 32 MiB of them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
 Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequest.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from broker.context import RequestContext
 from broker.dispatch import handles
+from broker.handlers.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
 from config.layers import Source
 from config.topic import LogConfig
 from controller.admin import CreatedTopic, NewTopic
@@ -27,11 +28,10 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from protocol.primitives import Encoded
 from runtime.slices import Slices
 
 _SETTINGS_SINCE = 5
-# Effective settings of that many topics are told; as with DescribeConfigs, more would be gigabytes.
-MAX_CONFIG_ROWS = 20_000
 
 
 @handles(CreateTopicsRequest)
@@ -96,25 +96,29 @@ def _result(name: str, created: CreatedTopic, effective: _EffectiveSettings) -> 
 
 
 class _EffectiveSettings:
-    """What holds for topics, and where each value comes from. Topics that are alike share their rows."""
+    """What holds for topics, and where each value comes from. Topics that are alike share their rows, encoded."""
 
     def __init__(self, context: RequestContext) -> None:
         self._dynamic = context.services.dynamic_settings
         self._is_told = context.api_version >= _SETTINGS_SINCE
-        self._rows_left = MAX_CONFIG_ROWS
-        self._of_topics: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+        self._bytes_left = MAX_SETTINGS_BYTES
+        self._version = context.api_version
+        self._of_topics: dict[frozenset[tuple[str, str]], Encoded] = {}
 
-    def rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs] | None:
+    def rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs] | Encoded | None:
         """None when the answer holds too many already."""
         if not self._is_told:
             return []
-        if self._rows_left < 0:
+        if self._bytes_left < 0:
             return None
         key = frozenset(own.items())
         rows = self._of_topics.get(key)
         if rows is None:
-            rows = self._of_topics[key] = self._make_rows(own)
-        self._rows_left -= len(rows)
+            if len(self._of_topics) == KEPT_KINDS:
+                self._of_topics.clear()
+            encode = CreateTopicsResponse.array_encoder(CreatableTopicConfigs, self._version)
+            rows = self._of_topics[key] = encode(self._make_rows(own))
+        self._bytes_left -= len(rows)
         return rows
 
     def _make_rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:

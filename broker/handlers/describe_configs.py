@@ -3,19 +3,26 @@
 Behaviour: a resource answers for itself; one of an unknown type fails the whole request. `configuration_keys` picks
 settings, none or an empty list means all. A broker with an empty name is the cluster's dynamic defaults. Secrets and
 settings nobody knows (they may be secrets) show no value. The source of a value is its strongest synonym; without any
-it is the default, also when another unit of the same setting was set.
+it is the default, also when another unit of the same setting was set. Resources behind 32 MiB of settings are refused.
 Versions: v1 adds sources and synonyms, v3 types and documentation.
 Source: KIP-133, KIP-226, KIP-412, KIP-569; Kafka ConfigHelper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from broker import logging_setup
 from broker.context import RequestContext
 from broker.dispatch import handles
-from broker.handlers.config_resources import ResourceType, check_describes_this_broker, refused, store_refusal
+from broker.handlers.config_resources import (
+    KEPT_KINDS,
+    MAX_SETTINGS_BYTES,
+    ResourceType,
+    check_describes_this_broker,
+    refused,
+    store_refusal,
+)
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
 from config.layers import Layers, Source, Synonym, broker_definition
@@ -31,11 +38,10 @@ from protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from protocol.primitives import Encoded
 from runtime.slices import Slices
 
 UNKNOWN_TYPE = 0
-# Resources that ask for everything multiply: 60,000 named in a request of 1 MB would be gigabytes. (550 topics' worth.)
-MAX_ROWS = 20_000
 
 
 @handles(DescribeConfigsRequest)
@@ -55,24 +61,27 @@ async def _results(
         code = ErrorCode.INVALID_REQUEST
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
-    rows_left = MAX_ROWS
+    bytes_left = MAX_SETTINGS_BYTES
     async for resource in slices.over(request.resources):
         try:
-            if rows_left < 0:
-                raise refused(f"One answer holds no more than {MAX_ROWS} settings: ask for fewer resources")
-            rows = await description.rows(resource)
+            if bytes_left < 0:
+                raise refused(
+                    f"One answer holds no more than {MAX_SETTINGS_BYTES} bytes of settings: ask for fewer resources"
+                )
+            rows = (await description.rows(resource)).encoded(resource.configuration_keys)
         except KafkaError as error:
             results.append(_result(resource, error.code, error.message, []))
         else:
-            wanted = set(resource.configuration_keys or ())
-            rows = [row for row in rows if not wanted or row.name in wanted]
-            rows_left -= len(rows)
+            bytes_left -= len(rows)
             results.append(_result(resource, ErrorCode.NONE, "", rows))
     return results
 
 
 def _result(
-    resource: DescribeConfigsResource, code: ErrorCode, message: str, rows: list[DescribeConfigsResourceResult]
+    resource: DescribeConfigsResource,
+    code: ErrorCode,
+    message: str,
+    rows: list[DescribeConfigsResourceResult] | Encoded,
 ) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=code,
@@ -83,24 +92,53 @@ def _result(
     )
 
 
+class _Rows:
+    """Of one resource, or of many that are alike: those that are asked for everything share the wire form, too."""
+
+    __slots__ = ("_all", "_encode", "_rows")
+
+    def __init__(
+        self,
+        rows: list[DescribeConfigsResourceResult],
+        encode: Callable[[Sequence[DescribeConfigsResourceResult]], Encoded],
+    ) -> None:
+        self._rows = rows
+        self._encode = encode
+        self._all: Encoded | None = None
+
+    def encoded(self, names: Collection[str] | None) -> Encoded:
+        """None, or no name: all rows."""
+        if names:
+            wanted = set(names)
+            return self._encode([row for row in self._rows if row.name in wanted])
+        if self._all is None:
+            self._all = self._encode(self._rows)
+        return self._all
+
+
 class _Description:
-    """The rows of resources. Those that are alike (most topics have no setting of their own) share them."""
+    """The rows of resources. Those that are alike (most topics have no setting of their own) share them.
+
+    They are encoded here, one resource at a time: objects for all settings of ten thousand topics would take half a
+    second to encode at once, and hundreds of megabytes."""
 
     def __init__(self, request: DescribeConfigsRequest, context: RequestContext) -> None:
         self._with_synonyms = request.include_synonyms
         self._with_documentation = request.include_documentation
         self._services = context.services
-        self._of_topics: dict[frozenset[tuple[str, str]], list[DescribeConfigsResourceResult]] = {}
-        self._of_broker: list[DescribeConfigsResourceResult] | None = None
+        self._encode = DescribeConfigsResponse.array_encoder(DescribeConfigsResourceResult, context.api_version)
+        self._of_topics: dict[frozenset[tuple[str, str]], _Rows] = {}
+        self._of_broker: _Rows | None = None
+        self._of_loggers: _Rows | None = None
 
-    async def rows(self, resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
+    async def rows(self, resource: DescribeConfigsResource) -> _Rows:
         """Raises KafkaError."""
         name = resource.resource_name
         match ResourceType(resource.resource_type):
             case ResourceType.TOPIC:
                 return await self._topic(name)
             case ResourceType.BROKER:
-                return self._broker(name) if name else self._cluster_defaults()
+                return self._broker(name) if name else _Rows(self._cluster_defaults(), self._encode)
             case ResourceType.BROKER_LOGGER:
                 return self._loggers(name)
             case _:
@@ -108,7 +146,7 @@ class _Description:
                     raise refused("Client metrics subscription name must not be empty")
                 raise refused("Config type client-metrics is only supported on KRaft clusters")
 
-    async def _topic(self, topic: str) -> list[DescribeConfigsResourceResult]:
+    async def _topic(self, topic: str) -> _Rows:
         check_name(topic)
         if topic not in self._services.metadata.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
@@ -121,16 +159,21 @@ class _Description:
         rows = self._of_topics.get(key)
         if rows is None:
             config = LogConfig.from_settings(dynamic.settings, own)
-            rows = self._of_topics[key] = [
-                self._row(name, row, config.text(name), dynamic.layers.topic_synonyms(name, own), read_only=False)
-                for name, row in LogConfig.definitions.items()
-            ]
+            if len(self._of_topics) == KEPT_KINDS:
+                self._of_topics.clear()
+            rows = self._of_topics[key] = _Rows(
+                [
+                    self._row(name, row, config.text(name), dynamic.layers.topic_synonyms(name, own), read_only=False)
+                    for name, row in LogConfig.definitions.items()
+                ],
+                self._encode,
+            )
         return rows
 
-    def _broker(self, name: str) -> list[DescribeConfigsResourceResult]:
+    def _broker(self, name: str) -> _Rows:
         check_describes_this_broker(name, self._services.broker_id, or_empty=True)
         if self._of_broker is None:
-            self._of_broker = self._broker_rows()
+            self._of_broker = _Rows(self._broker_rows(), self._encode)
         return self._of_broker
 
     def _broker_rows(self) -> list[DescribeConfigsResourceResult]:
@@ -158,20 +201,13 @@ class _Description:
         dynamic = name in BrokerSettings.definitions and row is not None and row.update is not Update.READ_ONLY
         return self._row(name, row, value, synonyms, read_only=not dynamic)
 
-    def _loggers(self, name: str) -> list[DescribeConfigsResourceResult]:
+    def _loggers(self, name: str) -> _Rows:
         if not name:
             raise refused("Broker id must not be empty")
         check_describes_this_broker(name, self._services.broker_id, or_empty=False)
-        return [
-            DescribeConfigsResourceResult(
-                name=logger,
-                value=level,
-                read_only=False,
-                config_source=Source.DYNAMIC_BROKER_LOGGER,
-                is_sensitive=False,
-            )
-            for logger, level in sorted(logging_setup.loggers().items())
-        ]
+        if self._of_loggers is None:
+            self._of_loggers = _Rows(_logger_rows(), self._encode)
+        return self._of_loggers
 
     def _row(
         self, name: str, row: Setting | None, value: str | None, synonyms: Iterable[Synonym], *, read_only: bool
@@ -192,3 +228,16 @@ class _Description:
             config_type=UNKNOWN_TYPE if row is None else row.type,
             documentation=row.doc if row is not None and self._with_documentation else None,
         )
+
+
+def _logger_rows() -> list[DescribeConfigsResourceResult]:
+    return [
+        DescribeConfigsResourceResult(
+            name=logger,
+            value=level,
+            read_only=False,
+            config_source=Source.DYNAMIC_BROKER_LOGGER,
+            is_sensitive=False,
+        )
+        for logger, level in sorted(logging_setup.loggers().items())
+    ]

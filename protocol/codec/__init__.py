@@ -75,3 +75,8 @@ def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Callabl
 def compile_encoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
     """`encode(message, prefix) -> chunks`."""
     return Encoder(cls, version, flexible).compile()
+
+
+def compile_array_encoder(element: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
+    """`encode_array(items) -> Encoded`, of an array of such structs in a message of that version."""
+    return Encoder(element, version, flexible).compile_array()

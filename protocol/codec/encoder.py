@@ -6,11 +6,12 @@ No IO. What the written functions call stands here, too.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from protocol.codec.source import FIXED, NUMBERS, Source, default_source, length_format, struct_of
-from protocol.primitives import MAX_STRING_BYTES, UUID_BYTES, EncodeError
+from protocol.primitives import MAX_STRING_BYTES, UUID_BYTES, Encoded, EncodeError
 from protocol.varint import encode_uvarint
 
 if TYPE_CHECKING:
@@ -65,19 +66,35 @@ class Encoder(Source):
         }  # fmt: skip
 
     def compile(self) -> Callable[..., Any]:
-        title = f"{self.cls.__name__} v{self.version}"
         with self.block("def encode(m, prefix):"):
             self.line("parts = [prefix]; add = parts.append; chunks = []")
-            with self.block("try:"):
+            with self._errors():
                 self._struct(self.cls, "m")
-            with self.block(
-                "except (StructError, AttributeError, OverflowError, TypeError, UnicodeEncodeError) as error:"
-            ):
-                self.line(f"raise EncodeError(f'{title}: {{error}}') from error")
             with self.block("if parts:"):
                 self.line("chunks.append(join(parts))")
             self.line("return chunks")
         return self.build("encode")
+
+    def compile_array(self) -> Callable[..., Any]:
+        """The same for an array of such structs: `encode_array(items) -> Encoded`."""
+        self.names["Encoded"] = Encoded
+        with self.block("def encode_array(items):"):
+            self.line("parts = []; add = parts.append")
+            with self._errors():
+                self.line(f"n = len(items){' + 1' if self.flexible else ''}")
+                self._length("array", "n")
+                with self.block("for m in items:"):
+                    self._element(self.cls, "m")
+            self.line("return Encoded(join(parts))")
+        return self.build("encode_array")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        title = f"{self.cls.__name__} v{self.version}"
+        with self.block("try:"):
+            yield
+        with self.block("except (StructError, AttributeError, OverflowError, TypeError, UnicodeEncodeError) as error:"):
+            self.line(f"raise EncodeError(f'{title}: {{error}}') from error")
 
     def _struct(self, cls: type[Message], message: str, empty: dict[str, str] | None = None) -> None:
         """Write one struct. `empty` names the fields known to be null or empty, with the variables of their lengths."""
@@ -176,7 +193,7 @@ class Encoder(Source):
         elif field.kind == "struct":
             self._nested(field, source, nullable)
         elif field.kind == "array":
-            self._array(field, source, nullable)
+            self._perhaps_encoded_array(field, source, nullable)
         else:
             self._text_or_bytes(field.kind, source, nullable)
 
@@ -225,6 +242,18 @@ class Encoder(Source):
                 self.line(f"chunks.append(join(parts)); chunks.append({value}); parts.clear()")
             else:
                 self.line(f"{self._add}({value})")
+
+    def _perhaps_encoded_array(self, field: Field, source: str, nullable: bool) -> None:
+        if not field.may_be_encoded:
+            self._array(field, source, nullable)
+            return
+        self._flush()
+        self.names["Encoded"] = Encoded
+        with self.block(f"if {source}.__class__ is Encoded:"):
+            self.line(f"{self._add}({source})")
+        with self.block("else:"):
+            self._array(field, source, nullable)
+            self._flush()
 
     def _array(self, field: Field, source: str, nullable: bool) -> None:
         items, count = self.variable("items"), self.variable("n")

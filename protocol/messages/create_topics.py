@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from protocol.primitives import ZERO_UUID
+from protocol.primitives import ZERO_UUID, Encoded
 from protocol.schema import Message, Request, Response, array, bool_, int8, int16, int32, string, uuid
 
 
@@ -48,16 +48,15 @@ class CreatableTopicConfigs(Message):
 
 
 class CreatableTopicResult(Message):
-    name:                    str                                = string()
-    topic_id:                bytes                              = uuid("7+", default=ZERO_UUID, ignorable=True)
-    error_code:              int                                = int16()
-    error_message:           str | None                         = string("1+", nullable="0+",
-                                                                         default="", ignorable=True)
-    topic_config_error_code: int                                = int16("5+", tag=0, default=0, ignorable=True)
-    num_partitions:          int                                = int32("5+", default=-1, ignorable=True)
-    replication_factor:      int                                = int16("5+", default=-1, ignorable=True)
-    configs:                 list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable="5+",
-                                                                        default=[], ignorable=True)
+    name:                    str        = string()
+    topic_id:                bytes      = uuid("7+", default=ZERO_UUID, ignorable=True)
+    error_code:              int        = int16()
+    error_message:           str | None = string("1+", nullable="0+", default="", ignorable=True)
+    topic_config_error_code: int        = int16("5+", tag=0, default=0, ignorable=True)
+    num_partitions:          int        = int32("5+", default=-1, ignorable=True)
+    replication_factor:      int        = int16("5+", default=-1, ignorable=True)
+    configs: list[CreatableTopicConfigs] | Encoded | None = array(CreatableTopicConfigs, "5+", nullable="5+", default=[],
+                                                                  ignorable=True, may_be_encoded=True)
 
 
 class CreateTopicsResponse(Response, answers=CreateTopicsRequest):

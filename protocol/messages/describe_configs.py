@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from protocol.primitives import Encoded
 from protocol.schema import Message, Request, Response, array, bool_, int8, int16, int32, string
 
 
@@ -42,11 +43,12 @@ class DescribeConfigsResourceResult(Message):
 
 
 class DescribeConfigsResult(Message):
-    error_code:    int                                 = int16()
-    error_message: str | None                          = string(nullable="0+")
-    resource_type: int                                 = int8()
-    resource_name: str                                 = string()
-    configs:       list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
+    error_code:    int                                           = int16()
+    error_message: str | None                                    = string(nullable="0+")
+    resource_type: int                                           = int8()
+    resource_name: str                                           = string()
+    configs:       list[DescribeConfigsResourceResult] | Encoded = array(DescribeConfigsResourceResult,
+                                                                         may_be_encoded=True)
 
 
 class DescribeConfigsResponse(Response, answers=DescribeConfigsRequest):

@@ -19,7 +19,7 @@ from broker.dispatch import Handler
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.create_partitions import create_partitions
-from broker.handlers.create_topics import MAX_CONFIG_ROWS, create_topics
+from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_records import delete_records
 from broker.handlers.delete_topics import delete_topics
 from broker.handlers.describe_configs import describe_configs
@@ -35,7 +35,6 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from config.topic import LogConfig
 from controller.admin import NewTopic
 from coordinator.host import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
@@ -338,22 +337,6 @@ def test_topics(tmp_path: Path, name: str) -> None:
             await member.controller.topics.create([NewTopic("wide", ROWS, 1)], PATIENCE_MS)
         context = context_of(member, version)
         await check(handler, request, context, ROWS if handler is not create_topics else ROWS // 100, logs=Logs())
-
-    on_a_broker(tmp_path, scenario)
-
-
-def test_effective_settings_are_told_of_so_many_topics_and_the_others_are_created_all_the_same(tmp_path: Path) -> None:
-    async def scenario(member: Member) -> None:
-        request = CreateTopicsRequest(topics=many_topics(1_000), timeout_ms=PATIENCE_MS, validate_only=True)
-        rows = (await create_topics(request, context_of(member, 7))).topics
-        assert {row.error_code for row in rows} == {ErrorCode.NONE}
-        told = [row for row in rows if row.configs]
-        assert sum(len(row.configs or ()) for row in told) - MAX_CONFIG_ROWS in range(1, len(LogConfig.definitions) + 1)
-        assert {row.topic_config_error_code for row in told} == {ErrorCode.NONE}
-        others = rows[len(told) :]
-        assert others
-        assert {row.topic_config_error_code for row in others} == {ErrorCode.INVALID_REQUEST}
-        assert {(row.num_partitions, row.replication_factor) for row in others} == {(1, 1)}
 
     on_a_broker(tmp_path, scenario)
 
