@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError
@@ -242,8 +242,12 @@ class DynamicSettings:
 
     async def topic_settings(self, topic: str) -> Mapping[str, str]:
         """A topic's own settings as they are stored now, without those that cannot be. Raises StoreError."""
-        stored = await configs.entity_config(self._store, TOPICS, topic)
-        return {name: text for name, text in stored.items() if _problem(name, text) is None}
+        return _possible(await configs.entity_config(self._store, TOPICS, topic))
+
+    async def settings_of_topics(self, topics: Sequence[str]) -> dict[str, Mapping[str, str]]:
+        """The same of many topics, read in one go; those without settings of their own are left out. Raises StoreError."""
+        stored = await configs.named_configs(self._store, TOPICS, topics)
+        return {topic: _possible(settings) for topic, settings in stored.items()}
 
     async def alter_topic(self, topic: str, edit: Edit, *, validate_only: bool) -> None:
         """Replace a topic's own settings by what `edit` makes of them. Raises ConfigError, StoreError."""
@@ -275,6 +279,10 @@ class DynamicSettings:
 
 class PasswordsRefused(ConfigError):
     """A dynamic password, and nothing to encrypt it with."""
+
+
+def _possible(stored: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in stored.items() if _problem(name, text) is None}
 
 
 def _problem(name: str, text: str) -> str | None:

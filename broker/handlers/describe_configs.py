@@ -10,7 +10,7 @@ Source: KIP-133, KIP-226, KIP-412, KIP-569; Kafka ConfigHelper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from broker import logging_setup
 from broker.context import RequestContext
@@ -27,7 +27,7 @@ from config.broker import BrokerSettings
 from config.definition import Setting, Update
 from config.layers import Layers, Source, Synonym, broker_definition
 from config.topic import LogConfig
-from controller.store import StoreError
+from controller.store import ConnectionLossError, SessionExpiredError, StoreError
 from controller.topics import check_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_configs import (
@@ -42,6 +42,8 @@ from protocol.primitives import Encoded
 from runtime.slices import Slices
 
 UNKNOWN_TYPE = 0
+# Settings of so many topics are read from the store in one go: one by one, ten thousand would be as many round trips.
+READ_TOGETHER = 200
 
 
 @handles(DescribeConfigsRequest)
@@ -62,18 +64,22 @@ async def _results(
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
     bytes_left = MAX_SETTINGS_BYTES
-    async for resource in slices.over(request.resources):
-        try:
-            if bytes_left < 0:
-                raise refused(
-                    f"One answer holds no more than {MAX_SETTINGS_BYTES} bytes of settings: ask for fewer resources"
-                )
-            rows = (await description.rows(resource)).encoded(resource.configuration_keys)
-        except KafkaError as error:
-            results.append(_result(resource, error.code, error.message, []))
-        else:
-            bytes_left -= len(rows)
-            results.append(_result(resource, ErrorCode.NONE, "", rows))
+    for first in range(0, len(request.resources), READ_TOGETHER):
+        resources = request.resources[first : first + READ_TOGETHER]
+        if bytes_left >= 0:
+            await description.read(resources)
+        async for resource in slices.over(resources):
+            try:
+                if bytes_left < 0:
+                    raise refused(
+                        f"One answer holds no more than {MAX_SETTINGS_BYTES} bytes of settings: ask for fewer resources"
+                    )
+                rows = (await description.rows(resource)).encoded(resource.configuration_keys)
+            except KafkaError as error:
+                results.append(_result(resource, error.code, error.message, []))
+            else:
+                bytes_left -= len(rows)
+                results.append(_result(resource, ErrorCode.NONE, "", rows))
     return results
 
 
@@ -127,9 +133,33 @@ class _Description:
         self._with_documentation = request.include_documentation
         self._services = context.services
         self._encode = DescribeConfigsResponse.array_encoder(DescribeConfigsResourceResult, context.api_version)
+        # Of the topics that were read together; else what the store said instead, or nothing.
+        self._own: Mapping[str, Mapping[str, str]] | None = None
+        self._silence: StoreError | None = None
         self._of_topics: dict[frozenset[tuple[str, str]], _Rows] = {}
         self._of_broker: _Rows | None = None
         self._of_loggers: _Rows | None = None
+
+    async def read(self, resources: Sequence[DescribeConfigsResource]) -> None:
+        """Before `rows` of these resources: what topics have of their own. When the store holds any of it back, they are
+        read one by one, so that only those fail that must; when it keeps silent, all fail."""
+        topics = [
+            resource.resource_name
+            for resource in resources
+            if resource.resource_type == ResourceType.TOPIC and self._is_topic(resource.resource_name)
+        ]
+        self._own = self._silence = None
+        if len(topics) < 2:
+            return
+        try:
+            self._own = await self._services.dynamic_settings.settings_of_topics(topics)
+        except (ConnectionLossError, SessionExpiredError) as error:
+            self._silence = error
+        except StoreError:
+            pass
+
+    def _is_topic(self, name: str) -> bool:
+        return name in self._services.metadata.image.topics
 
     async def rows(self, resource: DescribeConfigsResource) -> _Rows:
         """Raises KafkaError."""
@@ -148,13 +178,10 @@ class _Description:
 
     async def _topic(self, topic: str) -> _Rows:
         check_name(topic)
-        if topic not in self._services.metadata.image.topics:
+        if not self._is_topic(topic):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         dynamic = self._services.dynamic_settings
-        try:
-            own = await dynamic.topic_settings(topic)
-        except StoreError as error:
-            raise store_refusal(error) from error
+        own = await self._own_settings(topic)
         key = frozenset(own.items())
         rows = self._of_topics.get(key)
         if rows is None:
@@ -169,6 +196,16 @@ class _Description:
                 self._encode,
             )
         return rows
+
+    async def _own_settings(self, topic: str) -> Mapping[str, str]:
+        if self._silence is not None:
+            raise store_refusal(self._silence)
+        if self._own is not None:
+            return self._own.get(topic, {})
+        try:
+            return await self._services.dynamic_settings.topic_settings(topic)
+        except StoreError as error:
+            raise store_refusal(error) from error
 
     def _broker(self, name: str) -> _Rows:
         check_describes_this_broker(name, self._services.broker_id, or_empty=True)

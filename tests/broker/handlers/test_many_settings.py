@@ -14,6 +14,7 @@ from broker.handlers.create_topics import create_topics
 from broker.handlers.describe_configs import describe_configs
 from config.topic import LogConfig
 from controller import configs
+from controller.store import AccessDeniedError, ConnectionLossError, Store, StoreError
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.describe_configs import (
@@ -27,6 +28,8 @@ from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.test_long_answers import StandingClock, check, many_topics, names
 from tests.broker.settings_world import SettingsWorld
 from tests.controller.harness import PATIENCE_MS, Member
+from tests.simulation.clock import SimClock
+from tests.simulation.loop import SimLoop, simulate
 
 TOPICS = 3_000
 TOPIC, BROKER = 2, 4
@@ -78,6 +81,53 @@ def test_all_topics_are_described_as_each_is_alone(version: int, with_all: bool)
             assert {row.error_code for row in together.results} == {ErrorCode.NONE}
             for number, row in enumerate(together.results):
                 assert row.configs == alone[number if number in own else 0].configs
+
+    asyncio.run(scenario())
+
+
+def test_settings_of_many_topics_are_read_together() -> None:
+    """The store is 10 ms away, in each direction: one by one, it would be a minute."""
+    topics = tuple(names(TOPICS))
+
+    async def program(loop: SimLoop) -> None:
+        async with SettingsWorld(topics=topics, clock=SimClock(loop)) as world:
+            await configs.write_entity_config(world.store, "topics", topics[-1], {"retention.ms": "5"})
+            world.ensemble.latency_s = lambda: 0.01
+            before_s = loop.time()
+            answer = await described(world, request_for(*topics, keys=["retention.ms"]), 4)
+            assert loop.time() - before_s < 1
+            assert [row.error_code for row in answer.results] == [ErrorCode.NONE] * TOPICS
+            assert [config.value for config in answer.results[-1].configs] == ["5"]  # type: ignore[union-attr]
+
+    simulate(1, program)
+
+
+@pytest.mark.parametrize(
+    ("error", "codes"),
+    [
+        (AccessDeniedError("/config"), [ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]),
+        (ConnectionLossError("/config"), [ErrorCode.REQUEST_TIMED_OUT] * 3),
+    ],
+)
+def test_what_the_store_holds_back_fails_alone_and_its_silence_is_asked_for_once(
+    error: StoreError, codes: list[ErrorCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = configs.entity_config
+
+    async def fail(*_: object) -> dict[str, dict[str, str]]:
+        raise error
+
+    async def read_others(store: Store, entity_type: str, name: str) -> dict[str, str]:
+        if name == "u":
+            raise error
+        return await read(store, entity_type, name)
+
+    async def scenario() -> None:
+        async with SettingsWorld(topics=("t", "u", "v"), clock=StandingClock()) as world:
+            monkeypatch.setattr(configs, "named_configs", fail)
+            monkeypatch.setattr(configs, "entity_config", read_others)
+            answer = await described(world, request_for("t", "u", "v"), 4)
+            assert [row.error_code for row in answer.results] == codes
 
     asyncio.run(scenario())
 
