@@ -179,9 +179,8 @@ class Owners:
             quota=self.quotas.follower,
             metrics=base.metrics,
         )
-        return Fetchers(
-            FetchSettings.of(base.settings, base.broker_id), base.network, self._address_of, doors, base.tasks
-        )
+        settings = FetchSettings.of(base.dynamic_settings.settings, base.broker_id)
+        return Fetchers(settings, base.network, self._address_of, doors, base.tasks)
 
     def _log_moves(self, fetchers: Fetchers | None) -> LogMoves:
         base, settings = self._base, self._base.settings

@@ -35,7 +35,7 @@ class SettingsEffects:
 
     def follow(self) -> None:
         dynamic = self._services.dynamic_settings
-        self._quotas.on_broker_settings(dynamic.layers)
+        self._limit(dynamic.settings)
         for topic in dynamic.configured_topics:
             self._quotas.on_topic_settings(topic, dynamic.log_config(topic))
         dynamic.on_topic_changed(self._on_topic)
@@ -57,9 +57,7 @@ class SettingsEffects:
     def _on_broker(self, settings: BrokerSettings) -> None:
         """Limits of connections, and the defaults of every topic."""
         services = self._services
-        self._acceptor.limits = accept_limits(settings)
-        self._quotas.on_broker_settings(services.dynamic_settings.layers)
-        services.logs.cleaner.change_settings(settings)
+        self._limit(settings)
         if self._fetchers is not None:
             changed = FetchSettings.of(settings, services.broker_id)
             services.tasks.spawn(self._fetchers.change_settings(changed), name="change fetchers")
@@ -67,3 +65,9 @@ class SettingsEffects:
         was_allowed, self._is_unclean_allowed = self._is_unclean_allowed, settings.unclean_leader_election_enable
         if self._is_unclean_allowed and not was_allowed:
             services.controller.on_unclean_election_enabled()
+
+    def _limit(self, settings: BrokerSettings) -> None:
+        """What those may take who were made with the static settings. Fetchers were made with what holds."""
+        self._acceptor.limits = accept_limits(settings)
+        self._quotas.on_broker_settings(self._services.dynamic_settings.layers)
+        self._services.logs.cleaner.change_settings(settings)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.acceptor import Acceptor
+from broker.acceptor import AcceptLimits, Acceptor
 from broker.replication_quotas import ReplicationQuotas
 from broker.services import Services
 from broker.settings_effects import SettingsEffects
@@ -54,12 +54,12 @@ class Dynamic:
         self.tell_broker = listener
 
 
-def followed() -> tuple[Held, Dynamic]:
-    held, dynamic = Held(), Dynamic()
+def followed(dynamic: Dynamic | None = None, acceptor: Any = None) -> tuple[Held, Dynamic]:
+    held, dynamic = Held(), dynamic or Dynamic()
     services = SimpleNamespace(broker_id=1, dynamic_settings=dynamic, partitions=held, logs=held)
     quotas = SimpleNamespace(on_broker_settings=lambda _layers: None, on_topic_settings=lambda _topic, _config: None)
     effects = SettingsEffects(
-        cast(Services, services), cast(Acceptor, SimpleNamespace()), cast(ReplicationQuotas, quotas), None
+        cast(Services, services), cast(Acceptor, acceptor or SimpleNamespace()), cast(ReplicationQuotas, quotas), None
     )
     effects.follow()
     return held, dynamic
@@ -75,8 +75,22 @@ def test_a_topics_settings_concern_its_partitions() -> None:
 def test_a_brokers_settings_concern_every_topic_and_all_are_walked_over_once() -> None:
     """Ten thousand partitions of a thousand topics would otherwise hold the broker up for seconds."""
     held, dynamic = followed()
+    held.cleaned_by.clear()
     dynamic.tell_broker(SETTINGS)
     assert len(held.reread) == 2 * TOPICS_COUNT
     assert held.configs == [None]
     assert held.walks_count == 1
     assert held.cleaned_by == [SETTINGS]
+
+
+def test_what_was_set_before_the_start_holds_from_then_on() -> None:
+    """No change tells of it."""
+
+    class Stored(Dynamic):
+        settings = BrokerSettings.from_sources({}, {}, {"max.connections": "7", "log.cleaner.threads": "3"})
+
+    acceptor = SimpleNamespace(limits=AcceptLimits())
+    held, dynamic = followed(Stored(), acceptor)
+    assert acceptor.limits.max_connections == 7
+    assert held.cleaned_by == [dynamic.settings]
+    assert held.walks_count == 0, "logs are opened with what holds"
