@@ -1,8 +1,8 @@
 """The optional HTTP port: /metrics in Prometheus text form, /ready and /live for whoever watches the process.
 
-Rules: GET and HEAD only, one answer a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, at
-most MAX_CONNECTIONS at a time. The page of metrics is written in slices with the event loop running in between, so that
-a broker with 10,000 partitions can be scraped while it serves.
+Rules: GET and HEAD only, one answer a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, an
+answer that is taken within ANSWER_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in slices
+with the event loop running in between, so that a broker with 10,000 partitions can be scraped while it serves.
 Source: the Prometheus text exposition format 0.0.4; RFC 9112.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,14 @@ from runtime.transport import Address, Connection, Listener, Network
 
 if TYPE_CHECKING:
     from broker.server import Broker
-    from runtime.filesystem import FileSystem
+    from runtime.filesystem import Buffer, FileSystem
 
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 8 * 1024
 MAX_CONNECTIONS = 32
 HEAD_TIMEOUT_S = 10
+ANSWER_TIMEOUT_S = 30
 SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -65,18 +66,21 @@ class HttpServer:
             await self._listener.close()
         await self._tasks.close()
 
-    def answer(self, head: bytes, connection: Connection) -> None:
+    def answer(self, head: bytes, exchange: _Exchange) -> None:
         """Answer a complete request head and close."""
-        self._tasks.spawn(self._answer(head, connection), name="answer")
+        self._tasks.spawn(self._answer(head, exchange), name="answer")
 
-    async def _answer(self, head: bytes, connection: Connection) -> None:
+    async def _answer(self, head: bytes, exchange: _Exchange) -> None:
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
-        status, body = await self._page(method, path)
+        try:
+            status, body = await self._page(method, path)
+        except Exception:
+            logger.exception("page not made: path=%r", path.decode("latin-1"))
+            status, body = "500 Internal Server Error", b"the broker's log says why\n"
         lines = [f"HTTP/1.1 {status}", f"Content-Type: {CONTENT_TYPE}", f"Content-Length: {len(body)}"]
         lines += ["Allow: GET, HEAD", "Connection: close", "", ""]
-        connection.write(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
-        connection.close()
+        exchange.send(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
 
     async def _page(self, method: bytes, path: bytes) -> tuple[str, bytes | bytearray]:
         if method not in (b"GET", b"HEAD"):
@@ -154,7 +158,7 @@ class _Exchange:
     def connected(self, connection: Connection) -> None:
         self._connection = connection
         self._server.open_count += 1
-        self._timeout = asyncio.get_running_loop().call_later(HEAD_TIMEOUT_S, connection.abort)
+        self._abort_after(HEAD_TIMEOUT_S)
         if self._server.open_count > MAX_CONNECTIONS:
             connection.abort()
 
@@ -169,9 +173,17 @@ class _Exchange:
         if b"\r\n\r\n" in self._head:
             self._is_answered = True
             self._cancel_timeout()
-            self._server.answer(bytes(self._head), self._connection)
+            self._server.answer(bytes(self._head), self)
         elif len(self._head) > MAX_HEAD_BYTES:
             self._connection.abort()
+
+    def send(self, answer: Sequence[Buffer]) -> None:
+        """And close, once it is taken. One that nobody takes would keep its memory, and one of the few places."""
+        connection = self._connection
+        if connection is not None:
+            connection.write(answer)
+            connection.close()
+            self._abort_after(ANSWER_TIMEOUT_S)
 
     def writing_paused(self) -> None:
         """Nothing more is written than the answer that is already queued."""
@@ -180,8 +192,13 @@ class _Exchange:
         """As above."""
 
     def disconnected(self, error: Exception | None) -> None:
+        self._connection = None
         self._server.open_count -= 1
         self._cancel_timeout()
+
+    def _abort_after(self, timeout_s: float) -> None:
+        assert self._connection is not None
+        self._timeout = asyncio.get_running_loop().call_later(timeout_s, self._connection.abort)
 
     def _cancel_timeout(self) -> None:
         if self._timeout is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -192,6 +194,48 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             open_writer.close()
 
     serve(scenario)
+
+
+def test_a_peer_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a few of them would keep everybody from asking whether the broker lives."""
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0)
+    rows_count = 200_000  # more than sockets hold
+
+    def gauges(_: object) -> Any:
+        return (
+            Sample(LOG_SIZE, ("a topic of some length", str(partition)), partition) for partition in range(rows_count)
+        )
+
+    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
+        broker.is_ready = True
+        gone = asyncio.Event()
+        disconnected = http._Exchange.disconnected
+
+        def tell(exchange: http._Exchange, error: Exception | None) -> None:
+            disconnected(exchange, error)
+            gone.set()
+
+        monkeypatch.setattr(http._Exchange, "disconnected", tell)
+        with socket.create_connection((server.address.host, server.address.port)) as peer:
+            peer.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await asyncio.wait_for(gone.wait(), PATIENCE_S)
+        assert server.open_count == 0
+
+    serve(scenario, gauges)
+
+
+def test_a_page_that_cannot_be_made_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
+    def gauges(_: object) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
+        broker.is_ready = True
+        assert (await get(server, "/metrics"))[0] == "HTTP/1.1 500 Internal Server Error"
+        assert (await get(server, "/ready"))[0] == "HTTP/1.1 200 OK"
+
+    serve(scenario, gauges)
+    (record,) = caplog.records
+    assert "Too many open files" in str(record.exc_info)
 
 
 def test_lines() -> None:
