@@ -1,7 +1,7 @@
 """What is read off the broker's owners when somebody scrapes: partitions, logs, groups, the controller, memory.
 
 Rules: reads attributes only; nothing is kept up for it. Yields the samples of one metric together, in small steps, so
-that the reader can let the event loop go on between them.
+that the reader can let the event loop go on between them: what is yielded from one step to the next is a copy.
 Source: Kafka ReplicaManager, Partition, UnifiedLog, KafkaController, GroupMetadataManager, DelayedOperationPurgatory.
 """
 
@@ -172,7 +172,7 @@ def _fetchers(fetchers: Fetchers) -> Iterator[Sample]:
             if address is not None:
                 yield Sample(metric, (name, address.host, str(address.port)), count(fetcher))
     for name, _, fetcher in each:
-        for (topic, partition), lag in fetcher.lags():
+        for (topic, partition), lag in list(fetcher.lags()):
             yield Sample(table.FETCHER_LAG, (name, topic, str(partition)), lag)
 
 

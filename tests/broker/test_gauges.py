@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from itertools import chain
+from types import SimpleNamespace
+from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.gauges import gauges
+from broker.gauges import _fetchers, gauges
 from broker.http import header, sample_line
-from broker.metric_table import Metric
+from broker.metric_table import FETCHER_LAG, Metric
 from broker.server import Broker
 from protocol.errors import ErrorCode
+from replication.fetchers import Fetchers
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -136,3 +139,17 @@ def test_prometheus_can_read_the_page() -> None:
             assert len(set(samples)) == len(samples)
 
     simulate(4, program)
+
+
+def test_partitions_that_come_and_go_while_they_are_told_are_no_failure() -> None:
+    """The page is written in slices, with the event loop running in between."""
+    followed = {("orders", partition): 0 for partition in range(3)}
+    fetcher = SimpleNamespace(source_id=2, bytes_count=0, requests_count=0, lags=lambda: iter(followed.items()))
+    fetchers = SimpleNamespace(
+        max_lag=0, min_fetch_rate=lambda: 0.0, failed_partitions_count=0, by_place=lambda: iter([(0, None, fetcher)])
+    )
+    lags = (sample for sample in _fetchers(cast(Fetchers, fetchers)) if sample.metric is FETCHER_LAG)
+    told = [next(lags)]
+    followed["orders", 3] = 0
+    told += lags
+    assert [sample.labels[-1] for sample in told] == ["0", "1", "2"]
