@@ -28,6 +28,7 @@ from controller.registration import BrokerIdTakenError
 from controller.store import StoreError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
+from runtime.os_descriptors import fill_standard_descriptors
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_limits import raise_open_files_limit
@@ -60,6 +61,7 @@ _START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenEr
 
 def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int:
     """Run a broker until it is told to stop; the exit code. `started_ms` is on the monotonic clock. Raises ConfigError."""
+    fill_standard_descriptors()
     keep_freed_buffers()
     raise_open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

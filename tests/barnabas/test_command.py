@@ -73,6 +73,25 @@ def started(
         process.stdout.close()
 
 
+def test_closed_standard_descriptors_go_to_nobody_else(tmp_path: Path) -> None:
+    """Programs that start services close them; the first client's socket, or the event loop, would be standard output."""
+    told, ready = os.pipe()
+    line = command("start", "--override", f"log.dirs={tmp_path}", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", *line, "--ready-fd", str(ready)], pass_fds=(ready,)
+    )
+    try:
+        os.close(ready)
+        with open(told, "rb") as pipe:
+            assert pipe.readline()
+        opened = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)]
+        process.terminate()
+        assert (process.wait(PATIENCE_S), opened) == (0, [os.devnull] * 3)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def address_in(banner: str) -> str:
     (line,) = (line for line in banner.splitlines() if "try it" in line)
     return line.split("-b ")[1].split()[0]

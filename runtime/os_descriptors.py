@@ -1,0 +1,22 @@
+"""The standard descriptors, where whoever started the process has closed them.
+
+The kernel gives the lowest free number, so that the event loop, a lock or a client's socket would become standard output; and
+libuv, which knows that no socket has such a number, ends the process when it is to close one (`uv__close`).
+Rules: before anything else is opened.
+Source: POSIX open(2).
+"""
+
+from __future__ import annotations
+
+import os
+
+STANDARD_DESCRIPTORS = (0, 1, 2)
+
+
+def fill_standard_descriptors() -> None:
+    """Those that are closed lead to /dev/null."""
+    for number in STANDARD_DESCRIPTORS:
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
