@@ -50,12 +50,18 @@ def answer(command: Callable[[], int]) -> int:
             raise OutputError from error
         return code
     except OutputError as error:
-        # What is left would fail again when the interpreter flushes it at its end.
-        if sys.stdout is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_unprinted()
         cause = error.__cause__
         if isinstance(cause, BrokenPipeError):
             return 0
         assert isinstance(cause, OSError)
         complain(f"barnabas: cannot print: {cause.strerror}")
         return _EXIT_FAILED
+
+
+def drop_unprinted() -> None:
+    """What standard output did not take would fail again when the interpreter flushes it at its end."""
+    if sys.stdout is not None:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)

@@ -21,6 +21,7 @@ import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.http import HttpServer
+from broker.output import drop_unprinted
 from broker.server import Broker, Doors
 from broker.start_options import VERSION, StartOptions
 from controller.embedded import FILE_NAME, EmbeddedStore, StoreFileError
@@ -178,7 +179,7 @@ class BrokerProcess:
                 http=None if http is None else http.address,
                 took_ms=took_ms,
             )
-            print(banner(facts), flush=True)  # noqa: T201  a command's answer
+            _show(banner(facts))
         if self._options.ready_fd >= 0:
             told = {
                 "bootstrap_servers": bootstrap_server(broker.plans[0], broker.bound),
@@ -228,6 +229,15 @@ class BrokerProcess:
         logger.critical("the broker cannot go on: reason=%r", reason)
         self._failure = reason
         self._stop.set()
+
+
+def _show(text: str) -> None:
+    """When standard output takes nothing (its disk is full, its reader is gone), the broker serves all the same."""
+    try:
+        print(text, flush=True)  # noqa: T201  a command's answer
+    except (OSError, UnicodeError) as error:
+        logger.warning("banner not printed: error=%r", error)
+        drop_unprinted()
 
 
 async def open_embedded_store(

@@ -92,6 +92,26 @@ def test_closed_standard_descriptors_go_to_nobody_else(tmp_path: Path) -> None:
         process.wait()
 
 
+def test_a_banner_that_cannot_be_printed_is_no_reason_not_to_serve(tmp_path: Path) -> None:
+    told, ready = os.pipe()
+    line = command("start", "--override", f"log.dirs={tmp_path}", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen(
+            [*line, "--ready-fd", str(ready)], stdout=full, stderr=subprocess.PIPE, text=True, pass_fds=(ready,)
+        )
+    try:
+        os.close(ready)
+        with open(told, "rb") as pipe:
+            assert pipe.readline()
+        process.terminate()
+        _, log = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
+        assert log.count("No space left on device") == 1
+    finally:
+        process.kill()
+        process.wait()
+
+
 def address_in(banner: str) -> str:
     (line,) = (line for line in banner.splitlines() if "try it" in line)
     return line.split("-b ")[1].split()[0]
