@@ -2,9 +2,9 @@
 
 Rules: standard library only; nothing of the server is imported: brokers are started as their own processes. The ZooKeeper
 comes from the jars in the pyspark package, or is one that `--zookeeper` names. Data and logs stay in the folder, so that the
-next start finds them. Ctrl-C ends the brokers in order, then the ZooKeeper. A broker that ends by itself, or is killed, is
-started again; the cluster ends with its ZooKeeper, and with a broker that cannot start. Brokers end with this process,
-however it ends.
+next start finds them. Ctrl-C, or the end of the terminal, ends the brokers in order, then the ZooKeeper; a second Ctrl-C ends
+them at once. A broker that ends by itself, or is killed, is started again; the cluster ends with its ZooKeeper, and with a
+broker that cannot start. Brokers end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from barnabas.launch import command
 
@@ -104,6 +106,11 @@ class Cluster:
         for descriptor in self._lifeline or ():
             os.close(descriptor)
         self._lifeline = None
+
+    def kill(self) -> None:
+        """At once."""
+        for child in self.children:
+            child.process.kill()
 
     def keep_running(self) -> Child:
         """Start brokers again that have served. Returns the process whose end is the cluster's: the ZooKeeper, or a broker
@@ -224,6 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.folder.absolute(), options.zookeeper, options.override, options.port, options.zookeeper_port
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGHUP, _hang_up)
     try:
         cluster.start()
         told = f"{BROKERS} brokers serve on {cluster.bootstrap_servers}; logs are in {cluster.folder}; Ctrl-C ends them"
@@ -235,8 +244,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        cluster.stop()
+        try:
+            cluster.stop()
+        except KeyboardInterrupt:
+            cluster.kill()
     return 1
+
+
+def _hang_up(number: int, frame: FrameType | None) -> NoReturn:
+    """The terminal is gone. Shell and kernel may both say so: that is one wish."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """The life of a broker process: event loop, doors, signals, the banner, and who is told that it is ready.
 
-Rules: SIGTERM and SIGINT stop the broker in order; another one at once, but the same only after a second. A broker that
+Rules: SIGTERM and SIGINT stop the broker in order; another one at once, but the same only after a second. SIGHUP (the
+terminal is gone) stops it in order, too, unless it was started with that ignored (nohup), and hurries no stop. A broker that
 cannot go on stops too, with exit code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once
 and deletes what it was told to discard.
-Source: Kafka Kafka.main, KafkaServerStartable.
+Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 
 from __future__ import annotations
@@ -194,7 +195,10 @@ class BrokerProcess:
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        heard = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
+        for number in heard:
             loop.add_signal_handler(number, self._on_signal, number)
         if self._options.lifeline_fd >= 0:
             loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
@@ -206,9 +210,11 @@ class BrokerProcess:
             self._told_to_stop = number, now_ms
             self._stop.set()
             return
+        if number is signal.SIGHUP:
+            return
         if self._told_to_stop is not None:
             first, told_ms = self._told_to_stop
-            if first is number and now_ms - told_ms < SAME_WISH_MS:
+            if first in (number, signal.SIGHUP) and now_ms - told_ms < SAME_WISH_MS:
                 return
         logger.warning("stopping at once: signal=%s", number.name)
         os._exit(128 + number)

@@ -112,6 +112,35 @@ def test_a_banner_that_cannot_be_printed_is_no_reason_not_to_serve(tmp_path: Pat
         process.wait()
 
 
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_terminal_that_is_gone_stops_the_broker_in_order_unless_that_is_ignored(
+    tmp_path: Path, is_ignored: bool
+) -> None:
+    told, ready = os.pipe()
+    line = command("start", "--override", f"log.dirs={tmp_path}", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    process = subprocess.Popen(
+        [*line, "--ready-fd", str(ready)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=(ready,),
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL),
+    )
+    try:
+        os.close(ready)
+        with open(told, "rb") as pipe:
+            assert pipe.readline()
+        process.send_signal(signal.SIGHUP)
+        if is_ignored:
+            process.terminate()
+        _, log = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
+        assert ("signal=SIGHUP" in log) != is_ignored
+    finally:
+        process.kill()
+        process.wait()
+
+
 def address_in(banner: str) -> str:
     (line,) = (line for line in banner.splitlines() if "try it" in line)
     return line.split("-b ")[1].split()[0]

@@ -19,15 +19,18 @@ class Exited(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("second", "later_ms", "ends"),
+    ("first", "second", "later_ms", "ends"),
     [
-        (signal.SIGTERM, SAME_WISH_MS - 1, False),  # make sends on what its whole group was told
-        (signal.SIGTERM, SAME_WISH_MS, True),
-        (signal.SIGINT, 0, True),
+        (signal.SIGTERM, signal.SIGTERM, SAME_WISH_MS - 1, False),  # make sends on what its whole group was told
+        (signal.SIGTERM, signal.SIGTERM, SAME_WISH_MS, True),
+        (signal.SIGTERM, signal.SIGINT, 0, True),
+        (signal.SIGTERM, signal.SIGHUP, 10 * SAME_WISH_MS, False),  # a session that ends tells both
+        (signal.SIGHUP, signal.SIGTERM, SAME_WISH_MS - 1, False),
+        (signal.SIGHUP, signal.SIGTERM, SAME_WISH_MS, True),
     ],
 )
 def test_another_signal_ends_a_stop_that_takes_too_long(
-    monkeypatch: pytest.MonkeyPatch, second: signal.Signals, later_ms: int, ends: bool
+    monkeypatch: pytest.MonkeyPatch, first: signal.Signals, second: signal.Signals, later_ms: int, ends: bool
 ) -> None:
     codes: list[int] = []
 
@@ -38,7 +41,7 @@ def test_another_signal_ends_a_stop_that_takes_too_long(
     monkeypatch.setattr(os, "_exit", leave)
     clock = FakeClock()
     process = BrokerProcess(BrokerSettings({}), StartOptions(), 0, clock)
-    process._on_signal(signal.SIGTERM)
+    process._on_signal(first)
     clock.now_ms += later_ms
     with pytest.raises(Exited) if ends else nullcontext():
         process._on_signal(second)
