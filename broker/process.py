@@ -33,7 +33,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.os_descriptors import fill_standard_descriptors
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
-from runtime.os_limits import raise_open_files_limit
+from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.os_memory import keep_freed_buffers, making_what_stays
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
@@ -65,9 +65,9 @@ def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int
     """Run a broker until it is told to stop; the exit code. `started_ms` is on the monotonic clock. Raises ConfigError."""
     fill_standard_descriptors()
     keep_freed_buffers()
-    raise_open_files_limit()
+    last_descriptor = last_descriptor_to_connect(raise_open_files_limit())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(BrokerProcess(settings, options, started_ms).serve())
+        return runner.run(BrokerProcess(settings, options, started_ms).serve(last_descriptor))
 
 
 class BrokerProcess:
@@ -84,8 +84,8 @@ class BrokerProcess:
         self._told_to_stop: tuple[signal.Signals, int] | None = None
         self._failure: str | None = None
 
-    async def serve(self) -> int:
-        """Raises ConfigError."""
+    async def serve(self, last_descriptor: int) -> int:
+        """Clients get descriptors up to the last one. Raises ConfigError."""
         self._watch_signals()
         for unknown in self._settings.unknown:
             logger.warning("%s", unknown)
@@ -100,17 +100,20 @@ class BrokerProcess:
                 backlog=self._backlog(),
                 send_buffer_bytes=self._settings.socket_send_buffer_bytes,
                 receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+                last_descriptor=last_descriptor,
             )
         )
+        http_network = OsNetwork()  # whoever watches the process may ask when clients are refused
         doors = self._doors(disk, network)
         broker = Broker(self._settings, doors, topics=self._options.topics, on_fatal=self._fail)
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_give_up)
         watchdog.start()
         http = HttpServer(broker, doors.filesystem) if self._settings.barnabas_http_port is not None else None
         try:
-            return await self._run(broker, http, network)
+            return await self._run(broker, http, http_network)
         finally:
             watchdog.close()
+            http_network.close()
             network.close()
             await disk.close()
 
@@ -136,12 +139,12 @@ class BrokerProcess:
             return self._settings.socket_listen_backlog_size
         return DEFAULT_BACKLOG
 
-    async def _run(self, broker: Broker, http: HttpServer | None, network: OsNetwork) -> int:
+    async def _run(self, broker: Broker, http: HttpServer | None, http_network: OsNetwork) -> int:
         try:
             if http is not None:
                 port = self._settings.barnabas_http_port
                 assert port is not None
-                await http.start(network, self._settings.barnabas_http_host, port)
+                await http.start(http_network, self._settings.barnabas_http_host, port)
             starting = asyncio.ensure_future(broker.start())  # noqa: TID251  the process's own, awaited below
             stopped = asyncio.ensure_future(self._stop.wait())  # noqa: TID251  likewise
             with making_what_stays():

@@ -2,11 +2,19 @@
 
 Systems start processes with a soft limit of 1024 for the sake of programs that use `select`, far below the hard one; a
 broker has a file for each connection and each segment in use. Source: HotSpot does the same (-XX:+MaxFDLimit).
+
+Of these, the last ones are for files: a broker that can open none for a moment, because clients have them all, would
+take its log directories for broken.
 """
 
 from __future__ import annotations
 
 import resource
+import sys
+
+# A share of all, and never more than so many: what is opened at the same time, segments that roll and checkpoints, is little.
+SHARE_FOR_FILES = 8
+MOST_FOR_FILES = 4096
 
 
 def raise_open_files_limit() -> int:
@@ -18,3 +26,10 @@ def raise_open_files_limit() -> int:
         except (ValueError, OSError):  # macOS says "unlimited" and refuses it
             return soft
     return hard
+
+
+def last_descriptor_to_connect(limit: int) -> int:
+    """The highest that a connection to this process may have. `limit` is what `raise_open_files_limit` answers."""
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return limit - 1 - min(limit // SHARE_FOR_FILES, MOST_FOR_FILES)

@@ -3,11 +3,12 @@
 Rules: bytes are moved and nothing is decided. Received bytes go straight into the handler's buffer (BufferedProtocol).
 A large write begins in a thread, which gives the socket as much as it takes at once, and never waits for it; the rest, and
 all writes while the threads are busy, leave by the loop. So copying a long answer into the kernel holds up nobody else.
+The last descriptors of the process are for files: who connects when no others are free is closed at once, unheard.
 `listen` binds every address that a host name stands for, on one port: `localhost` is both loopbacks, an empty host is
 every interface of both families, and port 0 picks one that is free on all of them.
-Invariants: the handler hears `connected` first and `disconnected` last, once each; `writing_paused` and `writing_resumed`
-in turns. What is written behind a write that a thread is at waits for it. A thread has a descriptor of its own, so that it
-cannot meet another connection under the number of one that ended.
+Invariants: the handler hears `connected` first and `disconnected` last, once each, or nothing; `writing_paused` and
+`writing_resumed` in turns. What is written behind a write that a thread is at waits for it. A thread has a descriptor of its
+own, so that it cannot meet another connection under the number of one that ended.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -35,19 +37,25 @@ WRITE_LOW_WATER_BYTES = 16 * 1024
 LARGE_WRITE_BYTES = 128 * 1024
 # As many are copied at a time, beside whatever the loop does.
 SENDING_THREADS = 2
+# That connections are refused is told so often.
+REFUSALS_TOLD_EVERY_S = 60.0
 # Tries to find a port that is free on every address of a listener.
 PORT_ATTEMPTS = 32
 # What a machine without IPv6 (or IPv4) answers when that family's address is bound.
 FAMILY_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """`backlog` as in listen(2); buffer sizes of -1 leave the choice to the kernel."""
+    """`backlog` as in listen(2); buffer sizes of -1 leave the choice to the kernel. `last_descriptor` is the highest that who
+    connects may have; None: any."""
 
     backlog: int = 50
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    last_descriptor: int | None = None
 
 
 class OsConnection(asyncio.BufferedProtocol):
@@ -189,6 +197,50 @@ class OsConnection(asyncio.BufferedProtocol):
                 self._handler.writing_resumed()
 
 
+class _Spares:
+    """The descriptors that who connects to a listener may not have."""
+
+    def __init__(self, last_descriptor: int | None) -> None:
+        self._last = last_descriptor
+        self._refused_count = 0
+        self._told_s = -REFUSALS_TOLD_EVERY_S
+
+    def has(self, descriptor: int) -> bool:
+        """The kernel gives the lowest one that is free: all below are taken."""
+        if self._last is None or descriptor <= self._last:
+            return False
+        self._refused_count += 1
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._told_s >= REFUSALS_TOLD_EVERY_S:
+            logger.warning(
+                "connections refused, the last open files are not for them: last_descriptor=%d refused=%d",
+                self._last,
+                self._refused_count,
+            )
+            self._told_s, self._refused_count = now_s, 0
+        return True
+
+
+class _AcceptedConnection(OsConnection):
+    """A connection as any, unless its descriptor is not for it: then its handler hears nothing."""
+
+    def __init__(self, handler: ConnectionHandler, options: SocketOptions, senders: OsThreads, spares: _Spares) -> None:
+        super().__init__(handler, options, senders)
+        self._spares = spares
+        self._is_refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._spares.has(transport.get_extra_info("socket").fileno()):
+            self._is_refused = True
+            cast(asyncio.Transport, transport).abort()
+        else:
+            super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._is_refused:
+            super().connection_lost(error)
+
+
 def _send(descriptor: int, chunks: list[Buffer]) -> list[Buffer]:
     """A thread's: what the socket did not take at once. Raises OSError."""
     try:
@@ -227,12 +279,17 @@ class OsNetwork:
             raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {host}:{port}: {error.strerror}") from error
         sockets = _bind_all(addresses, port)
         bound_port: int = sockets[0].getsockname()[1]
-        loop, make = asyncio.get_running_loop(), self._make_connections()
+        loop, options, senders = asyncio.get_running_loop(), self._options, self._threads()
+        spares = _Spares(options.last_descriptor)
         servers: list[asyncio.Server] = []
         try:
             for sock in sockets:
                 servers.append(  # noqa: PERF401 - those that did start must be closed when one does not
-                    await loop.create_server(lambda: make(factory()), sock=sock, backlog=self._options.backlog)
+                    await loop.create_server(
+                        lambda: _AcceptedConnection(factory(), options, senders, spares),
+                        sock=sock,
+                        backlog=options.backlog,
+                    )
                 )
         except OSError:
             for sock in sockets:
@@ -241,11 +298,13 @@ class OsNetwork:
         return OsListener(Address(host, bound_port), servers)
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
-        loop, make = asyncio.get_running_loop(), self._make_connections()
+        loop, options, senders = asyncio.get_running_loop(), self._options, self._threads()
         refusals: list[OSError] = []
         for address in await _peer_addresses(host, port):
             try:
-                _, connection = await loop.create_connection(lambda: make(handler), address, port)
+                _, connection = await loop.create_connection(
+                    lambda: OsConnection(handler, options, senders), address, port
+                )
             except OSError as error:
                 refusals.append(error)
             else:
@@ -254,11 +313,10 @@ class OsNetwork:
             raise refusals[0]
         raise OSError("; ".join(dict.fromkeys(map(str, refusals))) or f"{host} has no address")
 
-    def _make_connections(self) -> Callable[[ConnectionHandler], OsConnection]:
+    def _threads(self) -> OsThreads:
         if self._senders is None:
             self._senders = OsThreads(asyncio.get_running_loop(), SENDING_THREADS, "large write")
-        senders = self._senders
-        return lambda handler: OsConnection(handler, self._options, senders)
+        return self._senders
 
     def close(self) -> None:
         """When nothing is listened to and connected any more. Needed only where writes were large."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import os
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from runtime.os_transport import WRITE_HIGH_WATER_BYTES, OsNetwork
+from runtime.os_transport import WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
 from tests.runtime.recorder import Recorder
 
 LOOPS: list[Callable[[Coroutine[Any, Any, Any]], Any]] = [asyncio.run, uvloop.run]
@@ -76,6 +78,54 @@ def test_a_slow_reader_pauses_the_writer(run: Callable[[Coroutine[Any, Any, Any]
         await listener.close()
 
     run(main())
+
+
+def test_the_last_descriptors_are_not_for_those_who_connect(
+    run: Callable[[Coroutine[Any, Any, Any]], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else whoever opens connections without an end takes the log directories offline."""
+
+    with open(os.devnull) as lowest:
+        last = lowest.fileno() + 20
+
+    async def main() -> None:
+        network = OsNetwork(SocketOptions(last_descriptor=last))
+        served: list[Recorder] = []
+
+        def serve() -> Recorder:
+            served.append(Recorder(echo=True))
+            return served[-1]
+
+        async def is_served() -> bool:
+            client = Recorder()
+            connection = await network.connect("127.0.0.1", listener.address.port, client)
+            connection.write([b"x"])
+            await client.until(lambda: bool(client.data) or "disconnected" in client.events)
+            clients.append(client)
+            return bool(client.data)
+
+        listener = await network.listen("127.0.0.1", 0, serve)
+        clients: list[Recorder] = []
+        while await is_served():
+            assert len(clients) < 20
+        assert len(clients) > 1
+        assert not await is_served()
+        assert len(caplog.records) == 1
+        assert f"last_descriptor={last}" in caplog.text
+        heard = [each for each in served if each.events]
+        assert len(heard) == len(served) - 2, "who was refused was told to nobody"
+        for each in heard:
+            assert each.connection is not None
+            each.connection.close()
+            await each.until(lambda each=each: each.events == ["connected", "disconnected"])
+        assert await is_served()
+        for client in clients:
+            assert client.connection is not None
+            client.connection.abort()
+        await listener.close()
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
 
 
 def test_localhost_is_both_loopbacks_on_one_port(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
