@@ -2,12 +2,13 @@
 
 Rules: no IO of its own. Until `open` connections are accepted and held: nothing is read from them. `max.connections`
 and `max.connections.per.ip` (with overrides by address) are checked when a connection is open: one too many is closed
-at once with a log line. One timer sweeps over all connections. A connection is idle when nothing came from it for
-`connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that stops in the middle of a request
-while others wait for the memory that it holds is closed much sooner. When somebody has waited long, so are those whose
-request comes so slowly that their client will have given up before it is there.
+at once with a log line. Brokers that come by a listener of their own are let in above `max.connections`, for which the
+connection of somebody else goes that has been quiet for the longest. One timer sweeps over all connections. A connection
+is idle when nothing came from it for `connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that
+stops in the middle of a request while others wait for the memory that it holds is closed much sooner. When somebody has
+waited long, so are those whose request comes so slowly that their client will have given up before it is there.
 Invariants: the counts are those of the connections that were admitted and are not gone.
-Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager.
+Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager; KIP-402.
 """
 
 from __future__ import annotations
@@ -50,14 +51,20 @@ class AcceptLimits:
 
 class Acceptor:
     """The open connections. `shared` is set by `serve` since it names this object as their owner. Until `open`, only
-    requests of `early_keys` are served; the others wait."""
+    requests of `early_keys` are served; the others wait. `brokers_listener` is the one that brokers have for themselves."""
 
     def __init__(
-        self, timer: Timer, limits: AcceptLimits | None = None, *, early_keys: frozenset[int] = frozenset()
+        self,
+        timer: Timer,
+        limits: AcceptLimits | None = None,
+        *,
+        early_keys: frozenset[int] = frozenset(),
+        brokers_listener: str | None = None,
     ) -> None:
         self.limits = limits or AcceptLimits()
         self._timer = timer
         self._early_keys = early_keys
+        self._brokers_listener = brokers_listener
         self._open: dict[RequestConnection, None] = {}
         self._closing: dict[RequestConnection, int] = {}  # and the tick at which that was seen
         self._count_by_host: dict[str, int] = {}
@@ -95,17 +102,33 @@ class Acceptor:
         assert connection.client is not None
         host = connection.client.peer.host
         limits = self.limits
-        if len(self._open) >= limits.max_connections:
+        is_full = len(self._open) >= limits.max_connections
+        if is_full and not self._is_a_brokers(connection):
             return f"too many connections: max.connections={limits.max_connections}"
         count = self._count_by_host.get(host, 0)
         allowed = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
         if count >= allowed:
             return f"too many connections from one address: max.connections.per.ip={allowed}"
+        if is_full:
+            self._make_room()
         self._count_by_host[host] = count + 1
         self._open[connection] = None
         if not self._is_open:
             connection.hold(self._early_keys)
         return None
+
+    def _is_a_brokers(self, connection: RequestConnection) -> bool:
+        return connection.client is not None and connection.client.listener == self._brokers_listener
+
+    def _make_room(self) -> None:
+        """A broker comes in above the limit: somebody else goes, unless somebody is already about to."""
+        staying = [each for each in self._open if not each.is_closing]
+        if len(staying) < self.limits.max_connections:
+            return
+        others = (each for each in staying if not self._is_a_brokers(each))
+        quietest = min(others, key=lambda each: (each.has_requests, each.active_tick), default=None)
+        if quietest is not None:
+            quietest.close(f"makes room for a broker: max.connections={self.limits.max_connections}")
 
     def gone(self, connection: RequestConnection) -> None:
         self._closing.pop(connection, None)

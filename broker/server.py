@@ -27,6 +27,7 @@ from broker.composition import (
     accept_limits,
     connection_limits,
     controlled_shutdown_version,
+    inter_broker_listener,
     inter_broker_version,
     listener_plans,
     registration,
@@ -130,7 +131,12 @@ class Broker:
         self._store_path: str | None = None
         self._services: Services | None = None
         early_keys = EARLY_KEYS if self.has_others else frozenset[int]()
-        self._acceptor = Acceptor(self._timer, accept_limits(settings), early_keys=early_keys)
+        self._acceptor = Acceptor(
+            self._timer,
+            accept_limits(settings),
+            early_keys=early_keys,
+            brokers_listener=inter_broker_listener(self._plans) if len(self._plans) > 1 else None,
+        )
         limit_bytes = settings.queued_max_request_bytes
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
         self._membership: Membership | None = None

@@ -126,11 +126,12 @@ class Broker:
         observer: RequestObserver | None = None,
         is_open: bool = True,
         early_keys: frozenset[int] = frozenset(),
+        brokers_listener: str | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.turns = Turns(self.clock)
         self.timer = Timer(self.clock, self.turns.call_later)
-        self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys)
+        self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener)
         self.budget = MemoryBudget(budget_bytes)
         self.answers = AnswerMemory(MemoryBudget(answers_bytes), self.timer)
         self.tasks = TaskScope("requests")
@@ -155,17 +156,17 @@ class Broker:
         if is_open:
             self.acceptor.open()
 
-    def connect(self, host: str = "10.1.1.1") -> Peer:
-        return Peer(self, host)
+    def connect(self, host: str = "10.1.1.1", listener: str = "PLAINTEXT") -> Peer:
+        return Peer(self, host, listener)
 
 
 class Peer:
     """A client of the `Broker`."""
 
-    def __init__(self, broker: Broker, host: str) -> None:
+    def __init__(self, broker: Broker, host: str, listener: str) -> None:
         self._broker = broker
         self.stream = FakeStream(host)
-        self.handler: RequestConnection = broker.acceptor.factory("PLAINTEXT", "PLAINTEXT")()
+        self.handler: RequestConnection = broker.acceptor.factory(listener, "PLAINTEXT")()
         self._unsent = bytearray()
         self._expected: deque[tuple[int, type[Response], int]] = deque()
         self._correlation_id = 100

@@ -30,6 +30,24 @@ def test_max_connections(caplog: pytest.LogCaptureFixture) -> None:
     assert not broker.connect().stream.is_closed
 
 
+def test_brokers_with_a_listener_of_their_own_are_let_in_above_max_connections() -> None:
+    """Else clients that take all connections keep followers from their leaders."""
+    log = Log()
+    broker = Broker(log.handlers, accept=AcceptLimits(max_connections=3), brokers_listener="INSIDE")
+    busy, _, talking = clients = [broker.connect() for _ in range(3)]
+    busy.send(produce_of(b"x", timeout_ms=9), V)
+    broker.turns.advance(3 * LONGEST_SWEEP_PERIOD_MS)
+    talking.send(ASK, 3)
+    assert not broker.connect("10.2.2.2", "INSIDE").stream.is_closed
+    assert [client.stream.is_closed for client in clients] == [False, True, False]
+    assert broker.connect().stream.is_closed, "a client is not"
+    assert not broker.connect("10.2.2.3", "INSIDE").stream.is_closed
+    assert [client.stream.is_closed for client in clients] == [False, True, True]
+    for _ in range(2):
+        assert not broker.connect("10.2.2.4", "INSIDE").stream.is_closed
+    assert busy.stream.is_closed
+
+
 def test_max_connections_per_ip_and_its_overrides() -> None:
     limits = AcceptLimits(max_connections_per_ip=1, per_ip_overrides={"10.9.9.9": 3, "10.8.8.8": 0})
     broker = Broker([api_versions], accept=limits)
