@@ -183,10 +183,20 @@ class OsDiskQueue:
         if batch[0].is_write:
             while pending and pending[0].is_write and len(batch) < BATCH_WRITES:
                 batch.append(pending.popleft())
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
-            self._thread.start()
+        if self._thread is None and not self._start_thread():
+            self._loop.call_soon(self._finished, _done(batch))
+            return
         self._batches.put(batch)
+
+    def _start_thread(self) -> bool:
+        """False while the system grants none (no memory for its stack, too many of the user's): then the loop does the work."""
+        thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._thread = thread
+        return True
 
     def _finished(self, outcomes: list[_Outcome]) -> None:
         """The thread is through with its batch."""
@@ -229,20 +239,11 @@ class OsDiskQueue:
         """The thread."""
         batches, post = self._batches, self._loop.call_soon_threadsafe
         while (batch := batches.get()) is not None:
-            outcomes: list[_Outcome] = []
-            for job in batch:
-                result, error = None, None
-                started_ns = _now_ns()
-                try:
-                    result = job.run()
-                except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
-                    error = raised
-                outcomes.append((job, result, error, _now_ns() - started_ns))
             try:
-                post(self._finished, outcomes)
+                post(self._finished, _done(batch))
             except RuntimeError:
                 return  # the loop is closed: the process ends and nobody waits
-            del batch, job, result, error, outcomes  # what they hold is not to live until the next one
+            del batch  # what it holds is not to live until the next one
 
 
 class OsReaders:
@@ -288,6 +289,20 @@ class OsDisk:
         if self._readers is not None:
             await self._readers.close()
             self._readers = None
+
+
+def _done(batch: list[_Job]) -> list[_Outcome]:
+    """The jobs, run one after another."""
+    outcomes: list[_Outcome] = []
+    for job in batch:
+        result, error = None, None
+        started_ns = _now_ns()
+        try:
+            result = job.run()
+        except BaseException as raised:  # noqa: BLE001 - not swallowed: it is raised again on the loop
+            error = raised
+        outcomes.append((job, result, error, _now_ns() - started_ns))
+    return outcomes
 
 
 def _nothing() -> None:

@@ -7,8 +7,9 @@ The loop wakes a thread on its own core, and Linux gives it that core at once, f
 half a millisecond for a megabyte, while another core may be idle. So the threads are batch work to the scheduler, which waits
 until the loop sleeps, or has another core.
 
-Rules: threads start when they are needed, and take what comes first. A thread runs only the job it was given, and reports
-through `call_soon_threadsafe`.
+Rules: threads start when they are needed, and take what comes first. While the system grants none at all, the loop does
+what they were to do: slow, but it goes on. A thread runs only the job it was given, and reports through
+`call_soon_threadsafe`.
 Invariant: `done` of every job is called once, on the loop, unless the loop ends before.
 """
 
@@ -23,6 +24,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+# A job, and who hears of its end.
+Given = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
 def _stand_back() -> None:
@@ -40,8 +43,7 @@ class OsThreads:
         self._name = name
         self._threads = 0
         self._under_way = 0  # jobs that were given and are not reported yet
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]] | None]
-        self._jobs = SimpleQueue()
+        self._jobs: SimpleQueue[Given | None] = SimpleQueue()
         self._is_closed = False
 
     @property
@@ -55,25 +57,41 @@ class OsThreads:
         self._under_way += 1
         self._jobs.put((job, done))
         if self._threads < min(self._under_way, self._limit):
+            self._hire()
+
+    def _hire(self) -> None:
+        try:
+            threading.Thread(target=self._work, name=f"{self._name} {self._threads + 1}", daemon=True).start()
+        except RuntimeError:  # no memory for its stack, or too many of the user's
+            if not self._threads:
+                self._do(*self._only_job())
+        else:
             self._threads += 1
-            threading.Thread(target=self._work, name=f"{self._name} {self._threads}", daemon=True).start()
+
+    def _only_job(self) -> Given:
+        given = self._jobs.get_nowait()  # each was done when it was given
+        assert given is not None
+        return given
 
     def _work(self) -> None:
         """A thread."""
         _stand_back()
-        jobs, post = self._jobs, self._loop.call_soon_threadsafe
+        jobs = self._jobs
         while (given := jobs.get()) is not None:
-            job, done = given
-            result, error = None, None
             try:
-                result = job()
-            except BaseException as raised:  # noqa: BLE001 - not swallowed: its owner hears it on the loop
-                error = raised
-            try:
-                post(self._finished, done, result, error)
+                self._do(*given)
             except RuntimeError:
                 return  # the loop is closed: the process ends and nobody waits
-            del given, job, done, result, error  # what they hold is not to live until the next one
+            del given  # what it holds is not to live until the next one
+
+    def _do(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """Raises RuntimeError when the loop is closed."""
+        result, error = None, None
+        try:
+            result = job()
+        except BaseException as raised:  # noqa: BLE001 - not swallowed: its owner hears it on the loop
+            error = raised
+        self._loop.call_soon_threadsafe(self._finished, done, result, error)
 
     def _finished(
         self, done: Callable[[Any, BaseException | None], None], result: Any, error: BaseException | None

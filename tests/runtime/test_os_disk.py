@@ -390,3 +390,29 @@ def test_readers_that_are_closed_begin_nothing_more() -> None:
         assert await first == "read"
 
     run(program)
+
+
+def test_without_a_thread_the_loop_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No memory for a stack: what was given is done all the same, and threads are asked for again."""
+    refusals = 2 * (READER_THREADS + 1)
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async def program(disk: OsDisk) -> None:
+        queue, readers = disk.queue("d"), disk.readers()
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        for _ in range(READER_THREADS + 1):
+            async with asyncio.timeout(20):
+                assert await queue.run(threading.current_thread) is threading.main_thread()
+                assert await readers.run(threading.current_thread) is threading.main_thread()
+        async with asyncio.timeout(20):
+            assert await queue.run(threading.current_thread) is not threading.main_thread()
+            assert await readers.run(threading.current_thread) is not threading.main_thread()
+
+    run(program)
