@@ -47,6 +47,7 @@ GREETINGS_PER_TIMEOUT: Final = 3
 RECONNECT_PAUSE_MIN_MS: Final = 50
 RECONNECT_PAUSE_MAX_MS: Final = 1_000
 TICKS_PER_TIMEOUT: Final = 12
+NO_SERVER_TRIED: Final = "no server was tried"
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class ZooKeeperClient:
 
     def __init__(self, session: ClientSession, rotation: Rotation, doors: ClientDoors, listeners: Listeners) -> None:
         self.session = session
-        self.last_failure = "no server was tried"
+        self.last_failure = NO_SERVER_TRIED
         self._rotation = rotation
         self._doors = doors
         self._listeners = listeners
@@ -144,6 +145,8 @@ class ZooKeeperClient:
         while not self.session.is_over:
             server = self._rotation.next()
             link = self._link = _Link(self, server)
+            if self.last_failure == NO_SERVER_TRIED:  # what a server has said tells more
+                self.last_failure = f"{server.host}:{server.port}: no answer"
             try:
                 await self._connect(link, server)
             except (OSError, TimeoutError) as error:

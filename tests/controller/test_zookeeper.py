@@ -36,9 +36,11 @@ from tests.controller.zookeeper_world import (
     Story,
     client_of,
     once,
+    open_client,
     run_counters,
     tell,
 )
+from tests.runtime.recorder import Recorder
 from tests.simulation.loop import SimLoop, simulate
 
 
@@ -438,3 +440,15 @@ def test_a_server_that_greets_and_cuts_is_not_asked_without_a_pause() -> None:
         await client.store.create("/a")
 
     tell(story)
+
+
+def test_a_server_that_says_nothing_is_named() -> None:
+    async def run() -> None:
+        network = OsNetwork()
+        listener = await network.listen("127.0.0.1", 0, Recorder)
+        server = f"127.0.0.1:{listener.address.port}"
+        with pytest.raises(ConnectionError, match=f"last failure: {server}: no answer"):
+            await open_client(server, connection_timeout_ms=200)
+        await listener.close()
+
+    asyncio.run(run())
