@@ -2,7 +2,8 @@
 
 Rules: GET and HEAD only, one answer a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, an
 answer that is taken within ANSWER_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in slices
-with the event loop running in between, so that a broker with 10,000 partitions can be scraped while it serves.
+with the event loop running in between, so that a broker with 10,000 partitions can be scraped while it serves; one at a
+time, and who asks meanwhile shares the next one.
 Source: the Prometheus text exposition format 0.0.4; RFC 9112.
 """
 
@@ -47,6 +48,9 @@ class HttpServer:
         self._filesystem = filesystem
         self._tasks = TaskScope("http")
         self._listener: Listener | None = None
+        self._making = asyncio.Lock()
+        self._begun_count = self._waiting_count = 0
+        self._page_to_share: bytearray | None = None
         self.open_count = 0
 
     @property
@@ -98,6 +102,23 @@ class HttpServer:
                 return "404 Not Found", b"there are /metrics, /ready and /live\n"
 
     async def _metrics(self) -> bytearray:
+        """The page as it is when somebody asks, or later."""
+        begun_count = self._begun_count
+        self._waiting_count += 1
+        try:
+            async with self._making:
+                page = self._page_to_share if self._begun_count > begun_count else None
+                if page is None:
+                    self._begun_count += 1
+                    self._page_to_share = None
+                    page = self._page_to_share = await self._make_metrics()
+                return page
+        finally:
+            self._waiting_count -= 1
+            if not self._waiting_count:
+                self._page_to_share = None
+
+    async def _make_metrics(self) -> bytearray:
         samples: Iterator[Sample] = iter(())
         if self._broker.is_ready:
             services = self._broker.services

@@ -123,6 +123,29 @@ def test_a_long_page_lets_the_loop_go_on() -> None:
     serve(scenario, gauges)
 
 
+def test_those_who_ask_while_a_page_is_made_share_the_next_one() -> None:
+    """Ten thousand partitions are a second's work and seven megabytes."""
+    made: list[int] = []
+
+    def gauges(_: object) -> Any:
+        made.append(len(made))
+        if made[-1] == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return (Sample(LOG_SIZE, ("t", str(partition)), made[-1]) for partition in range(2 * http.SAMPLES_PER_SLICE))
+
+    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
+        broker.is_ready = True
+        first, unlucky, *others = await asyncio.gather(*(server._metrics() for _ in range(6)), return_exceptions=True)
+        assert isinstance(first, bytearray)
+        assert isinstance(unlucky, OSError)
+        assert {id(page) for page in others} == {id(others[0])} != {id(first)}
+        assert isinstance(await server._metrics(), bytearray)
+        assert made == [0, 1, 2, 3], "what was there before somebody asked is not told"
+        assert server._page_to_share is None
+
+    serve(scenario, gauges)
+
+
 @pytest.mark.parametrize("pieces_count", [0, 1, 1_000, 100_000, 300_000])
 def test_a_page_is_its_pieces(pieces_count: int) -> None:
     """Up to the one that is larger than the first large buffer."""
