@@ -83,13 +83,13 @@ class BrokerSettings(
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """What was set to something else than its default and changes nothing; worth a warning. Names in order."""
+        """What was set to something else than its default and changes nothing; worth a warning. Names in order. Nothing is
+        read for one listener only."""
         return tuple(
             name
             for name in sorted(self.given)
             if (row := self.definitions.get(base_name(name))) is not None
-            and not row.effective
-            and (name not in self.definitions or self.value(name) != row.default)
+            and (name not in self.definitions or (not row.effective and self.value(name) != row.default))
         )
 
     # --- derived from several rows ---

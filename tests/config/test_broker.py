@@ -46,7 +46,8 @@ def test_what_was_set_without_effect_is_named() -> None:
         }
     )  # fmt: skip
     assert found.without_effect == (
-        "auto.include.jmx.reporter", "listener.name.inside.ssl.keystore.password", "ssl.client.auth",
+        "auto.include.jmx.reporter", "listener.name.inside.max.connections", "listener.name.inside.ssl.keystore.password",
+        "ssl.client.auth",
     )  # fmt: skip
 
 
