@@ -129,6 +129,7 @@ class Client:
             self._room.release()
             if not pending.answer.done():
                 pending.answer.set_exception(error)
+                pending.answer.exception()  # who waits may have ended; that nobody hears of it is no fault then
 
     def _on_frame(self, frame: bytes | bytearray) -> None:
         if not self._pending:
