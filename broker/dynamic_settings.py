@@ -229,7 +229,7 @@ class DynamicSettings:
             listener(topic, config)
 
     def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
-        known = _readable(self._layers.static, _without_passwords(default), _without_passwords(own))
+        known = _readable(self._layers.static, _without_useless(default), _without_useless(own))
         if (known.dynamic_default, known.dynamic_broker) == (self._layers.dynamic_default, self._layers.dynamic_broker):
             return
         self._layers = known
@@ -267,6 +267,9 @@ class DynamicSettings:
             stored = await configs.entity_config(self._store, BROKERS, name)
             given = edit(stored)
             check_dynamic_update(self._layers, given, per_broker=per_broker)
+            fixed = sorted(each for each in _FIXED & given.keys() if given[each] != stored.get(each))
+            if fixed:
+                raise ConfigError(f"Cannot update these configs dynamically: {', '.join(fixed)}")
             if validate_only:
                 return
             # What Apache Kafka has encrypted stays as it is, for when it is back.
@@ -275,6 +278,10 @@ class DynamicSettings:
             await configs.alter_entity_config(self._store, BROKERS, name, given)
         await self.catch_up()
         logger.info("settings changed: broker=%s settings=%s", name, ",".join(sorted(given)) or "-")
+
+
+# Listeners are opened at the start, and told then.
+_FIXED = frozenset(("listeners", "advertised.listeners", "listener.security.protocol.map"))
 
 
 class PasswordsRefused(ConfigError):
@@ -324,10 +331,14 @@ def _readable(static: BrokerSettings, default: Mapping[str, str], own: Mapping[s
     return known
 
 
-def _without_passwords(stored: Mapping[str, str]) -> dict[str, str]:
-    for name in filter(_is_password, stored):
-        logger.warning("stored password ignored: setting=%s error='no password encoder'", name)
-    return {name: text for name, text in stored.items() if not _is_password(name)}
+def _without_useless(stored: Mapping[str, str]) -> dict[str, str]:
+    """What Apache Kafka may have stored, and this broker cannot follow: nobody is to be told that it holds."""
+    for name in stored:
+        if _is_password(name):
+            logger.warning("stored password ignored: setting=%s error='no password encoder'", name)
+        elif name in _FIXED:
+            logger.warning("stored setting ignored: setting=%s error='it changes with a restart alone'", name)
+    return {name: text for name, text in stored.items() if not _is_password(name) and name not in _FIXED}
 
 
 def _is_password(name: str) -> bool:

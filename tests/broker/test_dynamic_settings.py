@@ -135,6 +135,30 @@ def test_a_refused_change_is_not_stored() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("name", ["listeners", "advertised.listeners", "listener.security.protocol.map"])
+def test_listeners_that_change_with_a_restart_alone_are_refused_and_passed_over(name: str) -> None:
+    """What another broker has stored stays there, and nobody is told that it holds."""
+
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            before = world.settings.settings
+            for validate_only in (False, True):
+                with pytest.raises(ConfigError, match=f"Cannot update these configs dynamically: {name}"):
+                    await world.settings.alter_broker(
+                        lambda _: {name: "PLAINTEXT://x:1"}, per_broker=True, validate_only=validate_only
+                    )
+            await configs.alter_entity_config(world.store, "brokers", "0", {name: "PLAINTEXT://x:1"})
+            await world.settings.catch_up()
+            assert world.settings.settings == before and name not in world.settings.layers.dynamic_broker
+            await world.settings.alter_broker(
+                lambda stored: {**stored, "max.connections": "5"}, per_broker=True, validate_only=False
+            )
+            assert world.settings.settings.max_connections == 5
+            assert (await configs.entity_config(world.store, "brokers", "0"))[name] == "PLAINTEXT://x:1"
+
+    asyncio.run(run())
+
+
 def test_a_password_that_apache_kafka_has_stored_stays_and_holds_up_no_other_change() -> None:
     password = {"listener.name.a.ssl.key.password": "c1pher"}
 
