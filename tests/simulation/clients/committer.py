@@ -20,6 +20,7 @@ from protocol.messages.offset_fetch import (
 )
 from tests.simulation.checkers.commits import text_of
 from tests.simulation.clients.coordinator import find_coordinator
+from tests.simulation.clients.producer import LONGEST_PAUSE_S
 from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
@@ -40,7 +41,7 @@ class Committer:
     async def run(self) -> None:
         await find_coordinator(self._world, self._wire, self._key[0])
         while not self._world.is_quiet:
-            await asyncio.sleep(self._world.random.expovariate(1 / self._pause_s))
+            await asyncio.sleep(min(self._world.random.expovariate(1 / self._pause_s), LONGEST_PAUSE_S))
             if self._world.random.random() < 0.6:
                 await self._commit()
             else:

@@ -20,6 +20,7 @@ from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
 IN_FLIGHT_MAX = 3
+LONGEST_PAUSE_S = 15.0  # everybody is to get through in what is left behind the last fault
 _PADDINGS = (0, 10, 300, 2_500)
 _BATCH_PADDING_BYTES = 3_200  # the smallest segment must hold a batch
 
@@ -117,7 +118,8 @@ class _Lane:
 
     async def run(self) -> None:
         while not self._world.is_quiet:
-            await asyncio.sleep(self._world.random.expovariate(1 / self._producer._pause_s))
+            pause_s = self._world.random.expovariate(1 / self._producer._pause_s)
+            await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
             await self._produce()
         await self._produce()  # when nothing is wrong any more it must work
 

@@ -7,6 +7,7 @@ the last one writes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,8 +51,13 @@ class StateChecker:
         for path, node in staged.nodes.items():
             match = _STATE_PATH.fullmatch(path)
             if match is not None:
+                key = (match["topic"], int(match["partition"]))
                 after = None if node is None else PartitionState.decode(node.data, node.version)
-                self._on_state((match["topic"], int(match["partition"])), after)
+                if node is not None:
+                    self._check_isr(
+                        key, json.loads(node.data)["isr"]
+                    )  # as it stands there: to a reader one named twice is one
+                self._on_state(key, after)
             elif path == znodes.CONTROLLER_EPOCH and node is not None:
                 epoch = znodes.decode_controller_epoch(node.data)
                 if epoch < self._controller_epoch:
@@ -69,10 +75,12 @@ class StateChecker:
                 self._compare(key, before, after)
         self._on_change(Change(key, before, after))
 
-    def _check(self, key: Key, state: PartitionState) -> None:
-        isr = list(state.isr)
+    def _check_isr(self, key: Key, isr: list[int]) -> None:
         if not isr or len(set(isr)) < len(isr):
             self._report(f"{key}: the ISR is {isr}")
+
+    def _check(self, key: Key, state: PartitionState) -> None:
+        isr = list(state.isr)
         if state.leader != NO_LEADER and state.leader not in isr:
             self._report(f"{key}: leader {state.leader} is not in the ISR {isr}")
         if state.controller_epoch < self._controller_epoch:
