@@ -305,6 +305,7 @@ def test_a_broker_that_goes_back_to_what_was_is_reported_unless_it_has_begun_ane
         checker.on_published(1, 1, seen)
     checker.on_published(1, 1, image(0, 0, topic_id=b"b" * 16))
     checker.on_published(1, 2, image(0, 0))
+    checker.on_published(2, 1, replace(image(3, 9), controller_id=4))
     checker.on_published(2, 1, image(3, 7))
     assert not reports
     checker.on_published(2, 1, image(3, 6))

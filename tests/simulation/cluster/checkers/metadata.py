@@ -1,6 +1,8 @@
 """What every broker believes of the cluster: it never goes back, and in the end it is what the store says.
 
-Within one life of a broker the epochs of a partition in its image, leader epoch and partition epoch, do not fall.
+Within one life of a broker the epochs of a partition in its image, leader epoch and partition epoch, do not fall, while one
+controller speaks. The next one begins with what was when it took over; a controller that has not heard of it may have told
+its own broker what came later.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from tests.simulation.disk_survey import Key
 class MetadataChecker:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._images: dict[int, tuple[int, ClusterImage]] = {}  # by broker: its life, and the last one
+        # By broker: its life, the last image, and which controller has told of topics last.
+        self._images: dict[int, tuple[int, ClusterImage, int]] = {}
 
     def on_published(self, broker_id: int, life: int, image: ClusterImage) -> None:
-        known_life, known = self._images.get(broker_id, (life, image))
-        self._images[broker_id] = (life, image)
-        if known_life != life or known.topics is image.topics:
+        known_life, known, teller = self._images.get(broker_id, (life, image, image.controller_id))
+        if known_life == life and known.topics is image.topics:
+            self._images[broker_id] = (life, image, teller)
+            return
+        self._images[broker_id] = (life, image, image.controller_id)
+        if known_life != life or teller != image.controller_id:
             return
         for name, topic in image.topics.items():
             before = known.topics.get(name)
