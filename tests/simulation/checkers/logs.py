@@ -26,12 +26,18 @@ class PartitionModel:
     acked_end: int = 0
     committed_end: int = 0  # behind what was acknowledged to acks=all, and behind every high watermark seen
     deleted_to: int = 0  # acknowledged
+    revivals_count: int = 0  # how often what was deleted may have come back
     deleting_to: int = 0  # asked for
     unknown_deletions: int = 0  # of all that was committed, not answered
     records_end: int = 0  # behind the last known record
     cuts_count: int = 0
     may_be_cut: bool = False  # power was lost since the log was last seen
     leader_epoch: int = -1
+
+    def revive(self, offset: int) -> None:
+        """What was deleted from `offset` on may be there again, also for who asks later and is answered late."""
+        self.deleted_to = min(self.deleted_to, offset)
+        self.revivals_count += 1
 
     @property
     def known_end(self) -> int:
@@ -60,6 +66,7 @@ class View:
     deleted_to: int
     known_end: int
     cuts_count: int
+    revivals_count: int = 0
 
 
 class LogChecker:
@@ -75,7 +82,7 @@ class LogChecker:
 
     def view(self, key: Key) -> View:
         model = self.partitions[key]
-        return View(model.committed_end, model.deleted_to, model.known_end, model.cuts_count)
+        return View(model.committed_end, model.deleted_to, model.known_end, model.cuts_count, model.revivals_count)
 
     # --- producers ---
 
@@ -180,7 +187,7 @@ class LogChecker:
 
     def starts_at(self, key: Key, view: View, log_start_offset: int) -> None:
         model = self.partitions[key]
-        if log_start_offset < view.deleted_to and model.deleted_to >= view.deleted_to:
+        if log_start_offset < view.deleted_to and model.revivals_count == view.revivals_count:
             self._report(f"{key} starts at {log_start_offset}, but {view.deleted_to} was acknowledged")
         if log_start_offset > model.deletable_to:
             self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deletable_to}")
@@ -209,7 +216,7 @@ class LogChecker:
             found = started.logs.get(key)
             model.may_be_cut |= started.lost_power
             if found is None and started.has_offline:
-                model.deleted_to = 0
+                model.revive(0)
                 continue  # its directory comes back later
             self._check_epoch(key, model, found)
             end_offset = 0 if found is None else found.log_end_offset
@@ -219,7 +226,7 @@ class LogChecker:
             else:
                 self._check_floor(key, end_offset, model.known_end, "readers and producers know of")
             if not was_stopped:
-                model.deleted_to = 0  # it is checkpointed from time to time
+                model.revive(0)  # it is checkpointed from time to time
             elif found is not None and found.log_start_offset < model.deleted_to:
                 self._report(f"{key} starts at {found.log_start_offset} after a clean stop, not {model.deleted_to}")
 

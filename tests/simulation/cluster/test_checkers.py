@@ -350,7 +350,7 @@ def test_what_was_acknowledged_before_the_promise_fell_is_forgotten() -> None:
     checker.acknowledged(KEY, 1, ["b"], -1, view=before)  # was on its way meanwhile
     checker.acknowledged(KEY, 1, ["c"], -1, view=checker.view(KEY))
     assert not reports
-    assert checker.view(KEY) == View(committed_end=2, deleted_to=0, known_end=2, cuts_count=1)
+    assert checker.view(KEY) == View(committed_end=2, deleted_to=0, known_end=2, cuts_count=1, revivals_count=1)
 
 
 def test_replicas_that_differ_are_reported() -> None:

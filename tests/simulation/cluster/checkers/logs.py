@@ -23,7 +23,7 @@ class ClusterLogChecker(LogChecker):
         model = self.partitions.get(key)
         if model is not None:
             model.cut(end_offset)
-            model.deleted_to = min(model.deleted_to, end_offset)
+            model.revive(end_offset)
 
     def acknowledged(
         self,
