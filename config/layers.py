@@ -177,9 +177,8 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
         changed = Layers(layers.static, given, layers.dynamic_broker)
-    fetchers_count = (
-        changed.settings.num_replica_fetchers
-    )  # computed here, so that a value that fits no other is refused
+    # All of them are computed here, so that a value that fits no other is refused.
+    fetchers_count = changed.settings.num_replica_fetchers
     if FETCHERS in given and fetchers_count < 1:
         message = f"Dynamic thread count update validation failed for {FETCHERS}={fetchers_count}"
         raise ConfigError(f"{message}, value should be at least 1")

@@ -398,14 +398,19 @@ class LongFetch(ParkedFetch):
         return self._answer_later(partial(self._answer_all, reads, left), self._may_take(reads, left), "long fetch")
 
     async def _answer_all(self, reads: list[PartitionRead], left: int) -> FetchResponse:
-        at_least_one = True
+        at_least_one = self._context.api_version >= FIRST_VERSION_WITH_A_WHOLE_BATCH
         async for read in Slices(self._services.clock).over(reads):
             count = fill(read, left, at_least_one=at_least_one)
             if count < 0:
                 count = await fill_cold(read, left, at_least_one=at_least_one)
             if count:
                 left, at_least_one = left - count, False
+            if read.error is NO_ERROR:
+                await self._convert(read)
         return await self._response_of_all(reads)
+
+    async def _convert(self, read: PartitionRead) -> None:
+        """Put what the client's version knows in the place of the batches: these are it."""
 
     async def _response_of_all(self, reads: list[PartitionRead]) -> FetchResponse:
         if len(reads) <= LONG_FETCH_ITEMS:

@@ -13,17 +13,16 @@ from functools import partial
 
 from broker.context import Deferred, RequestContext
 from broker.dispatch import handles
-from broker.handlers.fetch import FIRST_VERSION_WITH_A_WHOLE_BATCH, LongFetch, fetch_all
+from broker.handlers.fetch import LongFetch, fetch_all
 from broker.handlers.fetch_response import NO_OFFSET
 from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.records.any_format import begins_compressed
 from protocol.records.legacy import MAGIC_V0, MAGIC_V1
-from replication.fetch_read import NO_ERROR, PartitionRead, fill, fill_cold
+from replication.fetch_read import PartitionRead
 from replication.fetch_sessions import FetchItem
 from replication.partition import Partition
-from runtime.slices import Slices
 from storage.down_conversion import DownConversion
 
 FIRST_VERSION_OF_V1 = 2
@@ -48,20 +47,8 @@ class ConvertedFetch(LongFetch):
     def _read(self, reads: list[PartitionRead], room: int) -> Deferred[FetchResponse]:
         """What may be read, and what may be made of it, is reserved."""
         left = min(self._max_bytes, room)
-        work = partial(self._answer_converted, reads, left)
+        work = partial(self._answer_all, reads, left)
         return self._answer_later(work, 2 * self._may_take(reads, left), "converting fetch")
-
-    async def _answer_converted(self, reads: list[PartitionRead], left: int) -> FetchResponse:
-        at_least_one = self._context.api_version >= FIRST_VERSION_WITH_A_WHOLE_BATCH
-        async for read in Slices(self._services.clock).over(reads):
-            count = fill(read, left, at_least_one=at_least_one)
-            if count < 0:
-                count = await fill_cold(read, left, at_least_one=at_least_one)
-            if count:
-                left, at_least_one = left - count, False
-            if read.error is NO_ERROR:
-                await self._convert(read)
-        return await self._response_of_all(reads)
 
     async def _convert(self, read: PartitionRead) -> None:
         """Put a message set in the place of the batches."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -285,31 +284,6 @@ def test_a_full_directory_holds_a_move_up(a: Path, b: Path) -> None:
             assert await here.values(partition) == numbers(50)
             assert partition.log.directory.startswith(f"{b}/") or partition.log.directory.startswith(f"{a}/")
             assert not partition.log.is_halted
-
-    asyncio.run(run())
-
-
-def test_a_halted_log_says_why_its_move_waits(a: Path, b: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What it knows of producers is more than it holds, until it goes on: the copy is made, and takes its place then."""
-
-    async def run() -> None:
-        disk = FullDisk()
-        async with move_world(a, b, filesystem=disk) as here:
-            partition = await here.filled(50)
-            disk.full.add(partition.log.directory.rpartition("/")[0])
-            with suppress(KafkaError):  # written there and then, or behind others
-                here.produce(partition, "refused")
-            await until(lambda: partition.log.is_halted)
-            target = here.other_than(partition)
-            await here.move(partition, target)
-            await until(lambda: here.copied() == 50)
-            lines = [line for line in caplog.messages if line.startswith("move put off")]
-            assert len(lines) == 1 and "There is no room for" in lines[0]
-            disk.full.clear()
-            await partition.log.go_on()
-            await here.moved()
-            assert partition.log.directory == f"{target}/{TOPIC}-0"
-            assert await here.values(partition) == numbers(50)
 
     asyncio.run(run())
 

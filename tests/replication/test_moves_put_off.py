@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop, simulate
+from tests.storage.full_disk import FullDisk
+from tests.storage.logs import until
 
 A, B = Path("/disks/a"), Path("/disks/b")
 SMALL = {"segment.bytes": "300"}
@@ -153,3 +156,28 @@ def test_what_is_no_batch_ends_a_move(caplog: pytest.LogCaptureFixture, monkeypa
         assert not here.moves.failed_partitions, "what is gone has not failed"
 
     with_closed_segments(program)
+
+
+def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What it knows of producers is more than it holds, until it goes on: the copy is made, and takes its place then."""
+
+    async def run() -> None:
+        disk = FullDisk()
+        async with move_world(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
+            partition = await here.filled(50)
+            disk.full.add(partition.log.directory.rpartition("/")[0])
+            with suppress(KafkaError):  # written there and then, or behind others
+                here.produce(partition, "refused")
+            await until(lambda: partition.log.is_halted)
+            target = here.other_than(partition)
+            await here.move(partition, target)
+            await until(lambda: here.copied() == 50)
+            lines = [line for line in caplog.messages if line.startswith("move put off")]
+            assert len(lines) == 1 and "There is no room for" in lines[0]
+            disk.full.clear()
+            await partition.log.go_on()
+            await here.moved()
+            assert partition.log.directory == f"{target}/{TOPIC}-0"
+            assert await here.values(partition) == numbers(50)
+
+    asyncio.run(run())

@@ -19,9 +19,8 @@ from tests.broker.handlers.replica_broker import ReplicaBroker, replica_broker
 from tests.broker.handlers.test_fetch import NEWEST_BY_NAME
 from tests.replication.replica_world import ME
 
-# The package has its handlers under these names.
+# The package has its handlers under this name.
 FETCHES_OF_BATCHES = sys.modules["broker.handlers.fetch"]
-FETCHES_OF_MESSAGE_SETS = sys.modules["broker.handlers.fetch_message_sets"]
 LIMIT_BYTES = 1 << 20
 FETCHES = 10
 
@@ -50,9 +49,8 @@ async def fill_slowly(read: PartitionRead, max_bytes: int, *, at_least_one: bool
 def test_fetches_that_wake_together_share_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    for module in (FETCHES_OF_BATCHES, FETCHES_OF_MESSAGE_SETS):
-        monkeypatch.setattr(module, "fill", lambda *_, **__: -1)
-        monkeypatch.setattr(module, "fill_cold", fill_slowly)
+    monkeypatch.setattr(FETCHES_OF_BATCHES, "fill", lambda *_, **__: -1)
+    monkeypatch.setattr(FETCHES_OF_BATCHES, "fill_cold", fill_slowly)
     if kind == "long":
         monkeypatch.setattr(FETCHES_OF_BATCHES, "LONG_FETCH_ITEMS", 0)
     handler, version = (fetch_message_sets, 3) if kind == "converted" else (fetch, NEWEST_BY_NAME)
