@@ -87,7 +87,7 @@ class LogEnds(LogState):
             elif self.is_halted:
                 return 0  # there is no room for another segment
             elif segments[-1].file is None:
-                await self._reader.open(segments[-1])  # it is to be finished like any other
+                await self._reader.cold.open(segments[-1])  # it is to be finished like any other
             else:
                 self._writer.roll(self.next_offset, now_ms)
         return 0

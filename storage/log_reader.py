@@ -1,7 +1,7 @@
 """Reading a log: from an offset to a byte range, and from a timestamp to an offset.
 
 Every lookup is written once, as a synchronous attempt over a `SegmentReader`. On the hot path it runs with what is in
-memory; where it would wait for the disk it raises `Cold`, and the slow path runs the missing piece in a reader thread
+memory; where it would wait for the disk it raises `Cold`, and `ColdReading` runs the missing piece in a reader thread
 and tries again with it. So nothing but the raw reads leaves the event loop.
 
 The places where reads have ended are remembered (offset -> segment, position): a consumer that goes on where it
@@ -14,23 +14,17 @@ Source: Kafka LocalLog.read, LogSegment.read, UnifiedLog.fetchOffsetByTimestamp.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
-from typing import TypeVar
 
-from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
 from runtime.slices import SHORT_ROWS, Slices
-from storage.index import CorruptIndex
+from storage.cold_reading import ColdReading
 from storage.log_environment import LogEnvironment
-from storage.recovery import open_segment, write_indexes
 from storage.segment import (
     LENGTH_OVERHEAD_BYTES,
-    LOG_SUFFIX,
     LONG_READ_BYTES,
     MIN_BATCH_BYTES,
     Cold,
@@ -40,14 +34,9 @@ from storage.segment import (
     check_fits,
     check_length,
 )
-from storage.segment_age import segment_ages
 from storage.segments import Segments
 from storage.timestamp_search import Sought, TimestampOffset, first_in_batch, next_batch
 from storage.txn_index import ENTRY_BYTES, AbortedTransaction, find_in
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 EMPTY = b""
 # Of one log. Each takes some 200 bytes, and every partition that is read has them: a thousand partitions, 6 MB.
@@ -60,28 +49,13 @@ _ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
 CATCHING_UP_BYTES = 64 * 1024 * 1024
 
 
-class SegmentReplaced(KafkaError):
-    """What was being read is to be looked for again: another segment, a cleaned one, holds it now, or the log was cut."""
-
-
 class LogReader:
-    """Reads the segments that a log shares with it. `log_end_offset` comes with each call."""
+    """Reads the segments that a log shares with it, and waits for the disk by `cold`.
 
-    __slots__ = (
-        "_clock",
-        "_cut",
-        "_cuts",
-        "_decompressing",
-        "_filesystem",
-        "_hot",
-        "_index_interval_bytes",
-        "_on_end_opened",
-        "_open_segments",
-        "_places",
-        "_queue",
-        "_readers",
-        "_segments",
-    )
+    `log_end_offset` comes with each call.
+    """
+
+    __slots__ = ("_clock", "_decompressing", "_hot", "_open_segments", "_places", "_segments", "cold")
 
     def __init__(
         self,
@@ -92,36 +66,15 @@ class LogReader:
     ) -> None:
         self._segments = segments
         self._clock = environment.clock
-        self._filesystem = environment.filesystem
-        self._queue = environment.queue
-        self._readers = environment.readers
         self._decompressing = environment.decompressing
         self._open_segments = environment.open_segments
-        self._index_interval_bytes = index_interval_bytes
         self._hot = SegmentReader(environment.filesystem)
-        self._on_end_opened = on_end_opened
         self._places: dict[int, tuple[Segment, int]] = {}
-        # Done when the cut that is under way is through.
-        self._cut: asyncio.Future[None] | None = None
-        # How often a cut has begun or ended: what came from the files before may be none of theirs any more.
-        self._cuts = 0
+        self.cold = ColdReading(segments, environment, index_interval_bytes, on_end_opened)
 
     def forget_places(self) -> None:
         """Segments went away or were cut."""
         self._places.clear()
-
-    @contextmanager
-    def while_cut(self) -> Iterator[None]:
-        """The active segment's files get shorter in here, its indexes in memory follow at the end."""
-        assert self._cut is None
-        cut = self._cut = asyncio.get_running_loop().create_future()
-        self._cuts += 1
-        try:
-            yield
-        finally:
-            self._cut = None
-            self._cuts += 1
-            cut.set_result(None)
 
     # --- byte ranges ---
 
@@ -144,8 +97,8 @@ class LogReader:
         log_end_offset: Callable[[], int],
     ) -> Buffer:
         """`log_end_offset` is asked at each attempt: the log may have grown while the disk was waited for."""
-        return await self._again_when_replaced(
-            lambda: self._waiting(
+        return await self.cold.again_when_replaced(
+            lambda: self.cold.run(
                 lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
             )
         )
@@ -225,6 +178,10 @@ class LogReader:
             del places[next(iter(places))]
         places[offset] = (segment, position)
 
+    async def position_of(self, segment: Segment, offset: int) -> int:
+        """See `Segment.position_of`; the segment is open when it returns."""
+        return await self.cold.run(partial(segment.position_of, offset))
+
     def bytes_between(self, start_offset: int, limit_offset: int, log_end_offset: int) -> int:
         """Bytes from the batch of `start_offset` to `limit_offset`; an estimate when the batches are cold."""
         if start_offset >= limit_offset:
@@ -282,12 +239,12 @@ class LogReader:
             return chunk, self._upper_bound_offset(reader, start_offset, len(chunk), end_offset)
 
         async def attempt() -> tuple[Buffer, list[AbortedTransaction]]:
-            chunk, upper_bound_offset = await self._waiting(read)
+            chunk, upper_bound_offset = await self.cold.run(read)
             if upper_bound_offset == start_offset:
                 return chunk, []
             return chunk, await self._aborted_between(start_offset, upper_bound_offset, needs_all=True)
 
-        return await self._again_when_replaced(attempt)
+        return await self.cold.again_when_replaced(attempt)
 
     def _upper_bound_offset(
         self, reader: SegmentReader, start_offset: int, size_bytes: int, log_end_offset: int
@@ -307,7 +264,7 @@ class LogReader:
 
     async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
-        return await self._again_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
+        return await self.cold.again_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
 
     async def _aborted_between(
         self, start_offset: int, upper_bound_offset: int, *, needs_all: bool = False
@@ -315,14 +272,14 @@ class LogReader:
         """Of the log as it is when this begins, piece by piece, each of them once. Without `needs_all`, what is deleted
         meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
         found: list[AbortedTransaction] = []
-        cuts, slices = self._cuts, Slices(self._clock)
+        cuts, slices = self.cold.cuts, Slices(self._clock)
         for segment in self._segments.starting_from(start_offset):
             index = segment.txn_index
             if index is None:
                 continue
             if segment.base_offset < self._segments.first.base_offset and not needs_all:
                 continue  # the log begins behind it by now
-            content = await self._waiting(partial(SegmentReader.txn_index_bytes, segment=segment, index=index))
+            content = await self.cold.run(partial(SegmentReader.txn_index_bytes, segment=segment, index=index))
             for at in range(0, len(content), _ABORTED_PIECE_BYTES):
                 # Copied: a view would keep the index from growing meanwhile.
                 piece = find_in(bytes(content[at : at + _ABORTED_PIECE_BYTES]), start_offset, upper_bound_offset)
@@ -330,8 +287,7 @@ class LogReader:
                 if piece.is_complete:
                     return found
                 await slices.breathe()
-                if cuts != self._cuts:
-                    raise self._was_cut()
+                self.cold.raise_if_cut_since(cuts)
         return found
 
     # --- timestamps ---
@@ -339,11 +295,11 @@ class LogReader:
     async def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
         """The first record at or behind `start_offset` whose timestamp is at least `timestamp`."""
         sought = Sought(timestamp, start_offset)
-        return await self._again_when_replaced(lambda: self._offset_for_timestamp(sought))
+        return await self.cold.again_when_replaced(lambda: self._offset_for_timestamp(sought))
 
     async def _offset_for_timestamp(self, sought: Sought) -> TimestampOffset | None:
         for segment in self._segments.starting_from(sought.start_offset):
-            await self._ensure_known(segment)
+            await self.cold.ensure_known(segment)
             if segment.max_timestamp < sought.timestamp:
                 continue
             found = await self._first_record(segment, partial(self._search_position, segment, sought), sought)
@@ -361,12 +317,12 @@ class LogReader:
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp of all that the files hold, in the first segment that has it:
         it may be deleted already, or have no timestamp where none has, as in Kafka."""
-        return await self._again_when_replaced(self._offset_of_max_timestamp)
+        return await self.cold.again_when_replaced(self._offset_of_max_timestamp)
 
     async def _offset_of_max_timestamp(self) -> TimestampOffset | None:
         latest = self._segments.first
         for segment in self._segments:
-            await self._ensure_known(segment)
+            await self.cold.ensure_known(segment)
             if segment.max_timestamp > latest.max_timestamp:
                 latest = segment
         sought = Sought(latest.max_timestamp, is_largest=True)
@@ -378,8 +334,8 @@ class LogReader:
         self, segment: Segment, position_of: Callable[[SegmentReader], int], sought: Sought
     ) -> TimestampOffset | None:
         """The segment may have to be walked to its end: piece by piece, and others run in between."""
-        cuts, slices = self._cuts, Slices(self._clock)
-        position, end = await self._waiting(position_of), segment.written_bytes
+        cuts, slices = self.cold.cuts, Slices(self._clock)
+        position, end = await self.cold.run(position_of), segment.written_bytes
         while position < end:
             left = end - position
             chunk = await self._log_bytes(segment, min(_SEARCH_BYTES, left), position, min(MIN_BATCH_BYTES, left))
@@ -392,15 +348,13 @@ class LogReader:
                         await self._log_bytes(segment, header.size_bytes, position + at, header.size_bytes)
                     )
                 found = await self._first_in_batch(batch, header, sought, slices)
-                if cuts != self._cuts:
-                    raise self._was_cut()
+                self.cold.raise_if_cut_since(cuts)
                 if found is not None or sought.is_largest:
                     return found
                 at, header = next_batch(chunk, at + header.size_bytes, segment, position, sought)
             position += at
             await slices.breathe()
-            if cuts != self._cuts:
-                raise self._was_cut()
+            self.cold.raise_if_cut_since(cuts)
         return None
 
     async def _first_in_batch(
@@ -417,145 +371,8 @@ class LogReader:
                     return found
 
     async def _log_bytes(self, segment: Segment, length: int, position: int, at_least: int) -> Buffer:
-        return await self._waiting(lambda reader: reader.log_bytes(segment, length, position, at_least))
+        return await self.cold.run(lambda reader: reader.log_bytes(segment, length, position, at_least))
 
     def _need_open(self, segment: Segment) -> None:
         if segment.file is None:
             raise Cold(segment, ("", segment, 0, 0), None)
-
-    # --- waiting for the disk ---
-
-    async def position_of(self, segment: Segment, offset: int) -> int:
-        """See `Segment.position_of`; the segment is open when it returns."""
-        return await self._waiting(partial(segment.position_of, offset))
-
-    async def _waiting(self, attempt: Callable[[SegmentReader], T]) -> T:
-        """Run `attempt` until nothing it needs is cold; what it needed is read once, in reader threads.
-
-        Raises SegmentReplaced, KAFKA_STORAGE_ERROR.
-        """
-        reader = SegmentReader(self._filesystem, {})
-        cuts = self._cuts
-        segment: Segment | None = None
-        while True:
-            try:
-                return attempt(reader)
-            except Cold as cold:
-                segment, key, job = cold.segment, cold.key, cold.job
-            except CorruptIndex as error:
-                assert segment is not None, "an index in memory is sound"
-                raise await self._why_corrupt(segment, cuts, error) from error
-            except OSError as error:  # of what is read at once, as it is in memory
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {error}") from error
-            if job is None:
-                await self.open(segment)
-                continue
-            segment.pins += 1
-            try:
-                assert reader.fetched is not None
-                reader.fetched[key] = await self._readers.run(job)
-                self._raise_if_replaced(segment)  # a file of the same name may be what was read
-            except OSError as error:
-                self._raise_if_replaced(segment)
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
-            finally:
-                segment.pins -= 1
-                self._open_segments.unpinned(segment)
-            if cuts != self._cuts:
-                raise self._was_cut()
-
-    async def _why_corrupt(self, segment: Segment, cuts: int, error: CorruptIndex) -> KafkaError:
-        """What to raise when the file of an index is not what its segment has in memory."""
-        if self._cut is not None:
-            await asyncio.shield(self._cut)
-        if cuts != self._cuts:
-            return self._was_cut()
-        self._raise_if_gone(segment)
-        logger.warning("index is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), str(error))
-        if segment is not self._segments.active:
-            self._open_segments.close(segment)  # the next read opens it, and goes by what the files hold then
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {segment} is damaged: {error}")
-
-    def _was_cut(self) -> SegmentReplaced:
-        return SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut while it was read.")
-
-    async def _again_when_replaced(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run `attempt`, which finds its segments by itself, until none of them was replaced or cut meanwhile."""
-        while True:
-            with suppress(SegmentReplaced):
-                return await attempt()
-
-    def _raise_if_replaced(self, segment: Segment) -> None:
-        """Raise SegmentReplaced if the log still has what `segment` was opened for."""
-        holder = self._segments.at_or_before(segment.base_offset)
-        if segment.is_gone and not holder.is_gone and holder.base_offset <= segment.base_offset:
-            raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was cleaned while it was read.")
-
-    def _raise_if_gone(self, segment: Segment) -> None:
-        """Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
-        if segment.is_gone:
-            self._raise_if_replaced(segment)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
-
-    async def _ensure_known(self, segment: Segment) -> None:
-        while not segment.knows_timestamps:
-            if segment is self._segments.active or segment.is_awaited:
-                await self.open(segment)
-            else:
-                await self._learn_age(segment)
-
-    async def _learn_age(self, segment: Segment) -> None:
-        """What the last entries of its indexes say of a closed segment: a search passes most of them by."""
-        cuts = self._cuts
-        self._raise_if_gone(segment)
-        job = partial(segment_ages, self._filesystem, [segment], self._index_interval_bytes)
-        try:
-            (age,) = await self._readers.run(job)
-        except OSError as error:
-            self._raise_if_replaced(segment)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
-        self._raise_if_gone(segment)
-        if cuts != self._cuts:
-            raise self._was_cut()
-        segment.learn_age(age)
-
-    async def open(self, segment: Segment) -> None:
-        """Open a closed segment, in a reader thread. Raises KAFKA_STORAGE_ERROR."""
-        if segment.is_awaited:
-            await self._queue.drain()
-            return
-        self._raise_if_gone(segment)
-        try:
-            opened = await self._readers.run(
-                partial(
-                    open_segment, self._filesystem, segment.directory, segment.base_offset, self._index_interval_bytes
-                )
-            )
-        except OSError as error:
-            self._raise_if_replaced(segment)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {error}") from error
-        if opened.has_new_indexes and segment.file is None and not (segment.is_gone or segment.is_awaited):
-            await self._keep_indexes(segment, opened)
-        if segment.is_gone:
-            await self._readers.run(opened.file.close)
-            self._raise_if_gone(segment)
-        if segment.file is not None or segment.is_awaited:
-            await self._readers.run(opened.file.close)  # somebody else was faster
-            return
-        segment.install(opened)
-        if segment is self._segments.active:
-            self._on_end_opened(opened)
-        if opened.problem is not None:
-            logger.warning("segment is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), opened.problem)
-        if segment is not self._segments.active:
-            self._open_segments.touch(segment)
-
-    async def _keep_indexes(self, segment: Segment, opened: OpenedSegment) -> None:
-        """Write indexes that were made again, in the directory's queue: behind what has the names of the segment's files
-        now, before what takes them later."""
-        try:
-            await self._queue.run(
-                partial(write_indexes, self._filesystem, segment.directory, segment.base_offset, opened)
-            )
-        except OSError as error:  # what is read needs them in memory only
-            logger.warning("indexes not written: file=%s error=%s", segment.path(LOG_SUFFIX), error)

@@ -77,7 +77,7 @@ async def cut_segments(
         environment.open_segments.leave(each)
     environment.open_segments.forget(segment)  # active again
     job = partial(cut_log, environment.filesystem, segment.directory, cut, list(segments), index_interval_bytes)
-    with reader.while_cut():
+    with reader.cold.while_cut():
         opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
         segment.txn_index = txn_index

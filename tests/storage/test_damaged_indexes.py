@@ -81,7 +81,7 @@ def test_what_was_read_of_an_index_before_a_cut_is_read_again(tmp_path: Path) ->
     async def run() -> None:
         async with world(str(tmp_path)) as here:
             log = await filled(here, tmp_path)
-            reader = log._reader
+            reader = log._reader.cold
             waits, run_in_thread, pages = asyncio.Event(), reader._readers.run, []
 
             class Readers:
