@@ -151,6 +151,7 @@ class ColdReading:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
 
     async def ensure_known(self, segment: Segment) -> None:
+        """Until its `max_timestamp` is known. Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
         while not segment.knows_timestamps:
             if segment is self._segments.active or segment.is_awaited:
                 await self.open(segment)

@@ -28,7 +28,6 @@ from storage.segment import (
     LONG_READ_BYTES,
     MIN_BATCH_BYTES,
     Cold,
-    OpenedSegment,
     Segment,
     SegmentReader,
     check_fits,
@@ -57,20 +56,14 @@ class LogReader:
 
     __slots__ = ("_clock", "_decompressing", "_hot", "_open_segments", "_places", "_segments", "cold")
 
-    def __init__(
-        self,
-        segments: Segments,
-        environment: LogEnvironment,
-        index_interval_bytes: int,
-        on_end_opened: Callable[[OpenedSegment], None],
-    ) -> None:
+    def __init__(self, segments: Segments, environment: LogEnvironment, cold: ColdReading) -> None:
         self._segments = segments
         self._clock = environment.clock
         self._decompressing = environment.decompressing
         self._open_segments = environment.open_segments
         self._hot = SegmentReader(environment.filesystem)
         self._places: dict[int, tuple[Segment, int]] = {}
-        self.cold = ColdReading(segments, environment, index_interval_bytes, on_end_opened)
+        self.cold = cold
 
     def forget_places(self) -> None:
         """Segments went away or were cut."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
+from storage.cold_reading import ColdReading
 from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder
 from storage.free_space import NoRoom
 from storage.leader_epoch_file import LeaderEpochFile
@@ -158,9 +159,9 @@ class LogState:
                 self._segments = Segments([self._blank_segment()])
                 self._is_blank = False
             elif name == "_reader":
-                self._reader = LogReader(
-                    self._segments, self._environment, self.config.index_interval_bytes, self.check_end
-                )
+                segments, environment = self._segments, self._environment
+                cold = ColdReading(segments, environment, self.config.index_interval_bytes, self.check_end)
+                self._reader = LogReader(segments, environment, cold)
             elif name == "_rules":
                 self._renew_rules()
             else:
