@@ -3,9 +3,7 @@
 A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
 one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
 
-The loop wakes a thread on its own core, and Linux gives it that core at once, for as long as its call takes in the kernel:
-half a millisecond for a megabyte, while another core may be idle. So the threads are batch work to the scheduler, which waits
-until the loop sleeps, or has another core.
+To the scheduler they come last (`runtime.os_scheduling`): neither the loop nor anybody's client is to wait for them.
 
 Rules: threads start when they are needed, and take what comes first. While the system grants none at all, the loop does
 what they were to do: slow, but it goes on. A thread runs only the job it was given, and reports through
@@ -16,22 +14,17 @@ Invariant: `done` of every job is called once, on the loop, unless the loop ends
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from runtime.os_scheduling import give_way
+
 T = TypeVar("T")
 # A job, and who hears of its end.
 Given = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
-
-
-def _stand_back() -> None:
-    """Of the calling thread: it does not take the core from the loop that wakes it."""
-    with suppress(OSError):  # where a sandbox forbids it, the thread works all the same
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 class OsThreads:
@@ -75,7 +68,7 @@ class OsThreads:
 
     def _work(self) -> None:
         """A thread."""
-        _stand_back()
+        give_way()
         jobs = self._jobs
         while (given := jobs.get()) is not None:
             try:

@@ -1,8 +1,9 @@
 """Sockets: the asyncio (uvloop) adapter of `runtime.transport`.
 
 Rules: bytes are moved and nothing is decided. Received bytes go straight into the handler's buffer (BufferedProtocol).
-A large write begins in a thread, which gives the socket as much as it takes at once, and never waits for it; the rest, and
-all writes while the threads are busy, leave by the loop. So copying a long answer into the kernel holds up nobody else.
+A large write begins in a thread, which gives the socket as much as it takes within some milliseconds; the rest, and all writes
+while the threads are busy, leave by the loop. So copying a long answer into the kernel holds up nobody else. A peer that let a
+thread wait in vain is one for the loop for a while: slow ones cost others nothing.
 The last descriptors of the process are for files: who connects when no others are free is closed at once, unheard.
 `listen` binds every address that a host name stands for, on one port: `localhost` is both loopbacks, an empty host is
 every interface of both families, and port 0 picks one that is free on all of them.
@@ -18,12 +19,13 @@ import errno
 import ipaddress
 import logging
 import os
+import select
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
+from runtime.clock import SystemClock
 from runtime.filesystem import Buffer, unwritten
 from runtime.os_filesystem import MAX_BUFFERS_PER_WRITE
 from runtime.os_threads import OsThreads
@@ -35,8 +37,12 @@ WRITE_HIGH_WATER_BYTES = 64 * 1024
 WRITE_LOW_WATER_BYTES = 16 * 1024
 # From this size on a write begins in a thread: copying it takes the loop longer than handing it over.
 LARGE_WRITE_BYTES = 128 * 1024
-# As many are copied at a time, beside whatever the loop does.
-SENDING_THREADS = 2
+# As many leave at a time, beside whatever the loop does. Most wait for their peers, which takes no core.
+SENDING_THREADS = 8
+# A megabyte takes 8 ms to a peer that is 1 Gbit/s away.
+PATIENCE_MS = 20
+# To a peer that took longer, as many large writes are begun without waiting.
+HASTY_WRITES = 16
 # That connections are refused is told so often.
 REFUSALS_TOLD_EVERY_S = 60.0
 # Tries to find a port that is free on every address of a listener.
@@ -67,9 +73,9 @@ class OsConnection(asyncio.BufferedProtocol):
         self._senders = senders
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
-        # What a thread is at, with what descriptor, and what waits behind it.
-        self._leaving_bytes = 0
-        self._descriptor = -1
+        # What a thread is at, and what waits behind it.
+        self._leaving: _LargeWrite | None = None
+        self._hasty_writes = 0
         self._behind: list[Buffer] = []
         self._behind_bytes = 0
         self._error: Exception | None = None
@@ -106,6 +112,7 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._drop_leaving()
         self._behind.clear()
         self._handler.disconnected(error or self._error)
 
@@ -115,7 +122,7 @@ class OsConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._is_closing or transport.is_closing():
             return
-        if self._leaving_bytes:
+        if self._leaving is not None:
             self._behind += chunks
             self._behind_bytes += sum(map(len, chunks))
         elif len(chunks) == 1 and len(chunks[0]) < LARGE_WRITE_BYTES:
@@ -126,7 +133,8 @@ class OsConnection(asyncio.BufferedProtocol):
     def unsent_bytes(self) -> int:
         if self._transport is None:
             return 0
-        return self._transport.get_write_buffer_size() + self._leaving_bytes + self._behind_bytes
+        leaving_bytes = 0 if self._leaving is None else self._leaving.size
+        return self._transport.get_write_buffer_size() + leaving_bytes + self._behind_bytes
 
     def pause_reading(self) -> None:
         if self._is_reading and self._transport is not None and not self._transport.is_closing():
@@ -143,7 +151,7 @@ class OsConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         if self._transport is None:
             return
-        if self._leaving_bytes:
+        if self._leaving is not None:
             self.pause_reading()
             self._is_closing = True
         else:
@@ -151,6 +159,7 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         if self._transport is not None:
+            self._drop_leaving()
             self._transport.abort()
 
     # --- large writes ---
@@ -160,19 +169,28 @@ class OsConnection(asyncio.BufferedProtocol):
         if size < LARGE_WRITE_BYTES or self._senders.is_busy or transport.get_write_buffer_size():
             return False
         try:
-            self._descriptor = os.dup(transport.get_extra_info("socket").fileno())
+            descriptor = os.dup(transport.get_extra_info("socket").fileno())
         except OSError:  # there are too many: the loop needs none
             return False
-        self._leaving_bytes = size
-        self._senders.start(partial(_send, self._descriptor, list(chunks)), self._sent)
+        patience_ms = 0 if self._hasty_writes else PATIENCE_MS
+        self._hasty_writes = max(self._hasty_writes - 1, 0)
+        self._leaving = _LargeWrite(descriptor, list(chunks), size, patience_ms)
+        self._senders.start(self._leaving.send, self._sent)
         self._tell_pace()
         return True
 
+    def _drop_leaving(self) -> None:
+        if self._leaving is not None:
+            self._leaving.is_dropped = True
+
     def _sent(self, rest: list[Buffer] | None, error: BaseException | None) -> None:
         """A thread is through; `rest` is what the socket did not take."""
-        os.close(self._descriptor)
+        leaving, self._leaving = self._leaving, None
+        assert leaving is not None
+        os.close(leaving.descriptor)
+        if rest and leaving.patience_ms:
+            self._hasty_writes = HASTY_WRITES
         behind, self._behind, self._behind_bytes = self._behind, [], 0
-        self._leaving_bytes = 0
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -188,7 +206,7 @@ class OsConnection(asyncio.BufferedProtocol):
             self._tell_pace()
 
     def _tell_pace(self) -> None:
-        is_slow = self._is_transport_full or self._leaving_bytes > 0
+        is_slow = self._is_transport_full or self._leaving is not None
         if is_slow != self._is_slow:
             self._is_slow = is_slow
             if is_slow:
@@ -241,15 +259,46 @@ class _AcceptedConnection(OsConnection):
             super().connection_lost(error)
 
 
-def _send(descriptor: int, chunks: list[Buffer]) -> list[Buffer]:
-    """A thread's: what the socket did not take at once. Raises OSError."""
-    try:
-        while chunks:
-            written = os.writev(descriptor, chunks[:MAX_BUFFERS_PER_WRITE])
-            chunks = unwritten(chunks, written)
-    except BlockingIOError:
-        pass  # the peer is slower than we are
-    return chunks
+class _LargeWrite:
+    """What a thread sends. The buffers are its own, unchanged, until it is through. The connection closes the descriptor."""
+
+    __slots__ = ("_chunks", "_clock", "descriptor", "is_dropped", "patience_ms", "size")
+
+    def __init__(self, descriptor: int, chunks: list[Buffer], size: int, patience_ms: int) -> None:
+        self.descriptor = descriptor
+        self.size = size
+        """In bytes."""
+        self.patience_ms = patience_ms
+        """So long it goes on after the socket was full for the first time."""
+        self.is_dropped = False
+        """Nobody is to have the rest: it is not waited for any more."""
+        self._chunks = chunks
+        self._clock = SystemClock()
+
+    def send(self) -> list[Buffer]:
+        """The thread's: what the socket did not take. Raises OSError."""
+        chunks, self._chunks = self._chunks, []
+        deadline_ms: int | None = None
+        while chunks and not self.is_dropped:
+            try:
+                written = os.writev(self.descriptor, chunks[:MAX_BUFFERS_PER_WRITE])
+            except BlockingIOError:
+                if deadline_ms is None:
+                    deadline_ms = self._clock.monotonic_ms() + self.patience_ms
+                if not self._has_room_by(deadline_ms):
+                    break
+            else:
+                chunks = unwritten(chunks, written)
+        return chunks
+
+    def _has_room_by(self, deadline_ms: int) -> bool:
+        """Of the socket."""
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if left_ms <= 0:
+            return False
+        room = select.poll()
+        room.register(self.descriptor, select.POLLOUT)
+        return bool(room.poll(left_ms))
 
 
 class OsListener:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import uvloop
 
+from runtime import os_transport
 from runtime.filesystem import Buffer
-from runtime.os_transport import LARGE_WRITE_BYTES, SENDING_THREADS, OsNetwork
+from runtime.os_transport import LARGE_WRITE_BYTES, PATIENCE_MS, SENDING_THREADS, OsNetwork, _LargeWrite
 from runtime.transport import Connection
 from tests.runtime.recorder import Recorder
 
@@ -116,18 +117,73 @@ def test_a_large_write_may_have_more_buffers_than_one_call_takes(tell: Callable[
     tell(story)
 
 
-def test_a_thread_does_not_wait_for_a_slow_peer(tell: Callable[[Story], None]) -> None:
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Of each large write that a thread is through with: its patience in ms, and the bytes that it left to the loop."""
+    writes: list[tuple[int, int]] = []
+    send = _LargeWrite.send
+
+    def watched(write: _LargeWrite) -> list[Buffer]:
+        rest = send(write)
+        writes.append((write.patience_ms, sum(map(len, rest))))
+        return rest
+
+    monkeypatch.setattr(_LargeWrite, "send", watched)
+    return writes
+
+
+def test_a_thread_waits_for_a_peer_that_reads(
+    tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, int]]
+) -> None:
+    patience_ms = 20_000
+    monkeypatch.setattr(os_transport, "PATIENCE_MS", patience_ms)
+
     async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        many = [LARGE] * 64  # more than the kernel's buffers hold
-        connection.write(many)
-        assert server.events == ["connected", "paused"]
-        assert "large write 1" in {thread.name for thread in threading.enumerate()}
-        await turn_until(lambda: connection.unsent_bytes() < len(LARGE) * 64)
-        assert connection.unsent_bytes() > 0
-        assert await receive(peer, len(LARGE) * 64) == LARGE * 64
-        await hears(server, "resumed")
+        for _ in range(2):
+            connection.write([LARGE] * 64)  # more than the kernel's buffers hold
+            assert server.events[-1] == "paused"
+            assert "large write 1" in {thread.name for thread in threading.enumerate()}
+            assert await receive(peer, len(LARGE) * 64) == LARGE * 64
+            await hears(server, "resumed")
 
     tell(story)
+    assert sent == [(patience_ms, 0)] * 2
+
+
+def test_a_slow_peer_is_waited_for_once_in_a_while(
+    tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(os_transport, "HASTY_WRITES", 2)
+
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
+        for _ in range(4):
+            connection.write([LARGE] * 64)
+            await turn_until(lambda: connection.unsent_bytes() < len(LARGE) * 64)
+            assert connection.unsent_bytes() > 0
+            assert server.events[-1] == "paused"
+            assert await receive(peer, len(LARGE) * 64) == LARGE * 64
+            await hears(server, "resumed")
+
+    tell(story)
+    assert [patience_ms for patience_ms, _ in sent] == [PATIENCE_MS, 0, 0, PATIENCE_MS]
+    assert all(rest > 0 for _, rest in sent)
+
+
+def test_a_thread_that_waits_gives_up_when_the_connection_ends(
+    tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(os_transport, "PATIENCE_MS", 20_000)
+
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
+        connection.write([LARGE] * 64)
+        connection.abort()
+        await hears(server, "disconnected")
+        received = await receive(peer, len(LARGE) * 64)
+        assert len(received) < len(LARGE) * 64
+        await turn_until(lambda: len(sent) == 1)
+
+    tell(story)
+    assert sent[0][1] > 0
 
 
 def test_what_is_written_before_the_close_arrives(tell: Callable[[Story], None]) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -325,26 +323,6 @@ def test_readers_run_elsewhere_and_side_by_side() -> None:
         readers = disk.readers()
         names = await asyncio.gather(readers.run(read), readers.run(read))
         assert all(name.startswith("cold read") for name in names)
-
-    run(program)
-
-
-def test_readers_do_not_take_the_core_from_the_loop_that_wakes_them() -> None:
-    async def program(disk: OsDisk) -> None:
-        of_loop = os.sched_getscheduler(0)
-        assert await disk.readers().run(lambda: os.sched_getscheduler(0)) == os.SCHED_BATCH
-        assert os.sched_getscheduler(0) == of_loop
-
-    run(program)
-
-
-def test_readers_work_where_nobody_may_choose_how_they_are_scheduled(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(*_: object) -> None:
-        raise PermissionError(errno.EPERM, "operation not permitted")
-
-    async def program(disk: OsDisk) -> None:
-        monkeypatch.setattr(os, "sched_setscheduler", forbidden)
-        assert await disk.readers().run(lambda: "read") == "read"
 
     run(program)
 
