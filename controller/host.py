@@ -6,7 +6,7 @@ Rules:
 - One ordered queue: watches, broker answers and requests become events, one event at a time, each to its end. A watch
   that waits already is not queued twice.
 - What a term decides is fenced (see `controller.term`). Any doubt (epoch moved, session gone, a write without an
-  answer) ends the term: the next one reads everything again.
+  answer) ends the term: the next one reads everything again. So does what the store refuses for good.
 - A write of the election without an answer is looked up before anything is believed.
 Source: Kafka KafkaController, ControllerEventManager.
 """
@@ -29,7 +29,6 @@ from controller import (
     elections,
     features,
     isr_changes,
-    notifications,
     producer_ids,
     reassigning,
     shutdown,
@@ -44,17 +43,20 @@ from controller.election import NO_LEADER, ElectionReason
 from controller.event_times import ControllerState, EventTimes
 from controller.requests import ControlRequest, Sender
 from controller.store import (
+    AccessDeniedError,
     ConnectionLossError,
     Delete,
-    NoNodeError,
+    RefusedError,
     Session,
     SessionEvent,
     SessionExpiredError,
     Store,
+    StoreError,
     WatchEvent,
 )
 from controller.term import ControllerMovedError, Term
 from controller.waiting import image_shows
+from controller.watched import change_at
 from controller.znodes import BrokerRegistration, ProducerIdBlock, ReplicaAssignment
 from metadata.image import MetadataCache, PartitionImage
 from protocol.errors import ErrorCode, KafkaError
@@ -71,8 +73,11 @@ T = TypeVar("T")
 
 ELECTION_BACKOFF_S = 0.1  # after an election that the store did not answer
 LAST_REQUESTS_PATIENCE_S = 1.0  # of a term that ends in good order
+REFUSAL_BACKOFF_S = 1.0  # after the store has refused what a controller needs
 CLOSE_PATIENCE_S = 2.0  # with a store that does not answer
 FIRST_BALANCE_S = 5  # into a term; later as leader.imbalance.check.interval.seconds says
+
+REFUSALS = (AccessDeniedError, RefusedError)
 
 log = logging.getLogger(__name__)
 
@@ -202,15 +207,9 @@ class Controller:
                 log.info("stepping down with requests unanswered queues=%s", self.request_queue_sizes())
 
     async def close(self) -> None:
-        """Step down in good order: the next controller need not wait for our session to end."""
+        """Step down in good order."""
         await self.retire()
-        term = self._end_term()
-        if term is not None:
-            try:
-                async with asyncio.timeout(CLOSE_PATIENCE_S):
-                    await term.write(Delete(znodes.CONTROLLER))
-            except (ControllerMovedError, NoNodeError, SessionExpiredError, ConnectionLossError, TimeoutError) as error:
-                log.info("stepped down without a word error=%r", error)
+        await self._step_down()
         for event in self._drop_events():
             await event.run()  # calls see that there is no term and answer NOT_CONTROLLER
 
@@ -247,6 +246,10 @@ class Controller:
                 log.warning("controller term over epoch=%d error=%r", self.epoch, error)
                 with self.times.measured(ControllerState.CONTROLLER_CHANGE):
                     await self._stand_again()
+            except REFUSALS as error:
+                with self.times.measured(ControllerState.CONTROLLER_CHANGE):
+                    await self._give_way(error)
+                    await self._stand_again()
 
     async def _call(self, state: ControllerState, operation: Callable[[Term], Awaitable[T]]) -> T:
         """Run `operation` as an event of the term. Raises KafkaError(NOT_CONTROLLER) while not elected."""
@@ -262,6 +265,9 @@ class Controller:
                 _refuse(answer, error)
             except (ControllerMovedError, SessionExpiredError, ConnectionLossError, asyncio.CancelledError):
                 _refuse(answer, KafkaError(ErrorCode.NOT_CONTROLLER))
+                raise
+            except REFUSALS:
+                _refuse(answer, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise
             else:
                 if not answer.done():
@@ -290,32 +296,10 @@ class Controller:
             self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
     def _on_watch(self, event: WatchEvent) -> None:
-        name = event.path.rpartition("/")[2]
-        match event.path:
-            case znodes.CONTROLLER:
-                self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
-            case znodes.BROKER_IDS:
-                self._put_change(ControllerState.BROKER_CHANGE, "", changes.on_brokers_changed)
-            case znodes.TOPICS:
-                self._put_change(
-                    ControllerState.TOPIC_CHANGE, "", lambda term: changes.on_topics_changed(term, self._randomness)
-                )
-            case znodes.DELETE_TOPICS:
-                self._put_change(ControllerState.TOPIC_DELETION, "", changes.on_deletions_wished)
-            case znodes.REASSIGNMENTS:
-                self._put_change(ControllerState.ALTER_PARTITION_REASSIGNMENT, "", reassigning.on_wishes_changed)
-            case znodes.PREFERRED_ELECTION:
-                self._put_change(ControllerState.MANUAL_LEADER_BALANCE, "", elections.on_preferred_wished)
-            case znodes.ISR_CHANGES:
-                self._put_change(ControllerState.ISR_CHANGE, "", notifications.on_isr_changes)
-            case znodes.LOG_DIR_EVENTS:
-                self._put_change(ControllerState.LOG_DIR_CHANGE, "", notifications.on_log_dir_events)
-            case path if path.startswith(znodes.BROKER_IDS):
-                self._put_change(
-                    ControllerState.BROKER_CHANGE, name, lambda term: changes.on_broker_modified(term, int(name))
-                )
-            case path if path.startswith(znodes.TOPICS):
-                self._put_change(ControllerState.TOPIC_CHANGE, name, lambda term: changes.on_topic_modified(term, name))
+        if event.path == znodes.CONTROLLER:
+            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+        elif (change := change_at(event.path, self._randomness)) is not None:
+            self._put_change(change.state, change.name, change.operation)
 
     def _on_response(self, broker_id: int, request: ControlRequest, response: ControlResponse) -> None:
         match request, response:
@@ -385,8 +369,27 @@ class Controller:
                 log.info("election without an answer error=%r", error)
                 self._resign()
                 await asyncio.sleep(ELECTION_BACKOFF_S)
+            except REFUSALS as error:
+                await self._give_way(error)
             else:
                 return
+
+    async def _give_way(self, refusal: StoreError) -> None:
+        """The store refuses what a controller has to read or write, for its access list most often: another broker may be
+        allowed more, and an operator may mend it."""
+        log.error("the store refuses what the controller needs epoch=%d error=%r", self.epoch, refusal)
+        await self._step_down()
+        await asyncio.sleep(REFUSAL_BACKOFF_S)
+
+    async def _step_down(self) -> None:
+        """The next controller need not wait for our session to end."""
+        term = self._end_term()
+        if term is not None:
+            try:
+                async with asyncio.timeout(CLOSE_PATIENCE_S):
+                    await term.write(Delete(znodes.CONTROLLER))
+            except (ControllerMovedError, StoreError, TimeoutError) as error:
+                log.info("stepped down without a word error=%r", error)
 
     def _resign(self) -> None:
         term = self._end_term()

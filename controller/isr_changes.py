@@ -133,7 +133,10 @@ async def _write(term: Term, verdicts: dict[TopicPartition, Verdict]) -> list[To
     plan = StateWrites(
         {key: verdict.state for key, verdict in verdicts.items() if verdict.is_change and verdict.state is not None}
     )
-    written, lost = await term.write_states(plan)
+    outcome = await term.write_states(plan)
+    written, lost = outcome.written, outcome.again
+    for key in outcome.refused:
+        verdicts[key] = Verdict(ErrorCode.UNKNOWN_SERVER_ERROR)
     for key, state in written.items():
         term.context.leadership[key] = state
         verdicts[key] = Verdict(ErrorCode.NONE, state, is_change=True)

@@ -30,6 +30,7 @@ from controller.election import ElectionReason
 from controller.partitions import StateWrites
 from controller.requests import RequestBatch, Sender
 from controller.store import (
+    AccessDeniedError,
     BadVersionError,
     Check,
     Create,
@@ -73,6 +74,18 @@ class Elections:
 
     elected: dict[TopicPartition, PartitionState]
     failures: dict[TopicPartition, str]
+
+
+@dataclass(slots=True)
+class WrittenStates:
+    """What became of the states of a plan: each of its partitions is in one of these."""
+
+    written: dict[TopicPartition, PartitionState]
+    """With their new partition epochs."""
+    again: list[TopicPartition]
+    """To be read and decided again."""
+    refused: dict[TopicPartition, StoreError]
+    """The store refuses them for good: those partitions stay as they are."""
 
 
 class Term:
@@ -269,7 +282,9 @@ class Term:
         remaining = list(topic_partitions)
         while remaining:
             plan = partitions.plan_elections(self.context, states, reason, allowed)
-            written, again = await self.write_states(plan)
+            outcome = await self.write_states(plan)
+            written, again = outcome.written, outcome.again
+            result.failures |= {key: repr(error) for key, error in outcome.refused.items()}
             if is_read:
                 self._log_failures(plan)
                 result.failures |= plan.failures
@@ -292,15 +307,17 @@ class Term:
 
     async def raise_leader_epoch(self, topic_partition: TopicPartition) -> PartitionState | None:
         """The same leader and ISR under a new leader epoch, written and not yet told; None for a partition that never
-        had a leader."""
+        had a leader. Raises RefusedError, AccessDeniedError."""
         while states := await self.read_states([topic_partition]):
             plan = partitions.plan_raised_epochs(self.context, states)
             if plan.failures:
                 raise ControllerMovedError(plan.failures[topic_partition])
-            written, _ = await self.write_states(plan)
-            if written:
-                self.context.leadership.update(written)
-                return written[topic_partition]
+            outcome = await self.write_states(plan)
+            if outcome.refused:
+                raise outcome.refused[topic_partition]
+            if outcome.written:
+                self.context.leadership.update(outcome.written)
+                return outcome.written[topic_partition]
         return None
 
     async def write_assignments(self, name: str, assignments: Mapping[int, ReplicaAssignment]) -> None:
@@ -334,27 +351,28 @@ class Term:
             allowed[name] = by_default if text is None else text.strip().lower() == "true"
         return allowed
 
-    async def write_states(
-        self, plan: StateWrites
-    ) -> tuple[dict[TopicPartition, PartitionState], list[TopicPartition]]:
-        """(what was written, with its new partition epochs; what must be read and decided again)."""
+    async def write_states(self, plan: StateWrites) -> WrittenStates:
         outcomes = await self.write_many(
             [
                 [SetData(znodes.state_path(*key), state.encode(), state.partition_epoch)]
                 for key, state in plan.writes.items()
             ]
         )
-        written: dict[TopicPartition, PartitionState] = {}
-        again: list[TopicPartition] = []
+        result = WrittenStates({}, [], {})
         for (key, state), outcome in zip(plan.writes.items(), outcomes, strict=True):
             match outcome:
                 case [Stat() as stat]:
-                    written[key] = replace(state, partition_epoch=stat.version)
+                    result.written[key] = replace(state, partition_epoch=stat.version)
                 case BadVersionError() | NoNodeError():
-                    again.append(key)
+                    result.again.append(key)
+                case AccessDeniedError() | RefusedError():
+                    result.refused[key] = outcome
+                    log.error(
+                        "the state of a partition cannot be written topic=%s partition=%d error=%r", *key, outcome
+                    )
                 case _:
                     raise AssertionError(f"{key}: {outcome!r} answers no set")
-        return written, again
+        return result
 
     # Replicas.
 
@@ -394,11 +412,12 @@ class Term:
         while remaining:
             plan = replicas.plan_offline(self.context, broker_id, states)
             self._log_failures(plan)
-            written, remaining = await self.write_states(plan)
-            for key, state in written.items():
+            outcome = await self.write_states(plan)
+            for key, state in outcome.written.items():
                 replicas.offline_committed(self.context, batch, broker_id, key, state)
             self.context.leadership.update(plan.unchanged)
             batch.add_update_metadata(self.context.live_brokers, plan.unchanged)
+            remaining = outcome.again
             states = await self.read_states(remaining)
 
     async def move_replicas(self, batch: RequestBatch, moving: Iterable[Replica], target: ReplicaPhase) -> None:

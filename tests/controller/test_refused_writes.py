@@ -1,13 +1,15 @@
-"""What the store will never take, such as a node above its limit: whoever asked for it is told, and the controller goes on."""
+"""What the store will never take, such as a node above its limit, or show: whoever asked for it is told, and the controller,
+or another one, goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from controller import znodes
+from controller import host, znodes
 from controller.admin import NewPartitions, NewTopic
+from controller.election import ElectionReason
 from controller.store import (
     AccessDeniedError,
     Delete,
@@ -16,13 +18,16 @@ from controller.store import (
     OperationResult,
     RefusedError,
     SetData,
+    Stat,
     StoreError,
     Transaction,
+    Watch,
 )
 from controller.znodes import ReplicaAssignment, TopicRegistration
-from protocol.errors import ErrorCode
+from metadata.image import ClusterImage
+from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
-from tests.controller.cluster_steps import KEY, alter_isr, assignment, code_of, create, together
+from tests.controller.cluster_steps import KEY, alter_isr, assignment, code_of, create, state, together
 from tests.controller.harness import PATIENCE_MS, Cluster
 
 LIMIT_BYTES = 2_000
@@ -150,3 +155,86 @@ def test_a_wish_that_cannot_be_taken_away_is_read_once(path: str) -> None:
         assert made.active.controller.is_active
 
     together(scenario, 1)
+
+
+def test_a_state_that_cannot_be_written_leaves_all_others() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1, 2), (1, 2))
+        allowed = made.ensemble.transact
+        refuse(made, denied(SetData, znodes.state_path(*KEY)))
+        before = await state(made)
+        assert code_of(await alter_isr(made, [1])) is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert await state(made) == before
+        context = made.active.controller.context
+        assert context is not None
+        assert context.leadership[KEY].isr == (1, 2), "what is not written is not believed"
+        assert code_of(await alter_isr(made, [1], ("t", 1))) is ErrorCode.NONE
+        made.ensemble.transact = allowed  # type: ignore[method-assign]
+        assert code_of(await alter_isr(made, [1])) is ErrorCode.NONE
+
+    together(scenario, 1, 2)
+
+
+def test_a_leader_that_cannot_be_written_is_none() -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (2, 1), (2, 1))
+        refuse(made, denied(SetData, znodes.state_path(*KEY)))
+        await made.remove(2)
+        await made.active.shows(lambda image: _leader_of(image, 1) == 1)
+        await made.active.quiet()
+        assert (await state(made)).leader == 2
+        outcomes = await made.active.controller.elect_leaders([KEY], ElectionReason.PREFERRED, 0)
+        assert outcomes[KEY].code is not ErrorCode.NONE
+
+    together(scenario, 1, 2)
+
+
+def test_a_term_ends_with_what_its_controller_may_not_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And who had asked hears it; the next term goes on as soon as it may."""
+    monkeypatch.setattr(host, "REFUSAL_BACKOFF_S", 0.01)
+
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        allowed = made.ensemble.transact
+        refuse(made, denied(SetData, znodes.state_path(*KEY)))
+        first_epoch = made.active.controller.epoch
+        with pytest.raises(KafkaError) as told:
+            await made.active.controller.alter_reassignments({KEY: [2, 3]})
+        assert told.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        made.ensemble.transact = allowed  # type: ignore[method-assign]
+        await made.settled()
+        assert made.active.controller.epoch > first_epoch
+        assert list(await made.active.controller.list_reassignments()) == [KEY]
+
+    together(scenario, 1, 2, 3)
+
+
+def test_a_controller_that_may_not_read_gives_way_to_one_that_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "REFUSAL_BACKOFF_S", 3600)
+    monkeypatch.setattr(host, "CLOSE_PATIENCE_S", 0.05)
+
+    async def scenario(made: Cluster) -> None:
+        denied_to = made.active
+        session = denied_to.store.session()
+        read_many = session.read_many
+
+        async def denying(paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
+            if znodes.topic_path("t") in paths:
+                raise AccessDeniedError(znodes.topic_path("t"))
+            found: list[tuple[bytes, Stat] | None] = await read_many(paths, watch)
+            return found
+
+        monkeypatch.setattr(session, "read_many", denying)
+        registration = TopicRegistration(ZERO_UUID, {0: ReplicaAssignment((1,))})
+        await made.ensemble_store.create(znodes.topic_path("t"), registration.encode())
+        for member in made.members.values():
+            await member.shows(lambda image: image.has_leader("t", 0))
+        await made.settled()
+        assert made.active is not denied_to
+
+    together(scenario, 1, 2)
+
+
+def _leader_of(image: ClusterImage, partition: int) -> int | None:
+    known = image.partition("t", partition)
+    return None if known is None else known.leader
