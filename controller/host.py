@@ -3,19 +3,17 @@
     standing --(creates /controller, raises /controller_epoch)--> active --(loses either, or the session)--> standing
 
 Rules:
-- One ordered queue: watches, broker answers and requests become events, one event at a time, each to its end. A watch
-  that waits already is not queued twice.
+- One ordered queue: watches, broker answers and requests become events, one event at a time, each to its end.
 - What a term decides is fenced (see `controller.term`). Any doubt (epoch moved, session gone, a write without an
   answer) ends the term: the next one reads everything again. So does what the store refuses for good.
 - A write of the election without an answer is looked up before anything is believed.
-Source: Kafka KafkaController, ControllerEventManager.
+Source: Kafka KafkaController.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -40,13 +38,13 @@ from controller.claim import ControllerEpoch, claim, current_epoch
 from controller.context import ControllerContext, TopicPartition
 from controller.counts import ControllerCounts, count
 from controller.election import NO_LEADER, ElectionReason
+from controller.event_queue import EventQueue
 from controller.event_times import ControllerState, EventTimes
 from controller.requests import ControlRequest, Sender
 from controller.store import (
-    AccessDeniedError,
     ConnectionLossError,
     Delete,
-    RefusedError,
+    FinalError,
     Session,
     SessionEvent,
     SessionExpiredError,
@@ -77,19 +75,7 @@ REFUSAL_BACKOFF_S = 1.0  # after the store has refused what a controller needs
 CLOSE_PATIENCE_S = 2.0  # with a store that does not answer
 FIRST_BALANCE_S = 5  # into a term; later as leader.imbalance.check.interval.seconds says
 
-REFUSALS = (AccessDeniedError, RefusedError)
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """Work of the kind `state`. `name` is not None for events that need not wait twice: with `state` it tells which."""
-
-    state: ControllerState
-    name: str | None
-    run: Callable[[], Awaitable[None]]
-    queued_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +117,8 @@ class Controller:
         self._randomness = randomness
         self._tasks = tasks
         self._term: Term | None = None
-        self._events: deque[_Event] = deque()
-        self._queued: set[tuple[ControllerState, str]] = set()
         self.times = EventTimes(clock)
-        self._wake = asyncio.Event()
+        self._events = EventQueue(self.times.stamp)
         self._runner: asyncio.Task[None] | None = None
         self._is_closed = False
         self._past_unclean_elections = 0
@@ -186,13 +170,13 @@ class Controller:
     def on_registered(self) -> None:
         """This broker has a place in the cluster, perhaps again."""
         if self._runner is not None and self._term is None:
-            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+            self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
     async def retire(self) -> None:
         """Decide nothing more. What was decided still reaches the brokers, as far as they take it in a bounded time: the
         next controller would have to find out and tell them again."""
         self._is_closed = True
-        self._wake.set()
+        self._events.wake()
         if self._runner is not None:
             await asyncio.wait([self._runner], timeout=CLOSE_PATIENCE_S)
             if not self._runner.done():  # the store is silent: what is under way is as after a crash
@@ -210,35 +194,19 @@ class Controller:
         """Step down in good order."""
         await self.retire()
         await self._step_down()
-        for event in self._drop_events():
-            await event.run()  # calls see that there is no term and answer NOT_CONTROLLER
+        calls = self._events.take_calls()
+        self._events.clear()
+        for call in calls:
+            await call.run()  # calls see that there is no term and answer NOT_CONTROLLER
 
     # --- the queue ---
 
-    def _put(self, state: ControllerState, name: str | None, run: Callable[[], Awaitable[None]]) -> None:
-        if name is not None:
-            if (state, name) in self._queued:
-                return
-            self._queued.add((state, name))
-        self._events.append(_Event(state, name, run, self.times.stamp()))
-        self._wake.set()
-
-    def _drop_events(self) -> list[_Event]:
-        """Empty the queue; returns the calls in it, which somebody waits for."""
-        calls = [event for event in self._events if event.name is None]
-        self._events.clear()
-        self._queued.clear()
-        return calls
-
     async def _run(self) -> None:
         while not self._is_closed:
-            if not self._events:
-                self._wake.clear()
-                await self._wake.wait()
+            event = self._events.pop()
+            if event is None:
+                await self._events.wait()
                 continue
-            event = self._events.popleft()
-            if event.name is not None:
-                self._queued.discard((event.state, event.name))
             try:
                 with self.times.measured(event.state, event.queued_ms):
                     await event.run()
@@ -246,7 +214,7 @@ class Controller:
                 log.warning("controller term over epoch=%d error=%r", self.epoch, error)
                 with self.times.measured(ControllerState.CONTROLLER_CHANGE):
                     await self._stand_again()
-            except REFUSALS as error:
+            except FinalError as error:
                 with self.times.measured(ControllerState.CONTROLLER_CHANGE):
                     await self._give_way(error)
                     await self._stand_again()
@@ -266,7 +234,7 @@ class Controller:
             except (ControllerMovedError, SessionExpiredError, ConnectionLossError, asyncio.CancelledError):
                 _refuse(answer, KafkaError(ErrorCode.NOT_CONTROLLER))
                 raise
-            except REFUSALS:
+            except FinalError:
                 _refuse(answer, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise
             else:
@@ -275,7 +243,7 @@ class Controller:
 
         if self._term is None or self._is_closed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        self._put(state, None, run)
+        self._events.put(state, None, run)
         return await answer
 
     def _put_change(self, state: ControllerState, name: str, operation: Callable[[Term], Awaitable[object]]) -> None:
@@ -285,7 +253,7 @@ class Controller:
             if self._term is not None:
                 await operation(self._term)
 
-        self._put(state, name, run)
+        self._events.put(state, name, run)
 
     # --- what it hears ---
 
@@ -293,11 +261,11 @@ class Controller:
         if event is SessionEvent.EXPIRED:
             self._resign()  # at once: nothing of the old session may be decided any more
         elif event is SessionEvent.CONNECTED and self._term is None:
-            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+            self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
     def _on_watch(self, event: WatchEvent) -> None:
         if event.path == znodes.CONTROLLER:
-            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+            self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
         elif (change := change_at(event.path, self._randomness)) is not None:
             self._put_change(change.state, change.name, change.operation)
 
@@ -350,7 +318,7 @@ class Controller:
             if self._term is not None and self._term is asked_in:
                 await operation(self._term)
 
-        self._put(state, None, run)
+        self._events.put(state, None, run)
 
     # --- election ---
 
@@ -358,9 +326,7 @@ class Controller:
         """After a doubt: give up what we may still hold, then stand like everybody else. The store may be silent for
         long: those who have asked something of the term that is over do not wait for it."""
         self._resign()
-        calls = [event for event in self._events if event.name is None]
-        self._events = deque(event for event in self._events if event.name is not None)
-        for call in calls:
+        for call in self._events.take_calls():
             await call.run()
         while not self._is_closed:
             try:
@@ -369,12 +335,12 @@ class Controller:
                 log.info("election without an answer error=%r", error)
                 self._resign()
                 await asyncio.sleep(ELECTION_BACKOFF_S)
-            except REFUSALS as error:
+            except FinalError as error:
                 await self._give_way(error)
             else:
                 return
 
-    async def _give_way(self, refusal: StoreError) -> None:
+    async def _give_way(self, refusal: FinalError) -> None:
         """The store refuses what a controller has to read or write, for its access list most often: another broker may be
         allowed more, and an operator may mend it."""
         log.error("the store refuses what the controller needs epoch=%d error=%r", self.epoch, refusal)
@@ -423,7 +389,9 @@ class Controller:
         node = znodes.encode_controller(self.broker_id, self._clock.wall_ms())
         won = await claim(session, node, before, is_seated=stat is not None)
         if won is None:
-            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)  # somebody moved first: look again who it is
+            self._events.put(
+                ControllerState.CONTROLLER_CHANGE, "", self._stand
+            )  # somebody moved first: look again who it is
         else:
             await self._begin_term(session, won)
 
@@ -447,7 +415,7 @@ class Controller:
         except ControllerMovedError:
             log.warning("deposed while taking over epoch=%d", won.epoch)
             self._resign()
-            self._put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
+            self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
     # --- balance ---
 

@@ -29,7 +29,7 @@ from controller.reassignment import (
     TellReplicas,
     WriteAssignment,
 )
-from controller.store import AccessDeniedError, BadVersionError, Delete, NoNodeError, RefusedError, SetData, StoreError
+from controller.store import BadVersionError, Delete, FinalError, NoNodeError, SetData, StoreError
 from controller.term import Term
 from controller.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
@@ -190,7 +190,7 @@ async def _write(term: Term, name: str, assignments: Mapping[int, ReplicaAssignm
     takes no other wish leaves the one before it under way."""
     try:
         await term.write_assignments(name, assignments)
-    except (NoNodeError, RefusedError, AccessDeniedError) as error:
+    except (NoNodeError, FinalError) as error:
         log.warning("assignments not written topic=%s partitions=%s error=%r", name, list(assignments)[:10], error)
         for partition in assignments:
             key = (name, partition)

@@ -73,11 +73,15 @@ class NoChildrenForEphemeralsError(StoreError):
     """An ephemeral node cannot be a parent."""
 
 
-class AccessDeniedError(StoreError):
+class FinalError(StoreError):
+    """The store refuses this for good: asked again, it would say the same."""
+
+
+class AccessDeniedError(FinalError):
     """The node's access list forbids it, or the list for a new node names nobody."""
 
 
-class RefusedError(StoreError):
+class RefusedError(FinalError):
     """The store cannot carry this out at all: it is too large, or malformed in the store's eyes."""
 
 

@@ -30,10 +30,10 @@ from controller.election import ElectionReason
 from controller.partitions import StateWrites
 from controller.requests import RequestBatch, Sender
 from controller.store import (
-    AccessDeniedError,
     BadVersionError,
     Check,
     Create,
+    FinalError,
     NodeExistsError,
     NoNodeError,
     Operation,
@@ -84,7 +84,7 @@ class WrittenStates:
     """With their new partition epochs."""
     again: list[TopicPartition]
     """To be read and decided again."""
-    refused: dict[TopicPartition, StoreError]
+    refused: dict[TopicPartition, FinalError]
     """The store refuses them for good: those partitions stay as they are."""
 
 
@@ -307,7 +307,7 @@ class Term:
 
     async def raise_leader_epoch(self, topic_partition: TopicPartition) -> PartitionState | None:
         """The same leader and ISR under a new leader epoch, written and not yet told; None for a partition that never
-        had a leader. Raises RefusedError, AccessDeniedError."""
+        had a leader. Raises FinalError."""
         while states := await self.read_states([topic_partition]):
             plan = partitions.plan_raised_epochs(self.context, states)
             if plan.failures:
@@ -322,7 +322,7 @@ class Term:
 
     async def write_assignments(self, name: str, assignments: Mapping[int, ReplicaAssignment]) -> None:
         """Of partitions of one topic, into its node, beside what others may have added to it meanwhile, then into the
-        context. Raises NoNodeError when the topic is gone; RefusedError, AccessDeniedError when its node cannot be read or
+        context. Raises NoNodeError when the topic is gone; FinalError when its node cannot be read or
         written."""
         path = znodes.topic_path(name)
         while True:
@@ -365,7 +365,7 @@ class Term:
                     result.written[key] = replace(state, partition_epoch=stat.version)
                 case BadVersionError() | NoNodeError():
                     result.again.append(key)
-                case AccessDeniedError() | RefusedError():
+                case FinalError():
                     result.refused[key] = outcome
                     log.error(
                         "the state of a partition cannot be written topic=%s partition=%d error=%r", *key, outcome

@@ -50,6 +50,7 @@ PORT_ATTEMPTS = 32
 # What a machine without IPv6 (or IPv4) answers when that family's address is bound.
 FAMILY_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
+_clock = SystemClock()
 logger = logging.getLogger(__name__)
 
 
@@ -262,7 +263,7 @@ class _AcceptedConnection(OsConnection):
 class _LargeWrite:
     """What a thread sends. The buffers are its own, unchanged, until it is through. The connection closes the descriptor."""
 
-    __slots__ = ("_chunks", "_clock", "descriptor", "is_dropped", "patience_ms", "size")
+    __slots__ = ("_chunks", "descriptor", "is_dropped", "patience_ms", "size")
 
     def __init__(self, descriptor: int, chunks: list[Buffer], size: int, patience_ms: int) -> None:
         self.descriptor = descriptor
@@ -273,7 +274,6 @@ class _LargeWrite:
         self.is_dropped = False
         """Nobody is to have the rest: it is not waited for any more."""
         self._chunks = chunks
-        self._clock = SystemClock()
 
     def send(self) -> list[Buffer]:
         """The thread's: what the socket did not take. Raises OSError."""
@@ -284,7 +284,7 @@ class _LargeWrite:
                 written = os.writev(self.descriptor, chunks[:MAX_BUFFERS_PER_WRITE])
             except BlockingIOError:
                 if deadline_ms is None:
-                    deadline_ms = self._clock.monotonic_ms() + self.patience_ms
+                    deadline_ms = _clock.monotonic_ms() + self.patience_ms
                 if not self._has_room_by(deadline_ms):
                     break
             else:
@@ -293,7 +293,7 @@ class _LargeWrite:
 
     def _has_room_by(self, deadline_ms: int) -> bool:
         """Of the socket."""
-        left_ms = deadline_ms - self._clock.monotonic_ms()
+        left_ms = deadline_ms - _clock.monotonic_ms()
         if left_ms <= 0:
             return False
         room = select.poll()

@@ -33,7 +33,8 @@ from tests.controller.harness import PATIENCE_MS, Cluster
 LIMIT_BYTES = 2_000
 
 
-def refuse(made: Cluster, refusal: Callable[[Operation], StoreError | None]) -> None:
+def refuse(made: Cluster, refusal: Callable[[Operation], StoreError | None]) -> Callable[[], None]:
+    """Until what is returned is called."""
     transact = made.ensemble.transact
 
     def refusing(session_id: int, operations: Transaction) -> list[OperationResult]:
@@ -44,7 +45,11 @@ def refuse(made: Cluster, refusal: Callable[[Operation], StoreError | None]) -> 
                 raise error
         return transact(session_id, operations)
 
+    def allow() -> None:
+        made.ensemble.transact = transact  # type: ignore[method-assign]
+
     made.ensemble.transact = refusing  # type: ignore[method-assign]
+    return allow
 
 
 def too_large(operation: Operation) -> StoreError | None:
@@ -160,8 +165,7 @@ def test_a_wish_that_cannot_be_taken_away_is_read_once(path: str) -> None:
 def test_a_state_that_cannot_be_written_leaves_all_others() -> None:
     async def scenario(made: Cluster) -> None:
         await create(made, (1, 2), (1, 2))
-        allowed = made.ensemble.transact
-        refuse(made, denied(SetData, znodes.state_path(*KEY)))
+        allow = refuse(made, denied(SetData, znodes.state_path(*KEY)))
         before = await state(made)
         assert code_of(await alter_isr(made, [1])) is ErrorCode.UNKNOWN_SERVER_ERROR
         assert await state(made) == before
@@ -169,7 +173,7 @@ def test_a_state_that_cannot_be_written_leaves_all_others() -> None:
         assert context is not None
         assert context.leadership[KEY].isr == (1, 2), "what is not written is not believed"
         assert code_of(await alter_isr(made, [1], ("t", 1))) is ErrorCode.NONE
-        made.ensemble.transact = allowed  # type: ignore[method-assign]
+        allow()
         assert code_of(await alter_isr(made, [1])) is ErrorCode.NONE
 
     together(scenario, 1, 2)
@@ -195,13 +199,12 @@ def test_a_term_ends_with_what_its_controller_may_not_write(monkeypatch: pytest.
 
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
-        allowed = made.ensemble.transact
-        refuse(made, denied(SetData, znodes.state_path(*KEY)))
+        allow = refuse(made, denied(SetData, znodes.state_path(*KEY)))
         first_epoch = made.active.controller.epoch
         with pytest.raises(KafkaError) as told:
             await made.active.controller.alter_reassignments({KEY: [2, 3]})
         assert told.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-        made.ensemble.transact = allowed  # type: ignore[method-assign]
+        allow()
         await made.settled()
         assert made.active.controller.epoch > first_epoch
         assert list(await made.active.controller.list_reassignments()) == [KEY]

@@ -39,6 +39,11 @@ def place() -> Place:
     return Place(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0), slice_ns)
 
 
+def nicer(niceness: int) -> int:
+    """What a thread of a process that is so nice gets."""
+    return min(niceness + NICENESS, LEAST_PRIORITY)
+
+
 def place_of_a_thread(story: Callable[[], object]) -> Place:
     found: list[Place] = []
 
@@ -56,7 +61,7 @@ def test_a_thread_comes_last_and_no_other_does() -> None:
     before = place()
     given = place_of_a_thread(give_way)
     assert given.policy == os.SCHED_BATCH
-    assert given.niceness == min(before.niceness + NICENESS, LEAST_PRIORITY)
+    assert given.niceness == nicer(before.niceness)
     assert given.slice_ns in (LONGEST_SLICE_NS, UNKNOWN_SLICE_NS)
     assert place() == before
 
@@ -75,7 +80,7 @@ def test_where_no_slice_can_be_chosen_the_rest_is(monkeypatch: pytest.MonkeyPatc
     usual = place()
     given = place_of_a_thread(give_way)
     assert given.policy == os.SCHED_BATCH
-    assert given.niceness == min(usual.niceness + NICENESS, LEAST_PRIORITY)
+    assert given.niceness == nicer(usual.niceness)
 
 
 def test_where_nothing_can_be_chosen_a_thread_is_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +97,7 @@ def test_readers_give_way_and_the_loop_does_not() -> None:
         disk, of_loop = OsDisk(), place()
         of_reader = await disk.readers().run(place)
         assert of_reader.policy == os.SCHED_BATCH
-        assert of_reader.niceness == min(of_loop.niceness + NICENESS, LEAST_PRIORITY)
+        assert of_reader.niceness == nicer(of_loop.niceness)
         assert place() == of_loop
         await disk.close()
 
