@@ -45,7 +45,7 @@ _ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
 # With so much behind what it takes, a reader catches up: one long piece after another, whose copying everybody else on the
 # loop would feel, and in memory more often than not, because threads read ahead for it. A follower in a burst is less far
 # behind, and whatever comes later for it comes later for all that wait for acks=all.
-CATCHING_UP_BYTES = 64 * 1024 * 1024
+CATCHING_UP_BYTES = 8 * 1024 * 1024
 
 
 class LogReader:
