@@ -6,8 +6,9 @@ clients and addresses.
 Rules: everything is read at the start and again with each new session, then the notifications of /config/changes are
 followed in order; those that every broker has had the time to see are purged by whoever follows. A stored value that
 cannot be (another release wrote it) is logged and left out: it must not stop a broker.
-Invariants: listeners are told after the new values can be read here; a write of this broker can be read here when it
-returns. Passwords are stored encrypted or not at all: without an encoder (password.encoder.secret) they are refused.
+Invariants: listeners are told after the new values can be read here, each of them whatever becomes of another; a write of
+this broker can be read here when it returns. Passwords are stored encrypted or not at all: without an encoder
+(password.encoder.secret) they are refused.
 Source: Kafka DynamicBrokerConfig, DynamicConfigManager, ZkAdminManager, AdminZkClient; KIP-226.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError
@@ -226,7 +228,7 @@ class DynamicSettings:
             self._topics.pop(topic, None)
         config = self.log_config(topic)
         for listener in self._topic_listeners:
-            listener(topic, config)
+            _tell(f"topic {topic}", partial(listener, topic, config))
 
     def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         known = _readable(self._layers.static, _without_useless(default), _without_useless(own))
@@ -236,7 +238,7 @@ class DynamicSettings:
         self._log_configs.clear()
         self._common_log_config = None
         for listener in self._broker_listeners:
-            listener(known.settings)
+            _tell("broker", partial(listener, known.settings))
 
     # --- writing ---
 
@@ -286,6 +288,14 @@ _FIXED = frozenset(("listeners", "advertised.listeners", "listener.security.prot
 
 class PasswordsRefused(ConfigError):
     """A dynamic password, and nothing to encrypt it with."""
+
+
+def _tell(whose: str, listener: Callable[[], None]) -> None:
+    """One that fails is a bug, told once: the others hear of the change, and of the next."""
+    try:
+        listener()
+    except Exception:
+        logger.exception("settings not taken over: of=%s", whose)
 
 
 def _possible(stored: Mapping[str, str]) -> dict[str, str]:

@@ -70,6 +70,36 @@ def test_brokers_hear_of_their_own_and_the_clusters_settings() -> None:
     asyncio.run(run())
 
 
+def test_a_listener_that_fails_keeps_no_change_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            other = await world.broker(1)
+
+            def fail(*what: object) -> None:
+                raise ZeroDivisionError(str(what[0]))
+
+            topics: asyncio.Queue[int] = asyncio.Queue()
+            brokers: asyncio.Queue[int] = asyncio.Queue()
+            for settings in (world.settings, other):
+                settings.on_topic_changed(fail)
+                settings.on_broker_changed(fail)
+            other.on_topic_changed(lambda _topic, config: topics.put_nowait(config.segment_bytes))
+            other.on_broker_changed(lambda settings: brokers.put_nowait(settings.max_connections))
+            for size in (1000, 2000):
+                await world.settings.alter_topic(
+                    "t", lambda _, size=size: {"segment.bytes": str(size)}, validate_only=False
+                )
+                assert await asyncio.wait_for(topics.get(), PATIENCE_S) == size
+            await world.settings.alter_broker(lambda _: {"max.connections": "6"}, per_broker=False, validate_only=False)
+            assert await asyncio.wait_for(brokers.get(), PATIENCE_S) == 6
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(run())
+    failures = [record for record in caplog.records if record.exc_info]
+    assert len(failures) == 6, "each broker tells of each"
+    assert all("settings not taken over" in record.message for record in failures)
+
+
 def test_a_change_missed_while_the_session_was_lost_is_read_at_the_next() -> None:
     async def run() -> None:
         async with SettingsWorld() as world:
