@@ -326,8 +326,7 @@ class Controller:
         """After a doubt: give up what we may still hold, then stand like everybody else. The store may be silent for
         long: those who have asked something of the term that is over do not wait for it."""
         self._resign()
-        for call in self._events.take_calls():
-            await call.run()
+        await self._refuse_calls()
         while not self._is_closed:
             try:
                 await self._stand()
@@ -345,7 +344,13 @@ class Controller:
         allowed more, and an operator may mend it."""
         log.error("the store refuses what the controller needs epoch=%d error=%r", self.epoch, refusal)
         await self._step_down()
+        await self._refuse_calls()
         await asyncio.sleep(REFUSAL_BACKOFF_S)
+
+    async def _refuse_calls(self) -> None:
+        """Those of a term that is over."""
+        for call in self._events.take_calls():
+            await call.run()
 
     async def _step_down(self) -> None:
         """The next controller need not wait for our session to end."""

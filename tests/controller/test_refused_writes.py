@@ -3,6 +3,7 @@ or another one, goes on."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -208,6 +209,24 @@ def test_a_term_ends_with_what_its_controller_may_not_write(monkeypatch: pytest.
         await made.settled()
         assert made.active.controller.epoch > first_epoch
         assert list(await made.active.controller.list_reassignments()) == [KEY]
+
+    together(scenario, 1, 2, 3)
+
+
+def test_who_waits_for_a_controller_that_gives_way_hears_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "REFUSAL_BACKOFF_S", 3600)
+    monkeypatch.setattr(host, "CLOSE_PATIENCE_S", 0.05)
+
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1,))
+        refuse(made, denied(SetData, znodes.state_path(*KEY)))
+        controller = made.active.controller
+        refused = asyncio.ensure_future(controller.alter_reassignments({KEY: [2, 3]}))
+        behind = asyncio.ensure_future(controller.list_reassignments())
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            outcomes = await asyncio.gather(refused, behind, return_exceptions=True)
+        codes = [outcome.code for outcome in outcomes if isinstance(outcome, KafkaError)]
+        assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER]
 
     together(scenario, 1, 2, 3)
 
