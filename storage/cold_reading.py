@@ -22,8 +22,9 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.index import CorruptIndex
 from storage.log_environment import LogEnvironment
 from storage.recovery import open_segment, write_indexes
-from storage.segment import LOG_SUFFIX, Cold, OpenedSegment, Segment, SegmentReader
+from storage.segment import Cold, OpenedSegment, Segment, SegmentReader
 from storage.segment_age import segment_ages
+from storage.segment_files import LOG_SUFFIX
 from storage.segments import Segments
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from runtime.filesystem import FileSystem
 from storage.free_space import is_no_space
-from storage.segment import LOG_SUFFIX, segment_path, sync_file
+from storage.segment_files import LOG_SUFFIX, segment_path, sync_file
 
 CUT_MARK = "cut"
 

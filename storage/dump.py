@@ -34,7 +34,7 @@ from storage.interrupted_swap import segment_file_offset
 from storage.leader_epochs import LeaderEpochs
 from storage.log_directory import parse_partition_folder
 from storage.producer_state import CorruptSnapshot, snapshot_rows
-from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
+from storage.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 from storage.stored_batches import CorruptLog, StoredBatch, StoredBatches, codec_name
 from storage.txn_index import CorruptTxnIndex, check_content, decode_transactions
 

@@ -19,7 +19,8 @@ from struct import Struct
 from runtime.filesystem import File, FileSystem
 from storage.dump_findings import NOT_FOUND, Findings
 from storage.index import OffsetIndex, SparseIndex, TimeIndex
-from storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from storage.segment import NO_TIMESTAMP
+from storage.segment_files import LOG_SUFFIX
 from storage.stored_batches import CorruptLog, StoredBatch, StoredBatches
 
 Entry = tuple[int, int]

@@ -18,7 +18,8 @@ from typing import Protocol
 
 from protocol.errors import KafkaError
 from storage.log_environment import LogEnvironment
-from storage.segment import LOG_SUFFIX, Segment, sync_segment
+from storage.segment import Segment
+from storage.segment_files import LOG_SUFFIX, sync_segment
 from storage.segments import Segments
 
 

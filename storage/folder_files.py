@@ -9,7 +9,7 @@ from __future__ import annotations
 from protocol.primitives import DecodeError, uuid_from_text, uuid_to_text
 from runtime.filesystem import FileSystem
 from storage.index import OffsetIndex, TimeIndex
-from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from storage.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"

@@ -42,7 +42,7 @@ from storage.log import PartitionLog
 from storage.log_directory import deletion_folder, future_folder
 from storage.log_doors import LogDoors
 from storage.online_directory import OnlineDirectory
-from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, create_files, segment_path, sync_file
+from storage.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, create_files, segment_path, sync_file
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from runtime.filesystem import FileSystem
 from storage.recovery import SegmentScan, walk
-from storage.segment import LOG_SUFFIX
+from storage.segment_files import LOG_SUFFIX
 
 logger = logging.getLogger(__name__)
 

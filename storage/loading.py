@@ -39,12 +39,11 @@ from storage.leader_epochs import LeaderEpochs
 from storage.producer_replay import ProducerReplay, segment_after
 from storage.producer_state import ProducerStates
 from storage.recovery import SegmentScan, open_and_mend_segment, scan_segment, write_indexes
-from storage.segment import (
+from storage.segment import MOST_RECORDS, Segment
+from storage.segment_files import (
     LOG_SUFFIX,
-    MOST_RECORDS,
     SNAPSHOT_SUFFIX,
     TXN_INDEX_SUFFIX,
-    Segment,
     create_files,
     segment_path,
     sync_file,

@@ -17,9 +17,10 @@ from storage.free_space import Room
 from storage.log_state import LogState
 from storage.producer_state import NO_PRODUCERS
 from storage.retention import SegmentExtent, expired_segments
-from storage.segment import NO_TIMESTAMP, SNAPSHOT_SUFFIX, Segment
+from storage.segment import NO_TIMESTAMP, Segment
 from storage.segment_age import AGES_AT_ONCE, SegmentAge, segment_ages
 from storage.segment_copy import CleanedSegment
+from storage.segment_files import SNAPSHOT_SUFFIX
 from storage.segment_swap import swap_segments
 from storage.truncation import (
     cut_segments,

@@ -25,7 +25,7 @@ from runtime.filesystem import Buffer, File, FileSystem
 from storage.index import CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 from storage.interrupted_swap import segment_file_offset
 from storage.log_directory import parse_partition_folder, partition_of_folder
-from storage.segment import LOG_SUFFIX, segment_path
+from storage.segment_files import LOG_SUFFIX, segment_path
 from storage.stored_batches import MAX_LOADED_BYTES, CorruptLog, StoredBatch, StoredBatches
 
 MAX_MATCHES = 1000

@@ -26,14 +26,11 @@ from storage.folder_files import parent_of
 from storage.free_space import NoRoom
 from storage.log_environment import LogEnvironment
 from storage.recovery import open_and_mend_segment
-from storage.segment import (
+from storage.segment import OpenedSegment, Segment, random_roll_jitter_ms, rolls_at
+from storage.segment_files import (
     SNAPSHOT_SUFFIX,
     TXN_INDEX_SUFFIX,
-    OpenedSegment,
-    Segment,
     create_files,
-    random_roll_jitter_ms,
-    rolls_at,
     segment_path,
     sync_data,
     sync_file,

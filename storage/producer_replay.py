@@ -17,7 +17,8 @@ from protocol.records.batch import BatchHeader, InvalidBatch
 from runtime.filesystem import Buffer, FileSystem
 from storage.producer_state import CorruptSnapshot, ProducerStates
 from storage.recovery import SegmentScan, walk_in_steps
-from storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment, segment_path
+from storage.segment import Segment
+from storage.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, segment_path
 from storage.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)

@@ -20,16 +20,8 @@ from protocol.records.any_format import SMALLEST_MESSAGE_BYTES, any_crc_is_valid
 from protocol.records.batch import BatchHeader, InvalidBatch
 from runtime.filesystem import Buffer, File, FileSystem
 from storage.index import CorruptIndex, OffsetIndex, TimeIndex
-from storage.segment import (
-    LENGTH_OVERHEAD_BYTES,
-    LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
-    MIN_BATCH_BYTES,
-    NO_TIMESTAMP,
-    OpenedSegment,
-    segment_path,
-    write_index,
-)
+from storage.segment import LENGTH_OVERHEAD_BYTES, MAX_RELATIVE_OFFSET, MIN_BATCH_BYTES, NO_TIMESTAMP, OpenedSegment
+from storage.segment_files import LOG_SUFFIX, segment_path, write_index
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ A segment is closed, then opened when first touched: a blocking job reads its in
 `.log`; index files are open only while something is read from or written to them.
 
 Rules: methods run on the event loop and do no IO but `File.read_hot`; what has to wait for the disk is raised as
-`Cold`, whose job the caller runs in a thread before it tries again. The module's functions block.
+`Cold`, whose job the caller runs in a thread before it tries again.
 Invariants: `written_bytes <= end_bytes`; readers see the first, writers extend the second; the indexes describe no
 batch behind `end_bytes`.
 Source: Kafka LogSegment, FileRecords; KIP-33 (time index), KIP-106 (roll by record timestamps).
@@ -12,7 +12,6 @@ Source: Kafka LogSegment, FileRecords; KIP-33 (time index), KIP-106 (roll by rec
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,13 +22,10 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer, File, FileSystem
 from runtime.randomness import Randomness
-from storage.free_space import is_no_space
 from storage.index import CLOSED_OFFSET_INDEX, CLOSED_TIME_INDEX, OffsetIndex, SparseIndex, TimeIndex
+from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, read_file, segment_path
 from storage.txn_index import FoundTransactions, TxnIndex, find_in
 
-LOG_SUFFIX = ".log"
-SNAPSHOT_SUFFIX = ".snapshot"
-TXN_INDEX_SUFFIX = ".txnindex"
 NO_TIMESTAMP = -1
 NOTHING_ABORTED = FoundTransactions([], is_complete=False)
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
@@ -137,7 +133,7 @@ class SegmentReader:
         fetched = self.fetched
         if fetched is not None and key in fetched:
             return fetched[key]
-        raise Cold(segment, key, partial(_read_file, self._filesystem, segment.path(index.suffix), length, position))
+        raise Cold(segment, key, partial(read_file, self._filesystem, segment.path(index.suffix), length, position))
 
     def txn_index_bytes(self, segment: Segment, index: TxnIndex) -> Buffer:
         """All that the `.txnindex` holds."""
@@ -149,7 +145,7 @@ class SegmentReader:
             raise Cold(segment, key, None)  # its files are about to have their names
         if fetched is None or key not in fetched:
             path, length = segment.path(TXN_INDEX_SUFFIX), index.size_bytes
-            raise Cold(segment, key, partial(_read_file, self._filesystem, path, length, 0))
+            raise Cold(segment, key, partial(read_file, self._filesystem, path, length, 0))
         index.install(fetched[key])
         return fetched[key]
 
@@ -439,13 +435,6 @@ def random_roll_jitter_ms(limits: RollLimits, randomness: Randomness) -> int:
     return randomness.randrange(0, jitter_ms) if jitter_ms > 0 else 0
 
 
-def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    return f"{directory}/{base_offset:020d}{suffix}"
-
-
-# --- jobs: these block ---
-
-
 @dataclass(slots=True)
 class OpenedSegment:
     """What opening found. `first_timestamp` is the largest timestamp of the first batch; `problem`, why the walk over
@@ -463,84 +452,3 @@ class OpenedSegment:
     bytes_since_index_entry: int
     problem: str | None
     has_new_indexes: bool = False
-
-
-def _read_file(filesystem: FileSystem, path: str, length: int, position: int) -> Buffer:
-    file = filesystem.open(path, writable=False)
-    try:
-        return file.read_at(length, position)
-    finally:
-        file.close()
-
-
-def create_files(filesystem: FileSystem, directory: str, base_offset: int) -> File:
-    """Make the files of a new segment; answers its open `.log`. Leftovers of an earlier life are emptied."""
-    filesystem.unlink(segment_path(directory, base_offset, TXN_INDEX_SUFFIX))
-    for suffix in (OffsetIndex.suffix, TimeIndex.suffix):
-        filesystem.write_bytes(segment_path(directory, base_offset, suffix), b"")
-    file = filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX), create=True)
-    if file.size():
-        file.truncate(0)
-    return file
-
-
-def write_index(filesystem: FileSystem, path: str, content: Buffer, position: int) -> None:
-    """Write `content` at `position` and end the file there."""
-    file = filesystem.open(path, create=True)
-    try:
-        if content:
-            file.write_at([content], position)
-        end = position + len(content)
-        if file.size() != end:
-            file.truncate(end)
-    finally:
-        file.close()
-
-
-def write_page(filesystem: FileSystem, path: str, content: Buffer, position: int) -> None:
-    """Write `content` at `position`, whatever follows."""
-    file = filesystem.open(path, create=True)
-    try:
-        file.write_at([content], position)
-    finally:
-        file.close()
-
-
-def sync_segment(
-    filesystem: FileSystem, directory: str, base_offset: int, file: File | None, end_offset: int | None = None
-) -> None:
-    """A job: fsync a segment, its indexes, and the folder that lists them; the snapshot at its `end_offset`, if it ended."""
-    if file is not None:
-        file.sync()
-    paths = [
-        segment_path(directory, base_offset, each)
-        for each in (OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
-    ]
-    if file is None:
-        paths.insert(0, segment_path(directory, base_offset, LOG_SUFFIX))
-    if end_offset is not None:
-        paths.append(segment_path(directory, end_offset, SNAPSHOT_SUFFIX))
-    for path in paths:
-        if filesystem.exists(path):
-            sync_file(filesystem, path)
-    filesystem.sync_directory(directory)
-
-
-def sync_data(file: File) -> None:
-    """A job: fsync records. Whatever the error says, what was written before may be lost: also where it says that there was no
-    room, which is no reason to go on later."""
-    try:
-        file.sync()
-    except OSError as error:
-        if is_no_space(error):
-            raise OSError(errno.EIO, f"fsync of {file.path} failed: {error}") from error
-        raise
-
-
-def sync_file(filesystem: FileSystem, path: str) -> None:
-    """A job."""
-    file = filesystem.open(path)
-    try:
-        file.sync()
-    finally:
-        file.close()

@@ -19,7 +19,8 @@ from protocol.records.invalid import InvalidBatch
 from runtime.filesystem import FileSystem
 from storage.index import Entry, OffsetIndex, SparseIndex, TimeIndex
 from storage.recovery import open_segment, scan_tail
-from storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment, segment_path
+from storage.segment import NO_TIMESTAMP, Segment
+from storage.segment_files import LOG_SUFFIX, segment_path
 
 AGES_AT_ONCE = 16
 """So many segments are asked for in one job of a queue: who appends waits less than a millisecond for it."""

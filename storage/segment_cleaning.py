@@ -28,8 +28,8 @@ from storage.batch_cleaning import (
 )
 from storage.compaction import SegmentSizes, group_segments
 from storage.offset_map import OffsetMap
-from storage.segment import LOG_SUFFIX, segment_path
 from storage.segment_copy import CLEANED_SUFFIXES, STEP_BYTES, CleanedSegment, SegmentCopy, SegmentOverflow, batches_of
+from storage.segment_files import LOG_SUFFIX, segment_path
 from storage.stored_batches import MAX_LOADED_BYTES
 from storage.txn_index import AbortedTransaction
 

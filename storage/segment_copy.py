@@ -17,15 +17,8 @@ from protocol.records.invalid import InvalidBatch
 from runtime.filesystem import Buffer, File, FileSystem
 from storage.index import OffsetIndex, TimeIndex
 from storage.interrupted_swap import CLEANED_SUFFIX
-from storage.segment import (
-    LENGTH_OVERHEAD_BYTES,
-    LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
-    TXN_INDEX_SUFFIX,
-    Segment,
-    segment_path,
-    sync_file,
-)
+from storage.segment import LENGTH_OVERHEAD_BYTES, MAX_RELATIVE_OFFSET, Segment
+from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path, sync_file
 from storage.txn_index import AbortedTransaction, encode_transactions
 
 CLEANED_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)

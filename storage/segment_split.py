@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from protocol.records.any_format import iter_any_records
 from protocol.records.batch import MAGIC_V2, BatchHeader
 from runtime.filesystem import Buffer, FileSystem
-from storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.segment_copy import STEP_BYTES, CleanedSegment, SegmentCopy, batches_of
+from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.segment_swap import swap_files
 from storage.stored_batches import MAX_LOADED_BYTES
 from storage.txn_index import AbortedTransaction, decode_transactions

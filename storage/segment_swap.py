@@ -19,8 +19,9 @@ from runtime.filesystem import FileSystem
 from storage.interrupted_swap import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from storage.log_environment import LogEnvironment
 from storage.log_reader import LogReader
-from storage.segment import SNAPSHOT_SUFFIX, Segment, segment_path
+from storage.segment import Segment
 from storage.segment_copy import CLEANED_SUFFIXES, CleanedSegment
+from storage.segment_files import SNAPSHOT_SUFFIX, segment_path
 from storage.segments import Segments
 from storage.txn_index import TxnIndex
 

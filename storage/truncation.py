@@ -28,12 +28,11 @@ from storage.log_reader import LogReader
 from storage.producer_replay import ProducerReplay
 from storage.producer_state import ProducerStates
 from storage.recovery import open_and_mend_segment
-from storage.segment import (
+from storage.segment import OpenedSegment, Segment
+from storage.segment_files import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     TXN_INDEX_SUFFIX,
-    OpenedSegment,
-    Segment,
     create_files,
     segment_path,
     sync_data,

@@ -16,7 +16,8 @@ from runtime.filesystem import File
 from storage.index import PAGE_ENTRIES, SparseIndex
 from storage.log_environment import LogEnvironment
 from storage.log_jobs import LogJobs
-from storage.segment import LOG_SUFFIX, Segment, write_page
+from storage.segment import Segment
+from storage.segment_files import LOG_SUFFIX, write_page
 from storage.segments import Segments
 
 WRITE_BACK_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.os_filesystem import OsFileSystem
 from storage.cut_mark import CUT_MARK
 from storage.log import PartitionLog
-from storage.segment import segment_path
+from storage.segment_files import segment_path
 from tests.storage.logs import NOW_MS, World, append, config, open_log, read, values_of, world
 from tests.storage.test_files_in_use import Gate
 

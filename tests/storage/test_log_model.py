@@ -8,7 +8,7 @@ import pytest
 
 from config.topic import LogConfig
 from storage.log import AppendOrigin, PartitionLog
-from storage.segment import SNAPSHOT_SUFFIX
+from storage.segment_files import SNAPSHOT_SUFFIX
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

@@ -11,7 +11,8 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from storage import txn_index
 from storage.log import PartitionLog
-from storage.segment import TXN_INDEX_SUFFIX, Segment
+from storage.segment import Segment
+from storage.segment_files import TXN_INDEX_SUFFIX
 from storage.txn_index import AbortedTransaction, encode_transactions
 from tests.storage.logs import World, append, config, open_log, read, world
 

@@ -17,8 +17,9 @@ from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
 from storage.index import OffsetIndex, TimeIndex
 from storage.loading import LoadRequest, load_log
-from storage.segment import MAX_RELATIVE_OFFSET, create_files
+from storage.segment import MAX_RELATIVE_OFFSET
 from storage.segment_copy import CleanedSegment
+from storage.segment_files import create_files
 from storage.segment_split import split_segment
 from storage.segment_swap import swap_files
 from storage.txn_index import AbortedTransaction, decode_transactions, encode_transactions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from storage.append_result import AppendResult
 from storage.log import AppendOrigin, PartitionLog
-from storage.segment import TXN_INDEX_SUFFIX
+from storage.segment_files import TXN_INDEX_SUFFIX
 from storage.txn_index import AbortedTransaction, decode_transactions
 from tests.storage.logs import NOW_MS, World, append_records, batch
 
