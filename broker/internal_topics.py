@@ -99,6 +99,9 @@ class InternalLog:
                         offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True
                     )
             except KafkaError as error:
+                if offset < log.log_start_offset:
+                    offset = log.log_start_offset  # what was to be read is deleted
+                    continue
                 attempts_left -= not log.is_held  # for as long as it gives way to another its files have no name
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
                     raise

@@ -98,9 +98,14 @@ class LogCopy:
         if offset < log.log_end_offset:
             records = log.read(offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True)
             if records is None:
-                records = await log.read_cold(
-                    offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True
-                )
+                try:
+                    records = await log.read_cold(
+                        offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True
+                    )
+                except KafkaError:
+                    if log.log_start_offset > offset:
+                        return False
+                    raise
                 if log.lowest_cut is not None or agreed_end(copy, log) < offset or log.log_start_offset > offset:
                     return False  # the log was cut meanwhile, or begins later: what was read would leave a hole
             if not records:

@@ -329,7 +329,11 @@ class PartitionLog(LogEnds):
         if fetch_offset >= limit_offset:
             return EMPTY
         return await self._reader.read_cold(
-            fetch_offset, limit_offset, max_bytes, at_least_one=at_least_one, log_end_offset=lambda: self.log_end_offset
+            fetch_offset,
+            limit_offset,
+            max_bytes,
+            at_least_one=at_least_one,
+            log_end_offset=partial(self._end_offset_while_held, fetch_offset),
         )
 
     async def read_cold_with_aborted(
@@ -345,7 +349,7 @@ class PartitionLog(LogEnds):
                 limit_offset,
                 max_bytes,
                 at_least_one=at_least_one,
-                log_end_offset=lambda: self.log_end_offset,
+                log_end_offset=partial(self._end_offset_while_held, fetch_offset),
             )
         except CorruptTxnIndex as error:
             raise self._unread(error) from error
@@ -367,6 +371,13 @@ class PartitionLog(LogEnds):
                 f"Offset {fetch_offset} of {self._name} is not in [{self.log_start_offset}, {end_offset}].",
             )
         return min(limit_offset, end_offset)
+
+    def _end_offset_while_held(self, fetch_offset: int) -> int:
+        """The log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: what it holds
+        further on would be a gap that nobody is told of. (A log that was cut is for its readers' epochs to tell.)"""
+        if fetch_offset < self.log_start_offset:
+            self._check_range(fetch_offset, fetch_offset)
+        return self.log_end_offset
 
     def bytes_between(self, start_offset: int, limit_offset: int) -> int:
         """Bytes that a read from `start_offset` to `limit_offset` could answer; an estimate when they are cold, or cannot be

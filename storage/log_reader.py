@@ -89,7 +89,8 @@ class LogReader:
         at_least_one: bool,
         log_end_offset: Callable[[], int],
     ) -> Buffer:
-        """`log_end_offset` is asked at each attempt: the log may have grown while the disk was waited for."""
+        """`log_end_offset` is asked at each attempt: the log may have grown while the disk was waited for, or have lost what is
+        read, of which it raises what the caller is to hear."""
         return await self.cold.again_when_replaced(
             lambda: self.cold.run(
                 lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())

@@ -73,3 +73,21 @@ def test_a_read_that_fails_is_tried_again_but_not_for_ever(tmp_path: Path, monke
                 await loaded(one)
 
     asyncio.run(run())
+
+
+def test_a_coordinator_reads_on_behind_what_is_deleted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with replica(tmp_path) as one:
+            await with_records(one)
+            read_cold = PartitionLog.read_cold
+
+            async def overtaken(self: PartitionLog, *arguments: Any, **more: Any) -> Any:
+                self.raise_log_start_offset(1)
+                return await read_cold(self, *arguments, **more)
+
+            monkeypatch.setattr(PartitionLog, "read_cold", overtaken)
+            assert await loaded(one) == ["b"]
+
+    asyncio.run(run())

@@ -6,7 +6,9 @@ import asyncio
 import threading
 from pathlib import Path
 
-from protocol.errors import KafkaError
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
 from storage.log import AppendOrigin, PartitionLog
@@ -227,6 +229,30 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
             assert (await all_values(log))[20:] == [(20, "new")]
             found = await log.offset_for_timestamp(NOW_MS + 1000)
             assert found is not None and found.offset == 20
+            await log.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("with_aborted", [False, True])
+def test_who_reads_what_is_deleted_meanwhile_is_not_given_what_follows(tmp_path: Path, with_aborted: bool) -> None:
+    """It would be a gap that nobody tells the consumer of; where it reads on is its own choice (auto.offset.reset)."""
+
+    async def run() -> None:
+        filesystem = GatedFileSystem()
+        async with world(str(tmp_path), filesystem=filesystem) as place:
+            log = await open_log(place, str(tmp_path), config(segment_bytes=300))
+            await fill(log)
+            filesystem.reads.shut()
+            read_cold = log.read_cold_with_aborted if with_aborted else log.read_cold
+            reading = asyncio.ensure_future(read_cold(2, limit_offset=20, max_bytes=1000, at_least_one=True))
+            await filesystem.reads.reached()
+            assert await log.delete_segments_before(12) == 3
+            filesystem.reads.open()
+            with pytest.raises(KafkaError) as refused:
+                await reading
+            assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            assert (await all_values(log))[0] == (12, "v12")
             await log.close()
 
     asyncio.run(run())
