@@ -305,7 +305,8 @@ class ParkedFetch:
             count = fill(read, left, at_least_one=at_least_one)
             if count < 0:
                 cold = partial(self._answer_cold, reads, index, left, at_least_one)
-                return self._answer_later(cold, self._may_take(reads, left), "cold fetch")
+                taken = sum(len(read.records) for read in reads[:index] if read.records)
+                return self._answer_later(cold, taken + self._may_take(reads, left), "cold fetch")
             if count:
                 left, at_least_one = left - count, False
         return self._response(reads)
@@ -316,8 +317,8 @@ class ParkedFetch:
     def _answer_later(
         self, work: Callable[[], Awaitable[FetchResponse]], reserved: int, name: str
     ) -> Deferred[FetchResponse]:
-        """`work` answers, in a task. What it may read is reserved from now on until it is through: those that begin together
-        must not take the same memory twice."""
+        """`work` answers, in a task. What was read already and what it may read are reserved from now on until it is through:
+        those that begin together must not take the same memory twice."""
         later: Deferred[FetchResponse] = Deferred()
         budget = self._services.answers.budget
 
