@@ -333,7 +333,7 @@ class PartitionLog(LogEnds):
             limit_offset,
             max_bytes,
             at_least_one=at_least_one,
-            log_end_offset=partial(self._end_offset_while_held, fetch_offset),
+            log_end_offset=partial(self._end_offset_behind, fetch_offset),
         )
 
     async def read_cold_with_aborted(
@@ -349,7 +349,7 @@ class PartitionLog(LogEnds):
                 limit_offset,
                 max_bytes,
                 at_least_one=at_least_one,
-                log_end_offset=partial(self._end_offset_while_held, fetch_offset),
+                log_end_offset=partial(self._end_offset_behind, fetch_offset),
             )
         except CorruptTxnIndex as error:
             raise self._unread(error) from error
@@ -372,7 +372,7 @@ class PartitionLog(LogEnds):
             )
         return min(limit_offset, end_offset)
 
-    def _end_offset_while_held(self, fetch_offset: int) -> int:
+    def _end_offset_behind(self, fetch_offset: int) -> int:
         """The log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: what it holds
         further on would be a gap that nobody is told of. (A log that was cut is for its readers' epochs to tell.)"""
         if fetch_offset < self.log_start_offset:

@@ -300,13 +300,13 @@ class ParkedFetch:
             answer.then(later.complete)
 
     def _read(self, reads: list[PartitionRead], room: int) -> FetchResponse | Deferred[FetchResponse]:
-        left, at_least_one = min(self._max_bytes, room), True
+        left = allowed = min(self._max_bytes, room)
+        at_least_one = True
         for index, read in enumerate(reads):
             count = fill(read, left, at_least_one=at_least_one)
             if count < 0:
                 cold = partial(self._answer_cold, reads, index, left, at_least_one)
-                taken = sum(len(read.records) for read in reads[:index] if read.records)
-                return self._answer_later(cold, taken + self._may_take(reads, left), "cold fetch")
+                return self._answer_later(cold, allowed - left + self._may_take(reads, left), "cold fetch")
             if count:
                 left, at_least_one = left - count, False
         return self._response(reads)

@@ -23,6 +23,7 @@ from tests.replication.replica_world import ME
 FETCHES_OF_BATCHES = sys.modules["broker.handlers.fetch"]
 LIMIT_BYTES = 1 << 20
 FETCHES = 10
+HELD_BYTES = 100_000
 
 
 class PeakBudget(MemoryBudget):
@@ -106,3 +107,29 @@ def test_a_fetch_of_less_than_nothing_gives_no_memory_to_others(
             assert budget.least_bytes == 0
 
     asyncio.run(run())
+
+
+def test_what_a_fetch_has_read_already_counts_while_it_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(read: PartitionRead, _max_bytes: int, **_: bool) -> int:
+        return HELD_BYTES if read.partition is None else -1
+
+    monkeypatch.setattr(FETCHES_OF_BATCHES, "fill", fill)
+    asked = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=LIMIT_BYTES) for each in (0, 1)]
+    topics = [FetchTopic(topic="t", partitions=asked)]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=LIMIT_BYTES // 4, topics=topics)
+
+    async def run() -> None:
+        async with replica_broker(tmp_path) as broker:
+            broker.one.lead(isr=(ME,), replicas=(ME,))
+            await broker.one.append("hello")
+            budget = PeakBudget()
+            broker.services.answers = AnswerMemory(budget, broker.timer)
+            answer = broker.start(fetch, request, NEWEST_BY_NAME)
+            assert budget.used_bytes == LIMIT_BYTES // 4, "what it has, and what is left of its limit"
+            while await answer.now() is None:
+                pass
+            assert budget.used_bytes == 0
+
+    asyncio.run(asyncio.wait_for(run(), 20))
