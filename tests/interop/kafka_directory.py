@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from storage.checkpoint import decode_offsets
 from tests.interop.asking import answered, bounds, end_of, wait_until_ends_at
+from tests.oracle.folder import paths
 from tests.oracle.process import wait_until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -327,6 +328,6 @@ def log_files(directories: Sequence[Path], *suffixes: str) -> list[Path]:
     return sorted(
         path
         for folder in directories
-        for path in folder.glob("*-*/*")
+        for path in paths(folder, "*-*/*")
         if path.name.endswith(suffixes) and not path.parent.name.endswith("-delete")
     )

@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined, unused-ignore]
 
 from tests.interop.cluster_load import Load, check
+from tests.oracle import java
 from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.process import wait_until
 
@@ -128,7 +129,10 @@ class Archive:
     def _start(self, *arguments: str, log: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "pipelines.archive", "--bootstrap-servers", BOOTSTRAP_SERVERS, *arguments]
         command += ["--topics", TOPIC, "--output", str(self.output), "--checkpoint", str(self._checkpoint)]
-        return subprocess.Popen(command, cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True)  # type: ignore[call-overload,no-any-return]
+        environment = java.spark_environment()
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            command, cwd=REPOSITORY, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
 
     def numbers(self) -> dict[tuple[int, int], int]:
         """What was archived: number by partition and offset. Raises when a record is there twice."""

@@ -31,6 +31,7 @@ from storage.log_manager import LogManager
 from storage.txn_index import decode_transactions
 from tests.interop.asking import end_of, wait_until_ends_at
 from tests.interop.conftest import need_java
+from tests.oracle.folder import paths
 from tests.oracle.kafka import KafkaServer
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
@@ -95,7 +96,7 @@ class House:
 
     def is_tidy(self) -> bool:
         """No file is set aside."""
-        return not list(self.kafka.data.glob("*/*.deleted"))
+        return not paths(self.kafka.data, "*/*.deleted")
 
 
 @pytest.fixture(scope="module")

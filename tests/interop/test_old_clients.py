@@ -40,7 +40,7 @@ def jars(version: str) -> Path:
 
 def run(version: str, main_class: str, arguments: list[str], standard_input: str = "") -> list[str]:
     """The lines that a tool of that Apache Kafka prints."""
-    command = ["java", *java.QUICK_START, "-cp", f"{jars(version)}/*", main_class, *arguments]
+    command = ["java", *java.QUICK_START, java.scratch_option(), "-cp", f"{jars(version)}/*", main_class, *arguments]
     ran = subprocess.run(command, input=standard_input, capture_output=True, text=True, timeout=180, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     return [line for line in ran.stdout.splitlines() if line.startswith("line ")]

@@ -18,6 +18,7 @@ from tests.differential.wire import Wire
 from tests.interop.conftest import need_java
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.broker import Broker
+from tests.oracle.folder import paths
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.process import wait_until
 
@@ -165,7 +166,7 @@ def test_the_same_segments_go(broker: Broker) -> None:
 
         assert wait_until(is_done, TIMEOUT_S), (starts(admin), expected)
         found[f"starts {step}"] = settled_starts(admin)
-        assert wait_until(lambda: not list(Path(broker.data).glob("*/*.deleted")), TIMEOUT_S), "the files go in the end"
+        assert wait_until(lambda: not paths(Path(broker.data), "*/*.deleted"), TIMEOUT_S), "the files go in the end"
         found[f"segments {step}"] = {topic: list(segments(broker, topic)) for topic in TOPICS}
     earlier = _seen.setdefault("found", found)
     assert found == earlier, "as the other broker"

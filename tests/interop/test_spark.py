@@ -24,6 +24,7 @@ from pipelines import session
 from protocol.records.batch import iter_headers
 from tests.interop import spark_feed
 from tests.interop.spark_feed import REPOSITORY, feed, timestamp_ms, value
+from tests.oracle import java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -251,7 +252,7 @@ class Job:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                env={**os.environ, "TMPDIR": str(log.parent), "SPARK_SHUFFLE_PARTITIONS": "1"},
+                env={**java.spark_environment(), "SPARK_SHUFFLE_PARTITIONS": "1"},
                 cwd=REPOSITORY,
             )
 

@@ -25,6 +25,7 @@ from tests.interop.house import (
 from tests.interop.kafka_directory import CODECS, START_MS, Seen
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.broker import Broker
+from tests.oracle.folder import paths
 from tests.oracle.kafka import KafkaServer
 from tests.oracle.process import wait_until
 
@@ -165,10 +166,10 @@ def test_deleted_topics_stay_deleted(house: House) -> None:
     """A topic that one broker has set aside is gone with the other, and nobody takes it for a partition."""
     kafka = house.move_in(KafkaServer, {"log.segment.delete.delay.ms": "600000"})
     kafka_directory.fill(kafka.bootstrap_servers)
-    assert wait_until(lambda: bool(list(house.folder.glob("*/doomed-*-delete"))), 60)
+    assert wait_until(lambda: bool(paths(house.folder, "*/doomed-*-delete")), 60)
     house.move_out("kill")
     barnabas = house.move_in(Barnabas)
-    assert wait_until(lambda: not list(house.folder.glob("*/doomed-*")), 60)
+    assert wait_until(lambda: not paths(house.folder, "*/doomed-*"), 60)
     assert wait_until(lambda: are_led(barnabas, ["codec-gzip"]), 60)
     topics = AdminClient({"bootstrap.servers": barnabas.bootstrap_servers}).list_topics(timeout=60).topics
     assert "doomed" not in topics

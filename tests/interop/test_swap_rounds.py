@@ -39,15 +39,21 @@ class Play:
         self._house = house
         self._random = random.Random(seed)
         self._bootstrap = f"127.0.0.1:{house.port}"
-        self._admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        self._admin = self._new_admin()
         self._records = 10_000
         self._lasting = Producer(
             {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 0, "linger.ms": 5}
         )
         self._lasting_records = 0
 
+    def _new_admin(self) -> AdminClient:
+        """For one tenant, whose controller and leaders are known. One that lived on would find the next tenant just started, of
+        either kind: told of no controller it waits for one, until its request has timed out (60 s), without asking again."""
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+
     def act(self, broker: Broker) -> list[str]:
         """A few things, one after another. Returns their names."""
+        self._admin = self._new_admin()
         actions = [self._produce, self._go_on, self._delete_records, self._commit, self._join]
         actions += [self._compact, self._move, self._make_and_delete]
         if isinstance(broker, KafkaServer):
@@ -95,9 +101,8 @@ class Play:
         consumer.close()
         offset = self._random.randint(low, low + (high - low) // 3)
         wanted = [TopicPartition("shortened", 0, offset)]
-        # A broker that has just started, of either kind, tells of no leaders. An admin client that has asked it then goes by
-        # that once, and asks again the next time.
-        answered(lambda: [deleted.result(30) for deleted in self._admin.delete_records(wanted).values()])
+        for deleted in self._admin.delete_records(wanted).values():
+            deleted.result(30)
 
     def _commit(self) -> None:
         choose = self._random

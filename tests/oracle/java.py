@@ -5,12 +5,14 @@ Maven copies them once to `.cache/oracle/<hash of pom.xml>` of this repository; 
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import functools
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,9 +53,30 @@ def jars() -> Path:
     return folder
 
 
+@functools.cache
+def scratch() -> Path:
+    """Where a JVM unpacks its native libraries and keeps what it does not need for long: of one that was killed it stays.
+    Gone at the end of this process."""
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-java-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def scratch_option() -> str:
+    return f"-Djava.io.tmpdir={scratch()}"
+
+
+def spark_environment() -> dict[str, str]:
+    """The environment of a process that starts a Spark of its own."""
+    folder = str(scratch())
+    own = {"TMPDIR": folder, "SPARK_LOCAL_DIRS": folder, "SPARK_SUBMIT_OPTS": scratch_option()}
+    return {**os.environ, **own}
+
+
 def command(
     main_class: str, arguments: Sequence[str], *, log_settings: Path | None = None, options: Sequence[str] = QUICK_START
 ) -> list[str]:
     """The command line that runs `main_class`; its log4j output goes where `log_settings` says, else to stderr."""
     settings = log_settings or HERE / "tools-log4j.properties"
-    return ["java", *options, f"-Dlog4j.configuration=file:{settings}", "-cp", f"{jars()}/*", main_class, *arguments]
+    options = [*options, scratch_option(), f"-Dlog4j.configuration=file:{settings}"]
+    return ["java", *options, "-cp", f"{jars()}/*", main_class, *arguments]
