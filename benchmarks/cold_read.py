@@ -13,7 +13,10 @@ that the consumer takes hardly more of this machine than one on another would.
 
 On two cores whatever moves so many bytes is felt by all others. So the same is measured beside `benchmarks.file_server`, which
 sends the same files at the same rate to such a client, and with which the broker has nothing to do: what a cold read costs more
-than that is the broker's. `--apart` gives the broker one core and all clients the other, as if they were machines.
+than that is the broker's. With `--another-broker` the same reader reads the same from a second broker instead: what others feel
+then is the reader and whoever serves it taking cores, and not that one broker does both.
+
+`--apart` gives the broker one core and all clients the other, as if they were machines.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -158,20 +161,31 @@ def main() -> None:
     )
     parser.add_argument("--reader-rate", type=float, default=0, help="MB a second it reads; 0: as fast as it can")
     parser.add_argument("--only-ours", action="store_true", help="without Apache Kafka")
+    parser.add_argument(
+        "--another-broker", action="store_true", help="beside a read from a second broker, in place of a file server"
+    )
     parser.add_argument("--apart", action="store_true", help="the broker on one core, all clients on another")
     options = parser.parse_args()
     reader = Reader(options.reader_nice, options.reader_idle, options.reader_elsewhere, options.reader_rate)
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as running:
-        brokers = [running.enter_context(start()) for start in ((ours,) if options.only_ours else (ours, kafka))]
+        kinds = (ours,) if options.only_ours else (ours, kafka)
+        brokers = [running.enter_context(start()) for start in kinds]
+        others = {
+            each.name: each for each in (running.enter_context(start()) for start in kinds if options.another_broker)
+        }
         cores = os.sched_getaffinity(0)
         if options.apart:
             clients_core = cores.pop()
-            for pid in (pid for each in brokers for pid in each.pids):
+            for pid in (pid for each in (*brokers, *others.values()) for pid in each.pids):
                 pin(pid, cores)
             pin(os.getpid(), {clients_core})
         topics = {
             each.name: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes) for each in brokers
+        }
+        other_topics = {
+            name: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes)
+            for name, each in others.items()
         }
         for each in brokers:
             latency(each.target.bootstrap_servers)  # unmeasured: a JVM's code is compiled while it runs
@@ -182,18 +196,20 @@ def main() -> None:
                 with cold_reader(broker, topics[broker.name], reader) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
-                with file_server(
-                    old_files(broker, topics[broker.name]),
-                    rate,
-                    cores,
-                    reader.take_place,
-                    is_thrown_away=reader.is_elsewhere,
-                ):
-                    beside_files = latency(broker.target.bootstrap_servers)
-                figures = [*quiet, *shared, *beside_files, shared[1] / quiet[1], shared[1] / beside_files[1], rate]
+                other = others.get(broker.name)
+                beside: AbstractContextManager[object]
+                if other is not None:
+                    beside = cold_reader(other, other_topics[broker.name], reader)
+                else:
+                    old, place = old_files(broker, topics[broker.name]), reader.take_place
+                    beside = file_server(old, rate, cores, place, is_thrown_away=reader.is_elsewhere)
+                with beside:
+                    control = latency(broker.target.bootstrap_servers)
+                figures = [*quiet, *shared, *control, shared[1] / quiet[1], shared[1] / control[1], rate]
                 found.setdefault(broker.name, []).append(figures)
+    beside_what = "another broker" if options.another_broker else "a file server"
     print(
-        "| broker | p50, p99 ms quiet | beside a cold read | beside a file server | p99 to quiet | to a file server's | MB/s |"
+        f"| broker | p50, p99 ms quiet | beside a cold read | beside {beside_what} | p99 to quiet | to {beside_what}'s | MB/s |"
     )
     print("|---|---|---|---|---|---|---|")
     for name, rows in found.items():
