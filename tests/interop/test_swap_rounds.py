@@ -35,25 +35,23 @@ pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.long, pytest.
 class Play:
     """What one seed does to a directory."""
 
+    _admin: AdminClient
+
     def __init__(self, house: House, seed: int) -> None:
         self._house = house
         self._random = random.Random(seed)
         self._bootstrap = f"127.0.0.1:{house.port}"
-        self._admin = self._new_admin()
         self._records = 10_000
         self._lasting = Producer(
             {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 0, "linger.ms": 5}
         )
         self._lasting_records = 0
 
-    def _new_admin(self) -> AdminClient:
-        """For one tenant, whose controller and leaders are known. One that lived on would find the next tenant just started, of
-        either kind: told of no controller it waits for one, until its request has timed out (60 s), without asking again."""
-        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
-
     def act(self, broker: Broker) -> list[str]:
         """A few things, one after another. Returns their names."""
-        self._admin = self._new_admin()
+        # For this tenant alone, whose controller and leaders are known. One that lived on would find the next just started,
+        # of either kind: told of no controller it waits for one, until its request has timed out (60 s), without asking again.
+        self._admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
         actions = [self._produce, self._go_on, self._delete_records, self._commit, self._join]
         actions += [self._compact, self._move, self._make_and_delete]
         if isinstance(broker, KafkaServer):
