@@ -171,21 +171,17 @@ def main() -> None:
     with ExitStack() as running:
         kinds = (ours,) if options.only_ours else (ours, kafka)
         brokers = [running.enter_context(start()) for start in kinds]
-        others = {
-            each.name: each for each in (running.enter_context(start()) for start in kinds if options.another_broker)
-        }
+        others = [running.enter_context(start()) for start in kinds if options.another_broker]
+        everyone = [*brokers, *others]
         cores = os.sched_getaffinity(0)
         if options.apart:
             clients_core = cores.pop()
-            for pid in (pid for each in (*brokers, *others.values()) for pid in each.pids):
+            for pid in (pid for each in everyone for pid in each.pids):
                 pin(pid, cores)
             pin(os.getpid(), {clients_core})
         topics = {
-            each.name: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes) for each in brokers
-        }
-        other_topics = {
-            name: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes)
-            for name, each in others.items()
+            each.target.bootstrap_servers: workloads.fill(each.target, value_bytes=1000, megabytes=options.megabytes)
+            for each in everyone
         }
         for each in brokers:
             latency(each.target.bootstrap_servers)  # unmeasured: a JVM's code is compiled while it runs
@@ -193,15 +189,15 @@ def main() -> None:
             for broker in brokers if pair % 2 == 0 else brokers[::-1]:
                 quiet = latency(broker.target.bootstrap_servers)
                 started = time.monotonic()
-                with cold_reader(broker, topics[broker.name], reader) as megabytes:
+                with cold_reader(broker, topics[broker.target.bootstrap_servers], reader) as megabytes:
                     shared = latency(broker.target.bootstrap_servers)
                     rate = megabytes.value / (time.monotonic() - started)
-                other = others.get(broker.name)
                 beside: AbstractContextManager[object]
-                if other is not None:
-                    beside = cold_reader(other, other_topics[broker.name], reader)
+                if others:
+                    other = others[brokers.index(broker)]
+                    beside = cold_reader(other, topics[other.target.bootstrap_servers], reader)
                 else:
-                    old, place = old_files(broker, topics[broker.name]), reader.take_place
+                    old, place = old_files(broker, topics[broker.target.bootstrap_servers]), reader.take_place
                     beside = file_server(old, rate, cores, place, is_thrown_away=reader.is_elsewhere)
                 with beside:
                     control = latency(broker.target.bootstrap_servers)
