@@ -12,11 +12,11 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from broker.log_options import LOG_COMMANDS, add_log_commands
-from broker.logging_setup import LEVELS, set_up_logging
-from broker.output import answer, complain
+from broker.cluster.topics_at_start import parse_topics
+from broker.commands.log_options import LOG_COMMANDS, add_log_commands
+from broker.commands.output import answer, complain
+from broker.observability.logging_setup import LEVELS, set_up_logging
 from broker.start_options import VERSION, StartOptions
-from broker.topics_at_start import parse_topics
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "settings":
         return answer(lambda: _settings_command(options))
     if options.command in LOG_COMMANDS:
-        from broker import log_commands  # noqa: PLC0415  what reads logs is loaded for those who read logs
+        from broker.commands import log_commands  # noqa: PLC0415  what reads logs is loaded for those who read logs
 
         return log_commands.run(options)
     if options.command != "start":
@@ -62,7 +62,7 @@ def _settings_command(options: argparse.Namespace) -> int:
     except ConfigError as error:
         complain(f"barnabas: {error.line}")
         return EXIT_USAGE
-    from broker import settings_command  # noqa: PLC0415  no broker needs it
+    from broker.commands import settings_command  # noqa: PLC0415  no broker needs it
 
     return settings_command.run(settings, all_of_them=options.all)
 

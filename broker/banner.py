@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.listeners import ListenerPlan
+from broker.network.listeners import ListenerPlan
 from runtime.transport import Address
 
 

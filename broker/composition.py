@@ -1,4 +1,4 @@
-"""How settings and doors become owners: the parts of `broker.owners` and `broker.server` that only translate.
+"""How settings and doors become owners: the parts of `broker.components` and `broker.server` that only translate.
 
 Rules: no state, no IO, no order; every function makes one thing.
 """
@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.acceptor import AcceptLimits
-from broker.connection_shared import ConnectionLimits
-from broker.isr_writer import StoreIsrWriter
-from broker.listeners import ListenerPlan, ListenerSettings, advertised_endpoints, needs_advertised, parse_listeners
+from broker.cluster.isr_writer import StoreIsrWriter
+from broker.network.acceptor import AcceptLimits
+from broker.network.connection_shared import ConnectionLimits
+from broker.network.listeners import (
+    ListenerPlan,
+    ListenerSettings,
+    advertised_endpoints,
+    needs_advertised,
+    parse_listeners,
+)
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
-from controller.znodes import BrokerRegistration, RegisteredEndpoint
 from coordinator.group.settings import GroupSettings
 from coordinator.host import GroupCoordinatorSettings
+from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.records.compression import Compression
 from replication.isr_requests import ControllerLine, IsrChanges, IsrRequests, IsrWrites
 from replication.replica_selector import ReplicaSelector, replica_selector
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from config.broker import BrokerSettings
-    from controller.store import Store
+    from metadata.store.port import Store
     from runtime.clock import Clock
     from runtime.tasks import TaskScope
 

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, NoReturn
 import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
-from broker.http import HttpServer
-from broker.output import drop_unprinted
+from broker.commands.output import drop_unprinted
+from broker.observability.http import HttpServer
 from broker.server import Broker, Doors
 from broker.start_options import VERSION, StartOptions
-from controller.embedded import FILE_NAME, EmbeddedStore, StoreFileError
-from controller.registration import BrokerIdTakenError
-from controller.store import StoreError
+from metadata.store.embedded import FILE_NAME, EmbeddedStore, StoreFileError
+from metadata.store.port import StoreError
+from metadata.store.registration import BrokerIdTakenError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
 from runtime.os_descriptors import fill_standard_descriptors
@@ -38,13 +38,13 @@ from runtime.os_memory import keep_freed_buffers, making_what_stays
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from runtime.watchdog import Watchdog
-from storage.log_directory import DirectoryRefused
+from storage.directories.log_directory import DirectoryRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from config.broker import BrokerSettings
-    from controller.store import Store
+    from metadata.store.port import Store
     from runtime.disk import DiskQueue
     from runtime.tasks import TaskScope
 
@@ -123,7 +123,7 @@ class BrokerProcess:
         if self._settings.zookeeper_connect is None:
             open_store = partial(open_embedded_store, on_failed=self._on_store_failed)
             return Doors(self._clock, randomness, filesystem, disk, network, open_store)
-        from broker.ensemble import ensemble_doors  # noqa: PLC0415  see there
+        from broker.cluster.zookeeper_setup import ensemble_doors  # noqa: PLC0415  see there
 
         return ensemble_doors(self._settings, self._clock, randomness, filesystem, disk, network)
 

@@ -1,4 +1,5 @@
-"""The life of a broker: what it stands on, its owners (`broker.owners`), its start in order and its stop in the reverse one.
+"""The life of a broker: what it stands on, its owners (`broker.components`), its start in order and its stop in the
+reverse one.
 
     lock directories -> store -> identity -> settings -> logs (recovery) -> bind -> register -> elect -> announced -> serve
     hand over leaderships -> stop accepting -> drain -> step down -> close fetchers, groups, partitions, logs (clean
@@ -21,8 +22,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from broker.acceptor import Acceptor
-from broker.budget import MemoryBudget
+from broker.cluster.controlled_shutdown import hand_over
+from broker.cluster.controller_channel import ControllerLine
+from broker.cluster.log_directory_events import LogDirectoryEvents
+from broker.cluster.membership import Membership
+from broker.cluster.power_loss import BootFile, stay_away_after_power_loss
+from broker.cluster.store_directory import check_store_is_of, store_directory
+from broker.cluster.stray_logs import tell_of_strays
+from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
+from broker.components import Foundation, Owners
 from broker.composition import (
     accept_limits,
     connection_limits,
@@ -32,32 +40,25 @@ from broker.composition import (
     listener_plans,
     registration,
 )
-from broker.connection_shared import ConnectionShared
-from broker.controller_line import ControllerLine
-from broker.dispatch import EARLY_KEYS, Dispatch, DispatchTable
-from broker.dynamic_settings import DynamicSettings
 from broker.handlers import ALL
-from broker.handover import hand_over
-from broker.listeners import ListenerPlan
-from broker.log_directory_events import LogDirectoryEvents
-from broker.membership import Membership
-from broker.metrics import BrokerMetrics
-from broker.owners import Foundation, Owners
-from broker.power_loss import BootFile, stay_away_after_power_loss
+from broker.network.acceptor import Acceptor
+from broker.network.connection_shared import ConnectionShared
+from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
+from broker.network.listeners import ListenerPlan
+from broker.network.memory_budget import MemoryBudget
+from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
-from broker.settings_effects import SettingsEffects
-from broker.store_directory import check_store_is_of, store_directory
-from broker.stray_logs import tell_of_strays
-from broker.topics_at_start import TopicAtStart, create_topics_at_start
+from broker.settings.dynamic_settings import DynamicSettings
+from broker.settings.settings_effects import SettingsEffects
 from config.broker import BrokerSettings
-from controller.any_session import in_any_session
 from controller.producer_ids import begin_elsewhere
-from controller.registration import choose_broker_id, cluster_id, ensure_persistent_paths
-from controller.store import SessionEvent, Store
-from controller.waiting import image_shows
-from controller.znodes import BrokerRegistration
 from coordinator.host import GROUP_METADATA_TOPIC
+from metadata.admin.metadata_wait import image_shows
 from metadata.image import ClusterImage, MetadataCache
+from metadata.store.any_session import in_any_session
+from metadata.store.port import SessionEvent, Store
+from metadata.store.registration import choose_broker_id, cluster_id, ensure_persistent_paths
+from metadata.store.znodes import BrokerRegistration
 from protocol.errors import KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from replication.isr_expiry import expire_lagging_replicas
@@ -68,7 +69,7 @@ from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address, Listener, Network
-from storage.log_manager import LogManager
+from storage.directories.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The owners a handler may call. Made once, by `broker.owners`; handlers keep no state of their own."""
+"""The owners a handler may call. Made once, by `broker.components`; handlers keep no state of their own."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.advertised import AdvertisedAddresses
-    from broker.answer_memory import AnswerMemory
-    from broker.budget import MemoryBudget
-    from broker.control import ControlRequests
-    from broker.dispatch import ApiVersionRow
-    from broker.dynamic_settings import DynamicSettings
-    from broker.internal_topics import InternalTopics
-    from broker.metrics import BrokerMetrics
+    from broker.cluster.control_requests import ControlRequests
+    from broker.cluster.internal_topics import InternalTopics
+    from broker.network.advertised_addresses import AdvertisedAddresses
+    from broker.network.dispatch import ApiVersionRow
+    from broker.network.memory_budget import MemoryBudget
+    from broker.network.response_memory import AnswerMemory
+    from broker.observability.metrics import BrokerMetrics
+    from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
-    from controller.host import Controller
+    from controller.controller import Controller
     from controller.producer_ids import ProducerIds
-    from controller.store import Store
     from coordinator.host import GroupCoordinator
     from metadata.image import MetadataCache
+    from metadata.store.port import Store
     from replication.fetch_sessions import FetchSessions
     from replication.fetchers import Fetchers
     from replication.log_moves import LogMoves
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runtime.slices import LongWork
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
-    from storage.log_manager import LogManager
+    from storage.directories.log_manager import LogManager
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.topics_at_start import TopicAtStart
+from broker.cluster.topics_at_start import TopicAtStart
 
 VERSION = "0.1.0"
 NO_DESCRIPTOR = -1

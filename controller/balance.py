@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from controller.context import ControllerContext, TopicPartition
-from controller.election import elect_preferred
+from controller.controller_context import ControllerContext, TopicPartition
+from controller.leader_election_rules import elect_preferred
 
 
 def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicPartition], int]]:

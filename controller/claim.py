@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from controller import znodes
-from controller.store import (
+from metadata.store import znodes
+from metadata.store.port import (
     BadVersionError,
     ConnectionLossError,
     Create,

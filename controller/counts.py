@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller import balance
-from controller.context import ControllerContext, ReplicaPhase
+from controller.controller_context import ControllerContext, ReplicaPhase
 
 
 @dataclass(frozen=True, slots=True)

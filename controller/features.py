@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from controller import znodes
-from controller.admin import Outcome
-from controller.store import Create, NoNodeError, SetData, Stat, StoreError
 from controller.term import Term
-from controller.znodes import FinalizedFeatures
+from metadata.admin.topic_admin import Outcome
+from metadata.store import znodes
+from metadata.store.port import Create, NoNodeError, SetData, Stat, StoreError
+from metadata.store.znodes import FinalizedFeatures
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 

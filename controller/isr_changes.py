@@ -14,10 +14,10 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from controller.context import ControllerContext, TopicPartition
-from controller.partitions import StateWrites
+from controller.controller_context import ControllerContext, TopicPartition
+from controller.partition_state_machine import StateWrites
 from controller.term import Term
-from controller.znodes import RECOVERED, RECOVERING, PartitionState
+from metadata.store.znodes import RECOVERED, RECOVERING, PartitionState
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import (
     AlterPartitionRequest,

@@ -12,10 +12,11 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from controller import reassigning, znodes
-from controller.context import ReplicaPhase
-from controller.store import Delete
+from controller import reassignment_execution
+from controller.controller_context import ReplicaPhase
 from controller.term import Term
+from metadata.store import znodes
+from metadata.store.port import Delete
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ async def on_isr_changes(term: Term) -> None:
     if keys:
         term.context.leadership.update(await term.read_states(keys))
         await term.send_metadata(term.context.live_brokers, keys)
-        await reassigning.complete_where_in_sync(term, keys)
+        await reassignment_execution.complete_where_in_sync(term, keys)
 
 
 async def on_log_dir_events(term: Term) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from controller import znodes
-from controller.store import BadVersionError, ConnectionLossError, NoNodeError, Tree, ensure_path
 from controller.term import Term
-from controller.znodes import ProducerIdBlock
+from metadata.store import znodes
+from metadata.store.port import BadVersionError, ConnectionLossError, NoNodeError, Tree, ensure_path
+from metadata.store.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode, KafkaError
 from runtime.randomness import Randomness
 

@@ -23,13 +23,14 @@ from itertools import islice
 from typing import TypeVar
 
 from config.broker import BrokerSettings
-from controller import partitions, replicas, znodes
-from controller.channels import Channels
-from controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase, TopicPartition
-from controller.election import ElectionReason
-from controller.partitions import StateWrites
-from controller.requests import RequestBatch, Sender
-from controller.store import (
+from controller import partition_state_machine, replica_state_machine
+from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase, TopicPartition
+from controller.leader_election_rules import ElectionReason
+from controller.partition_state_machine import StateWrites
+from controller.requests.channels import Channels
+from controller.requests.request_batch import RequestBatch, Sender
+from metadata.store import znodes
+from metadata.store.port import (
     BadVersionError,
     Check,
     Create,
@@ -47,7 +48,7 @@ from controller.store import (
     Tree,
     Watch,
 )
-from controller.znodes import BrokerRegistration, PartitionState, ReplicaAssignment, TopicRegistration
+from metadata.store.znodes import BrokerRegistration, PartitionState, ReplicaAssignment, TopicRegistration
 from runtime.clock import Clock
 from runtime.slices import Slices
 
@@ -188,11 +189,11 @@ class Term:
     async def _create_step(self, topic_partitions: Sequence[TopicPartition]) -> None:
         context = self.context
         log.info("new partitions count=%d first=%s", len(topic_partitions), topic_partitions[:1])
-        partitions.move(context, topic_partitions, PartitionPhase.NEW)
-        replicas.move(context, self.new_batch(), context.replicas_of(topic_partitions), ReplicaPhase.NEW)
+        partition_state_machine.move(context, topic_partitions, PartitionPhase.NEW)
+        replica_state_machine.move(context, self.new_batch(), context.replicas_of(topic_partitions), ReplicaPhase.NEW)
         await self.bring_online(topic_partitions)
         batch = self.new_batch()
-        replicas.move(context, batch, context.replicas_of(topic_partitions), ReplicaPhase.ONLINE)
+        replica_state_machine.move(context, batch, context.replicas_of(topic_partitions), ReplicaPhase.ONLINE)
         await self.send(batch)
 
     async def bring_online(self, topic_partitions: Iterable[TopicPartition]) -> None:
@@ -219,7 +220,7 @@ class Term:
         ]
 
     async def _create_states(self, new: list[TopicPartition]) -> None:
-        plan = partitions.plan_first_leaders(self.context, new)
+        plan = partition_state_machine.plan_first_leaders(self.context, new)
         self._log_failures(plan)
         parents = [[Create(znodes.partitions_path(name))] for name in dict.fromkeys(name for name, _ in plan.writes)]
         for outcome in await self.write_many(parents):
@@ -230,7 +231,7 @@ class Term:
             if isinstance(outcome, StoreError):
                 log.warning("partition %s-%d was not made error=%r", *key, outcome)
             else:
-                partitions.committed(self.context, batch, key, state, is_new=True)
+                partition_state_machine.committed(self.context, batch, key, state, is_new=True)
         await self.send(batch)
 
     async def _write_new(
@@ -281,7 +282,7 @@ class Term:
         is_read = False
         remaining = list(topic_partitions)
         while remaining:
-            plan = partitions.plan_elections(self.context, states, reason, allowed)
+            plan = partition_state_machine.plan_elections(self.context, states, reason, allowed)
             outcome = await self.write_states(plan)
             written, again = outcome.written, outcome.again
             result.failures |= {key: repr(error) for key, error in outcome.refused.items()}
@@ -295,7 +296,7 @@ class Term:
                 again += [each for each in remaining if each in plan.failures or each not in states]
             to_shutting_down = reason is ElectionReason.CONTROLLED_SHUTDOWN
             for key, state in written.items():
-                partitions.committed(self.context, batch, key, state, to_shutting_down=to_shutting_down)
+                partition_state_machine.committed(self.context, batch, key, state, to_shutting_down=to_shutting_down)
                 result.elected[key] = state
             unclean = [key for key in plan.unclean if key in written]
             if unclean:
@@ -309,7 +310,7 @@ class Term:
         """The same leader and ISR under a new leader epoch, written and not yet told; None for a partition that never
         had a leader. Raises FinalError."""
         while states := await self.read_states([topic_partition]):
-            plan = partitions.plan_raised_epochs(self.context, states)
+            plan = partition_state_machine.plan_raised_epochs(self.context, states)
             if plan.failures:
                 raise ControllerMovedError(plan.failures[topic_partition])
             outcome = await self.write_states(plan)
@@ -395,7 +396,7 @@ class Term:
         is added there, and the caller's to send."""
         by_broker: dict[int, list[Replica]] = {}
         for replica in going:
-            if replicas.can_move(self.context, replica, ReplicaPhase.OFFLINE):
+            if replica_state_machine.can_move(self.context, replica, ReplicaPhase.OFFLINE):
                 by_broker.setdefault(replica[2], []).append(replica)
         for broker_id, theirs in by_broker.items():
             for step in _steps(theirs, CHANGES_STEP):
@@ -410,11 +411,11 @@ class Term:
         remaining = [(name, partition) for name, partition, _ in going]
         states = await self.known_states(remaining)
         while remaining:
-            plan = replicas.plan_offline(self.context, broker_id, states)
+            plan = replica_state_machine.plan_offline(self.context, broker_id, states)
             self._log_failures(plan)
             outcome = await self.write_states(plan)
             for key, state in outcome.written.items():
-                replicas.offline_committed(self.context, batch, broker_id, key, state)
+                replica_state_machine.offline_committed(self.context, batch, broker_id, key, state)
             self.context.leadership.update(plan.unchanged)
             batch.add_update_metadata(self.context.live_brokers, plan.unchanged)
             remaining = outcome.again
@@ -423,8 +424,8 @@ class Term:
     async def move_replicas(self, batch: RequestBatch, moving: Iterable[Replica], target: ReplicaPhase) -> None:
         """Those that can be moved there; the batch is the caller's to send."""
         for step in _steps(moving, MOVES_STEP):
-            movable = [each for each in step if replicas.can_move(self.context, each, target)]
-            replicas.move(self.context, batch, movable, target)
+            movable = [each for each in step if replica_state_machine.can_move(self.context, each, target)]
+            replica_state_machine.move(self.context, batch, movable, target)
             await self.breathe()
 
     def _log_failures(self, plan: StateWrites) -> None:

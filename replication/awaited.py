@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from protocol.errors import ErrorCode
 from replication.assignment import Assigned
-from replication.doors import PartitionHost
+from replication.dependencies import PartitionHost
 from replication.waiters import CommitWaiters, FetchWatchers, Watcher, mark
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from replication.fetch_sessions import FetchItem
     from runtime.filesystem import Buffer
-    from storage.log import PartitionLog
-    from storage.txn_index import AbortedTransaction
+    from storage.log.partition_log import PartitionLog
+    from storage.segments.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 

@@ -48,7 +48,7 @@ _DAMAGED = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
 
 class FollowedLog(Protocol):
-    """What has to be known of the log. `storage.log.PartitionLog` fits it."""
+    """What has to be known of the log. `storage.log.partition_log.PartitionLog` fits it."""
 
     @property
     def log_start_offset(self) -> int: ...

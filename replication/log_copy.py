@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.errors import KafkaError
 from protocol.records.batch import HEADER_BYTES, BatchHeader
 from replication.follower import begins_within
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 
 if TYPE_CHECKING:
     from replication.partition import Partition
     from runtime.clock import Clock
-    from storage.log import PartitionLog
+    from storage.log.partition_log import PartitionLog
 
 UNKNOWN_EPOCH = -1
 
 
 class EpochsOfLog(Protocol):
-    """What two logs are compared by. `storage.log.PartitionLog` fits it."""
+    """What two logs are compared by. `storage.log.partition_log.PartitionLog` fits it."""
 
     @property
     def log_start_offset(self) -> int: ...

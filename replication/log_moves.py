@@ -31,12 +31,12 @@ from replication.log_copy import LogCopy
 from replication.throttle import ReplicationQuota, SampledRate
 from runtime.clock import Clock
 from runtime.tasks import TaskScope
+from storage.directories.log_directory import is_future_name_too_long
 from storage.free_space import NoRoom
-from storage.log_directory import is_future_name_too_long
 
 if TYPE_CHECKING:
     from replication.partition import Partition
-    from storage.log import PartitionLog
+    from storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

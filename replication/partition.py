@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.errors import ErrorCode, KafkaError
 from replication.assignment import NO_EPOCH, NO_LEADER
 from replication.awaited import Awaited
-from replication.doors import PartitionHost
+from replication.dependencies import PartitionHost
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
@@ -32,8 +32,8 @@ from replication.leader import (
 from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchLine, ReplicaProgress
 from replication.replica_selector import preferred_read_replica
 from replication.waiters import WakeUps, mark
-from storage.log import AppendOrigin, AppendResult, PartitionLog
-from storage.validation import ValidatedRecords
+from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from storage.log.validation import ValidatedRecords
 
 if TYPE_CHECKING:
     from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
@@ -324,7 +324,7 @@ class Partition(Awaited):
             mark(watchers.leo)
 
     def on_start_raised(self) -> None:
-        """See `storage.log_state.StartListener`."""
+        """See `storage.log.log_state.StartListener`."""
         stable_offset = self.log.commit(self.log.high_watermark)
         if stable_offset != self.last_stable_offset:  # an open transaction began in what is gone
             self.last_stable_offset = stable_offset

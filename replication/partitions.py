@@ -35,11 +35,11 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.primitives import ZERO_UUID, uuid_to_text
-from replication.doors import ALONE, PartitionDoors, PartitionHost
+from replication.dependencies import ALONE, PartitionDoors, PartitionHost
 from replication.partition import NO_EPOCH, Partition, WakeUps
 from runtime.slices import Slices
 from storage.free_space import NoRoom
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from protocol.primitives import DecodeError, uuid_from_text, uuid_to_text
 from runtime.filesystem import FileSystem
-from storage.index import OffsetIndex, TimeIndex
-from storage.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from storage.segments.index import OffsetIndex, TimeIndex
+from storage.segments.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 MOVED_FILE = "moved"
-"""Marks a copy that has everything, see `storage.future_logs`."""
+"""Marks a copy that has everything, see `storage.directories.future_logs`."""
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from broker.dispatch import Handler
 from broker.handlers.allocate_producer_ids import allocate_producer_ids
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition import alter_partition
@@ -49,6 +48,7 @@ from broker.handlers.sync_group import sync_group
 from broker.handlers.update_features import update_features
 from broker.handlers.update_metadata import update_metadata
 from broker.handlers.write_txn_markers import write_txn_markers
+from broker.network.dispatch import Handler
 
 # By API key.
 ALL: tuple[Handler[Any], ...] = (

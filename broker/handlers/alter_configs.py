@@ -8,8 +8,6 @@ Source: KIP-133, KIP-226; Kafka ConfigAdminManager.preprocess, ZkAdminManager.al
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.config_resources import (
     ResourceType,
     check_entries,
@@ -19,8 +17,10 @@ from broker.handlers.config_resources import (
     repeated,
     store_refusal,
 )
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from config.errors import ConfigError
-from controller.store import StoreError
+from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,

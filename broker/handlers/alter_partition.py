@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from broker.context import RequestContext
-from broker.controller_line import answer
-from broker.dispatch import handles
+from broker.cluster.controller_channel import answer
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 

@@ -8,8 +8,8 @@ Source: KIP-455; Kafka KafkaApis.handleAlterPartitionReassignmentsRequest, Kafka
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

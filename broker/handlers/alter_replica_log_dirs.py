@@ -9,8 +9,8 @@ Source: KIP-113; Kafka KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManage
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -10,9 +10,9 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 
-from broker.dynamic_settings import PasswordsRefused
+from broker.settings.dynamic_settings import PasswordsRefused
 from config.errors import ConfigError
-from controller.store import ConnectionLossError, SessionExpiredError, StoreError
+from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
 from protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.context import RequestContext
-from broker.dispatch import handles
-from controller.admin import NewPartitions, Outcome
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from metadata.admin.topic_admin import NewPartitions, Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,

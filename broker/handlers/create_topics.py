@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from config.layers import Source
 from config.topic import LogConfig
-from controller.admin import CreatedTopic, NewTopic
-from controller.topics import CLUSTER_METADATA_TOPIC
+from metadata.admin.topic_admin import CreatedTopic, NewTopic
+from metadata.admin.topic_rules import CLUSTER_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableTopic,

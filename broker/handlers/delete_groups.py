@@ -6,8 +6,8 @@ Source: Kafka KafkaApis.handleDeleteGroupsRequest; KIP-229.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 

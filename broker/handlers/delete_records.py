@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.partition_lookup import led_partition
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import (

@@ -8,9 +8,9 @@ Source: KIP-700, KIP-919; Kafka AuthHelper.computeDescribeClusterResponse.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.metadata import CLUSTER_OPERATIONS
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import (
     DescribeClusterBroker,

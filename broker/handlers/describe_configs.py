@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from broker import logging_setup
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.config_resources import (
     KEPT_KINDS,
     MAX_SETTINGS_BYTES,
@@ -23,12 +20,15 @@ from broker.handlers.config_resources import (
     refused,
     store_refusal,
 )
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from broker.observability import logging_setup
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
 from config.layers import Layers, Source, Synonym, broker_definition
 from config.topic import LogConfig
-from controller.store import ConnectionLossError, SessionExpiredError, StoreError
-from controller.topics import check_name
+from metadata.admin.topic_rules import check_name
+from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -6,8 +6,8 @@ Source: Kafka KafkaApis.handleDescribeGroupsRequest; KIP-430 (authorized operati
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 

@@ -7,8 +7,8 @@ Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

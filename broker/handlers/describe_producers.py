@@ -7,10 +7,10 @@ Source: KIP-664; Kafka KafkaApis.handleDescribeProducersRequest, Partition.activ
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.partition_lookup import held_partition
-from controller.topics import check_name
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from metadata.admin.topic_rules import check_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -20,7 +20,7 @@ from protocol.messages.describe_producers import (
     TopicResponse,
 )
 from runtime.slices import Slices
-from storage.producer_state import ProducerDescription
+from storage.log.producer_state import ProducerDescription
 
 
 @handles(DescribeProducersRequest)

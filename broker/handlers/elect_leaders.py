@@ -9,11 +9,11 @@ Source: KIP-183, KIP-460; Kafka KafkaApis.handleElectLeaders.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
-from controller.admin import Outcome
-from controller.context import TopicPartition
-from controller.election import ElectionReason
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from controller.controller_context import TopicPartition
+from controller.leader_election_rules import ElectionReason
+from metadata.admin.topic_admin import Outcome
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.context import Deferred, RequestContext
-from broker.dispatch import handles
 from broker.handlers.fetch_response import refused, response_of
+from broker.network.dispatch import handles
+from broker.network.request_context import Deferred, RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from replication.fetch_read import (

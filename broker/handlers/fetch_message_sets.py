@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.context import Deferred, RequestContext
-from broker.dispatch import handles
 from broker.handlers.fetch import LongFetch, fetch_all
 from broker.handlers.fetch_response import NO_OFFSET
 from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
+from broker.network.dispatch import handles
+from broker.network.request_context import Deferred, RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.records.any_format import begins_compressed
@@ -23,7 +23,7 @@ from protocol.records.legacy import MAGIC_V0, MAGIC_V1
 from replication.fetch_read import PartitionRead
 from replication.fetch_sessions import FetchItem
 from replication.partition import Partition
-from storage.down_conversion import DownConversion
+from storage.conversion.down_conversion import DownConversion
 
 FIRST_VERSION_OF_V1 = 2
 

@@ -26,7 +26,7 @@ from replication.fetch_read import NO_ERROR, NO_REPLICA, PartitionRead, Reader
 from replication.fetch_sessions import NO_SESSION, TOPIC_IDS_VERSION, ResolvedFetch
 
 if TYPE_CHECKING:
-    from broker.context import RequestContext
+    from broker.network.request_context import RequestContext
 
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 16

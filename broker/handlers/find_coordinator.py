@@ -13,8 +13,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from coordinator.host import GROUP_METADATA_TOPIC
 from coordinator.partitioner import partition_for
 from metadata.image import PartitionImage

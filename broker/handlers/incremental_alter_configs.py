@@ -13,9 +13,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 
-from broker import logging_setup
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.config_resources import (
     ResourceType,
     check_entries,
@@ -25,11 +22,14 @@ from broker.handlers.config_resources import (
     repeated,
     store_refusal,
 )
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from broker.observability import logging_setup
 from config.definition import Setting, Type
 from config.errors import ConfigError
 from config.layers import broker_definition
 from config.topic import LogConfig
-from controller.store import StoreError
+from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -11,8 +11,8 @@ Source: KIP-98, KIP-360; Kafka KafkaApis.handleInitProducerIdRequest, Transactio
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -8,9 +8,9 @@ Source: Kafka KafkaApis.handleJoinGroupRequest.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.client_address import java_address_text
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -1,6 +1,7 @@
 """LeaderAndIsr (key 4): the controller says which partitions this broker holds, who leads them and who is in sync.
 
-Behaviour: believed from the controller alone (`broker.control`): STALE_BROKER_EPOCH when it is meant for an earlier life
+Behaviour: believed from the controller alone (`broker.cluster.control_requests`): STALE_BROKER_EPOCH when it is meant
+for an earlier life
 of this broker, STALE_CONTROLLER_EPOCH from anybody who is not the controller, and nothing changes then. Every partition
 has its own error in the answer, that of a refused request too. Served before the broker is ready.
 Versions: v0 and v1 do not group partitions by topic; v2 broker epochs; v5 topic ids, and answers by id.
@@ -9,8 +10,8 @@ Source: KIP-380, KIP-516; Kafka KafkaApis.handleLeaderAndIsrRequest.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,

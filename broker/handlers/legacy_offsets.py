@@ -8,7 +8,7 @@ Source: Kafka KafkaZkClient.setOrCreateConsumerOffset, getConsumerOffset.
 
 from __future__ import annotations
 
-from controller.store import NodeExistsError, NoNodeError, Store, ensure_path, parent_of
+from metadata.store.port import NodeExistsError, NoNodeError, Store, ensure_path, parent_of
 from protocol.errors import ErrorCode, KafkaError
 
 _NOT_IN_PATHS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))

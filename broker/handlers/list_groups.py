@@ -5,8 +5,8 @@ Source: Kafka KafkaApis.handleListGroupsRequest; KIP-518, KIP-848.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 

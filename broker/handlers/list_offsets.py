@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Protocol
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.partition_lookup import held_partition
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -7,8 +7,8 @@ Source: KIP-455; Kafka KafkaApis.handleListPartitionReassignmentsRequest.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

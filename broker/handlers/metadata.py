@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from broker.context import RequestContext
-from broker.dispatch import handles
-from controller import topics as topic_rules
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from metadata.admin import topic_rules as topic_rules
 from metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage, is_internal
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.legacy_offsets import commit_legacy_offset
-from controller.store import Store, StoreError
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from coordinator.group.committing import metadata_is_too_large
 from metadata.image import ClusterImage
+from metadata.store.port import Store, StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,

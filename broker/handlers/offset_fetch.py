@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.legacy_offsets import fetch_legacy_offset
-from controller.store import StoreError
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from coordinator.group.committing import FetchedOffsets
 from coordinator.group.offsets import CommittedOffset
+from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,

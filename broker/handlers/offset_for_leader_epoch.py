@@ -7,9 +7,9 @@ Source: KIP-101, 279, 320; Kafka Partition.lastOffsetForLeaderEpoch.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
 from broker.handlers.partition_lookup import led_partition
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -18,9 +18,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.budget import LEAST_WAITING_BYTES
-from broker.context import CloseConnection, Deferred, RequestContext
-from broker.dispatch import handles
 from broker.handlers.partition_lookup import held_partition, is_known, known_leader
 from broker.handlers.produce_checks import (
     Refusals,
@@ -30,6 +27,9 @@ from broker.handlers.produce_checks import (
     has_transaction,
     repeats_partitions,
 )
+from broker.network.dispatch import handles
+from broker.network.memory_budget import LEAST_WAITING_BYTES
+from broker.network.request_context import CloseConnection, Deferred, RequestContext
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (
@@ -44,9 +44,9 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.records.batch import holds_transaction, read_header
-from storage.log import AppendOrigin, AppendResult
-from storage.record_errors import RecordsRejected
-from storage.validation import LongValidation, RequestRejected, ValidatedRecords
+from storage.log.partition_log import AppendOrigin, AppendResult
+from storage.log.record_errors import RecordsRejected
+from storage.log.validation import LongValidation, RequestRejected, ValidatedRecords
 
 if TYPE_CHECKING:
     from broker.services import Services

@@ -23,7 +23,7 @@ from protocol.records.batch import (
     holds_transaction,
     read_header,
 )
-from storage.validation import FIRST_PRODUCE_OF_V2, frame_end, only_batch
+from storage.log.validation import FIRST_PRODUCE_OF_V2, frame_end, only_batch
 
 if TYPE_CHECKING:
     from broker.services import Services

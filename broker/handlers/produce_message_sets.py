@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.context import Deferred, RequestContext
-from broker.dispatch import handles
 from broker.handlers.produce import ProduceAppend
+from broker.network.dispatch import handles
+from broker.network.request_context import Deferred, RequestContext
 from protocol.errors import KafkaError
 from protocol.messages.produce import (
     PartitionProduceData,
@@ -25,8 +25,8 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.records.any_format import begins_compressed
-from storage.up_conversion import UpConversion, needs_up_conversion
-from storage.validation import LongValidation
+from storage.conversion.up_conversion import UpConversion, needs_up_conversion
+from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
     from broker.services import Services

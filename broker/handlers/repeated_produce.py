@@ -17,9 +17,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
-from broker.context import CloseConnection, Deferred, RequestContext
 from broker.handlers.partition_lookup import held_partition
 from broker.handlers.produce import ALL_REPLICAS, NO_ANSWER, Postponed, ProduceAppend, append_records, has_arrived
+from broker.network.request_context import CloseConnection, Deferred, RequestContext
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import KafkaError
 from protocol.messages.produce import (
@@ -31,10 +31,10 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from protocol.varint import encode_uvarint
-from storage.validation import LongValidation
+from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
-    from broker.dispatch import Outcome, Route
+    from broker.network.dispatch import Outcome, Route
     from runtime.filesystem import Buffer
 
 # From here on an answer says where the log starts.

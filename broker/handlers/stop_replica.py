@@ -8,8 +8,8 @@ Source: KIP-380, KIP-570; Kafka KafkaApis.handleStopReplicaRequest.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 

@@ -8,8 +8,8 @@ Source: KIP-584, KIP-778; Kafka KafkaController.updateFeatures.
 
 from __future__ import annotations
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from coordinator.host import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.write_txn_markers import (
@@ -28,7 +28,7 @@ from protocol.messages.write_txn_markers import (
 )
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from replication.partition import Partition
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 
 ALL_REPLICAS = -1
 Place = tuple[str, int]

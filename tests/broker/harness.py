@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.acceptor import AcceptLimits, Acceptor
-from broker.answer_memory import AnswerMemory
-from broker.budget import MemoryBudget
-from broker.connection import RequestConnection
-from broker.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
-from broker.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
+from broker.network.acceptor import AcceptLimits, Acceptor
+from broker.network.connection import RequestConnection
+from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
+from broker.network.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
+from broker.network.memory_budget import MemoryBudget
+from broker.network.response_memory import AnswerMemory
 from broker.services import Services
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.context import CloseConnection, Deferred, RequestContext
-from broker.dispatch import Handler, handles
 from broker.handlers.api_versions import api_versions
+from broker.network.dispatch import Handler, handles
+from broker.network.request_context import CloseConnection, Deferred, RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import (

@@ -6,13 +6,13 @@ import asyncio
 from types import SimpleNamespace
 from typing import cast
 
-from broker.context import ClientConnection, RequestContext
-from broker.dynamic_settings import DynamicSettings
+from broker.network.request_context import ClientConnection, RequestContext
 from broker.services import Services
+from broker.settings.dynamic_settings import DynamicSettings
 from config.broker import BrokerSettings
-from controller.registration import ensure_persistent_paths
-from controller.store import Store
 from metadata.image import ClusterImage, MetadataCache, PartitionImage, TopicImage
+from metadata.store.port import Store
+from metadata.store.registration import ensure_persistent_paths
 from protocol.primitives import ZERO_UUID
 from runtime.clock import Clock, SystemClock
 from runtime.slices import LongWork

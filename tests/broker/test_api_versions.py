@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from broker.context import RequestContext
-from broker.dispatch import handles
-from broker.error_responses import unsupported_api_versions
 from broker.handlers.api_versions import api_versions
+from broker.network.dispatch import handles
+from broker.network.error_responses import unsupported_api_versions
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from broker.gauges import gauges
-from controller import znodes
+from broker.observability.gauges import gauges
+from metadata.store import znodes
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.gauges import gauges
-from controller import znodes
+from broker.observability.gauges import gauges
+from metadata.store import znodes
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

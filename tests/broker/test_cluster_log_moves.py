@@ -15,7 +15,7 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from replication.fetchers import Fetchers
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 

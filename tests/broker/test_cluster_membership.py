@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.topics_at_start import TopicAtStart
+from broker.cluster.topics_at_start import TopicAtStart
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse

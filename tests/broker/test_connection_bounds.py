@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.connection_shared import RECEIVE_BUFFER_BYTES
-from broker.context import Deferred, RequestContext
-from broker.dispatch import Handler, handles
+from broker.network.connection_shared import RECEIVE_BUFFER_BYTES
+from broker.network.dispatch import Handler, handles
+from broker.network.request_context import Deferred, RequestContext
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.broker.harness import Broker

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from broker.connection_shared import ConnectionLimits
-from broker.context import RequestContext
-from broker.dispatch import handles
+from broker.network.connection_shared import ConnectionLimits
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.harness import Broker, Peer
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of

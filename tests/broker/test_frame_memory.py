@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, STALLED_SWEEPS
-from broker.budget import SMALL_REQUEST_BYTES, FrameReservation, MemoryBudget
-from broker.large_frame import LargeFrame
+from broker.network.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, STALLED_SWEEPS
+from broker.network.large_frame import LargeFrame
+from broker.network.memory_budget import SMALL_REQUEST_BYTES, FrameReservation, MemoryBudget
 from tests.broker.harness import Broker, Peer
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 

@@ -25,7 +25,16 @@ def loaded() -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["importlib.metadata", "email", "zipfile", "lz4", "snappy", "cramjam", "zstandard", "controller.zookeeper"],
+    [
+        "importlib.metadata",
+        "email",
+        "zipfile",
+        "lz4",
+        "snappy",
+        "cramjam",
+        "zstandard",
+        "metadata.store.zookeeper.store",
+    ],
 )
 def test_is_not_loaded(loaded: set[str], module: str) -> None:
     assert "broker.server" in loaded

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.budget import LEAST_WAITING_BYTES
-from broker.connection_shared import ConnectionLimits
-from broker.context import Deferred, RequestContext
-from broker.dispatch import handles
+from broker.network.connection_shared import ConnectionLimits
+from broker.network.dispatch import handles
+from broker.network.memory_budget import LEAST_WAITING_BYTES
+from broker.network.request_context import Deferred, RequestContext
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.broker.harness import Broker, settle
 from tests.broker.recorded_requests import BARRIER_MS, HEARTBEAT_V, Log, V, heartbeat_of, produce_of

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import uvloop
 
+from broker.cluster.topics_at_start import TopicAtStart
 from broker.process import open_embedded_store
 from broker.server import Broker, Doors
-from broker.topics_at_start import TopicAtStart
 from config.broker import BrokerSettings
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from runtime.clock import SystemClock

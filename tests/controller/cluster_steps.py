@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from controller import znodes
-from controller.admin import NewTopic
-from controller.context import TopicPartition
-from controller.znodes import PartitionState, ReplicaAssignment, TopicRegistration
+from controller.controller_context import TopicPartition
+from metadata.admin.topic_admin import NewTopic
+from metadata.store import znodes
+from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import (
     AlterPartitionRequest,

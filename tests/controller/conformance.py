@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controller.store import (
+from metadata.store.port import (
     BadVersionError,
     Check,
     Create,

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 
-from controller.zookeeper_wire import OpCode
+from metadata.store.zookeeper.wire import OpCode
 
 WRITES = frozenset({OpCode.CREATE, OpCode.SET_DATA, OpCode.DELETE, OpCode.MULTI})
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from config.broker import BrokerSettings
-from controller import registration, znodes
-from controller.admin import ReplicationPolicy, StrictReplication
-from controller.channels import BrokerChannel, ControlResponse, InProcessChannel
-from controller.embedded import FILE_NAME, EmbeddedStore
-from controller.host import Controller, ControllerSeat
-from controller.requests import ControlRequest
-from controller.store import Store
-from controller.waiting import image_shows
-from controller.znodes import BrokerRegistration, RegisteredEndpoint
+from controller.controller import Controller, ControllerSeat
+from controller.requests.channels import BrokerChannel, ControlResponse, InProcessChannel
+from controller.requests.request_batch import ControlRequest
 from metadata import delta
+from metadata.admin.metadata_wait import image_shows
+from metadata.admin.topic_admin import ReplicationPolicy, StrictReplication
 from metadata.image import ClusterImage, MetadataCache
+from metadata.store import registration, znodes
+from metadata.store.embedded import FILE_NAME, EmbeddedStore
+from metadata.store.port import Store
+from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller import znodes
-from controller.admin import NewTopic
-from controller.znodes import PartitionState
+from metadata.admin.topic_admin import NewTopic
+from metadata.store import znodes
+from metadata.store.znodes import PartitionState
 from protocol.errors import ErrorCode
 from tests.controller.harness import PATIENCE_MS, Member
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
-from controller import zookeeper_wire as wire
-from controller.store import (
+from metadata.store.node_tree import NodeTree, Staged
+from metadata.store.port import (
     BadVersionError,
     Check,
     Create,
@@ -30,8 +30,8 @@ from controller.store import (
     WatchEvent,
     WatchKind,
 )
-from controller.tree import NodeTree, Staged
-from controller.zookeeper_wire import OpCode, Reader, ReplyCode
+from metadata.store.zookeeper import wire as wire
+from metadata.store.zookeeper.wire import OpCode, Reader, ReplyCode
 from protocol.frame import FrameReader
 from runtime.clock import Clock
 from runtime.transport import Connection, Listener, Network

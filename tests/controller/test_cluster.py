@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from controller import znodes
-from controller.admin import NewTopic
-from controller.store import Create, Delete, OperationResult, SetData, Transaction, Watch
-from controller.znodes import FinalizedFeatures, PartitionState, ReplicaAssignment, TopicRegistration
+from metadata.admin.topic_admin import NewTopic
+from metadata.store import znodes
+from metadata.store.port import Create, Delete, OperationResult, SetData, Transaction, Watch
+from metadata.store.znodes import FinalizedFeatures, PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -202,7 +202,7 @@ def test_a_broker_out_of_reach_is_one_line_and_not_one_for_each_attempt(caplog: 
     async def scenario(made: Cluster) -> None:
         await create(made, (1, 2), (1, 2))
         other = next(each.broker for each in made.members.values() if each is not made.active)
-        with caplog.at_level("INFO", "controller.channels"):
+        with caplog.at_level("INFO", "controller.requests.channels"):
             other.is_reachable = False
             await made.active.controller.alter_reassignments({KEY: [2, 1]})
             await until_true(lambda: other.refused_count >= 4)
@@ -210,7 +210,7 @@ def test_a_broker_out_of_reach_is_one_line_and_not_one_for_each_attempt(caplog: 
             await until_true(lambda: made.active.controller.request_queue_sizes()[other.broker_id] == 0)
 
     together(scenario, 1, 2)
-    told = [record.getMessage() for record in caplog.records if record.name == "controller.channels"]
+    told = [record.getMessage() for record in caplog.records if record.name == "controller.requests.channels"]
     assert len(told) == 2, told
     assert "unanswered" in told[0]
     assert "answered again" in told[1]

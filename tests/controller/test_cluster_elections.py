@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from controller import elections, znodes
+from controller import leader_elections
+from metadata.store import znodes
 from protocol.errors import ErrorCode
 from tests.controller.cluster_steps import (
     KEY,
@@ -43,7 +44,7 @@ def test_preferred_elections_wished_in_the_tree() -> None:
 
 
 def test_leaders_go_back_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.host.FIRST_BALANCE_S", 0.05)
+    monkeypatch.setattr("controller.controller.FIRST_BALANCE_S", 0.05)
 
     async def scenario(made: Cluster) -> None:
         await create(made, (1, 2))
@@ -70,17 +71,17 @@ def test_leaders_stay_while_anything_is_reassigned() -> None:
         assert (await state(made)).leader == 1
         await active.alter_reassignments({("u", 0): [2]})  # it waits for the ISR to grow
         assert active._term is not None
-        await elections.balance_leaders(active._term)
+        await leader_elections.balance_leaders(active._term)
         assert (await state(made)).leader == 1
         await active.alter_reassignments({("u", 0): None})
-        await elections.balance_leaders(active._term)
+        await leader_elections.balance_leaders(active._term)
         assert (await state(made)).leader == 2
 
     together(scenario, 1, 2)
 
 
 def test_leaders_stay_where_the_setting_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.host.FIRST_BALANCE_S", 0)
+    monkeypatch.setattr("controller.controller.FIRST_BALANCE_S", 0)
 
     async def scenario(made: Cluster) -> None:
         await create(made, (1, 2))

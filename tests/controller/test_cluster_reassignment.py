@@ -7,12 +7,12 @@ from types import TracebackType
 
 import pytest
 
-from controller import znodes
-from controller.context import ReplicaPhase, TopicPartition
-from controller.election import ElectionReason
-from controller.store import NoNodeError
+from controller.controller_context import ReplicaPhase, TopicPartition
+from controller.leader_election_rules import ElectionReason
 from controller.term import Term
-from controller.znodes import ReplicaAssignment
+from metadata.store import znodes
+from metadata.store.port import NoNodeError
+from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode
 from tests.controller.cluster_steps import (
     KEY,

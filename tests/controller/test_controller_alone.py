@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from controller import configs, znodes
-from controller.admin import FallBackToOneReplica, NewPartitions, NewTopic
-from controller.store import NodeExistsError, WatchEvent
-from controller.topics import MAX_NEW_PARTITIONS
-from controller.znodes import ReplicaAssignment, TopicRegistration
+from metadata.admin.topic_admin import FallBackToOneReplica, NewPartitions, NewTopic
+from metadata.admin.topic_rules import MAX_NEW_PARTITIONS
+from metadata.store import configs, znodes
+from metadata.store.port import NodeExistsError, WatchEvent
+from metadata.store.znodes import ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest

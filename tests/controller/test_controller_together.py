@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from controller import znodes
-from controller.admin import NewTopic
-from controller.election import ElectionReason
-from controller.store import SessionExpiredError, SetData
-from controller.znodes import PartitionState
+from controller.leader_election_rules import ElectionReason
+from metadata.admin.topic_admin import NewTopic
 from metadata.image import ClusterImage
+from metadata.store import znodes
+from metadata.store.port import SessionExpiredError, SetData
+from metadata.store.znodes import PartitionState
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest

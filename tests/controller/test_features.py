@@ -8,7 +8,7 @@ import pytest
 
 from controller import features
 from controller.features import FeatureUpdate, Upgrade, refusal, requested
-from controller.znodes import FinalizedFeatures
+from metadata.store.znodes import FinalizedFeatures
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 OLD: list[Mapping[str, Mapping[str, int]]] = [{"f": {"min_version": 1, "max_version": 2}}]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.context import ControllerContext, LiveBroker
+from controller.controller_context import ControllerContext, LiveBroker
 from controller.isr_changes import Verdict, Wish, judge
-from controller.znodes import RECOVERED, RECOVERING, BrokerRegistration, PartitionState, ReplicaAssignment
+from metadata.store.znodes import RECOVERED, RECOVERING, BrokerRegistration, PartitionState, ReplicaAssignment
 from protocol.errors import ErrorCode
 
 KEY = ("t", 0)

@@ -8,9 +8,9 @@ import tracemalloc
 
 import pytest
 
-from controller.context import ControllerContext, PartitionPhase, ReplicaPhase
+from controller.controller_context import ControllerContext, PartitionPhase, ReplicaPhase
 from controller.partition_map import GAP_MAX, PartitionMap, ReplicaMap
-from controller.znodes import PartitionState, ReplicaAssignment
+from metadata.store.znodes import PartitionState, ReplicaAssignment
 
 NUMBERS = (0, 1, 2, 3, 5, GAP_MAX - 1, GAP_MAX, GAP_MAX + 2, 2 * GAP_MAX, 2**31 - 1, -1)
 TOPICS = tuple(f"t{number}" for number in range(10))

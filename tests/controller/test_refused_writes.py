@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from controller import host, znodes
-from controller.admin import NewPartitions, NewTopic
-from controller.election import ElectionReason
-from controller.store import (
+from controller import controller
+from controller.leader_election_rules import ElectionReason
+from metadata.admin.topic_admin import NewPartitions, NewTopic
+from metadata.image import ClusterImage
+from metadata.store import znodes
+from metadata.store.port import (
     AccessDeniedError,
     Delete,
     NoNodeError,
@@ -24,8 +26,7 @@ from controller.store import (
     Transaction,
     Watch,
 )
-from controller.znodes import ReplicaAssignment, TopicRegistration
-from metadata.image import ClusterImage
+from metadata.store.znodes import ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from tests.controller.cluster_steps import KEY, alter_isr, assignment, code_of, create, state, together
@@ -196,7 +197,7 @@ def test_a_leader_that_cannot_be_written_is_none() -> None:
 
 def test_a_term_ends_with_what_its_controller_may_not_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """And who had asked hears it; the next term goes on as soon as it may."""
-    monkeypatch.setattr(host, "REFUSAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(controller, "REFUSAL_BACKOFF_S", 0.01)
 
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
@@ -214,8 +215,8 @@ def test_a_term_ends_with_what_its_controller_may_not_write(monkeypatch: pytest.
 
 
 def test_who_waits_for_a_controller_that_gives_way_hears_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "REFUSAL_BACKOFF_S", 3600)
-    monkeypatch.setattr(host, "CLOSE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(controller, "REFUSAL_BACKOFF_S", 3600)
+    monkeypatch.setattr(controller, "CLOSE_PATIENCE_S", 0.05)
 
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
@@ -232,8 +233,8 @@ def test_who_waits_for_a_controller_that_gives_way_hears_it_at_once(monkeypatch:
 
 
 def test_a_controller_that_may_not_read_gives_way_to_one_that_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "REFUSAL_BACKOFF_S", 3600)
-    monkeypatch.setattr(host, "CLOSE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(controller, "REFUSAL_BACKOFF_S", 3600)
+    monkeypatch.setattr(controller, "CLOSE_PATIENCE_S", 0.05)
 
     async def scenario(made: Cluster) -> None:
         denied_to = made.active

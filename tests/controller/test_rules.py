@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller import partitions, replicas, topics
-from controller.context import ControllerContext, LiveBroker, PartitionPhase, ReplicaPhase
-from controller.election import (
+from controller import partition_state_machine, replica_state_machine
+from controller.controller_context import ControllerContext, LiveBroker, PartitionPhase, ReplicaPhase
+from controller.leader_election_rules import (
     NO_LEADER,
     Elected,
     ElectionReason,
@@ -17,9 +17,10 @@ from controller.election import (
     elect_preferred,
     without_replica,
 )
-from controller.placement import PlacementBroker
-from controller.requests import METADATA_STEP, RequestBatch, Sender
-from controller.znodes import BrokerRegistration, PartitionState, RegisteredEndpoint, ReplicaAssignment
+from controller.requests.request_batch import METADATA_STEP, RequestBatch, Sender
+from metadata.admin import topic_rules
+from metadata.admin.placement import PlacementBroker
+from metadata.store.znodes import BrokerRegistration, PartitionState, RegisteredEndpoint, ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
@@ -30,13 +31,13 @@ from protocol.messages.update_metadata import UpdateMetadataRequest
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
 def test_legal_names(name: str) -> None:
-    topics.check_name(name)
+    topic_rules.check_name(name)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250, "a\n", "a:b"])
 def test_illegal_names(name: str) -> None:
     with pytest.raises(KafkaError, match="Topic name is invalid: ") as refused:
-        topics.check_name(name)
+        topic_rules.check_name(name)
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -51,7 +52,7 @@ def test_illegal_names(name: str) -> None:
     ],
 )
 def test_collisions(name: str, existing: list[str], found: list[str]) -> None:
-    assert topics.colliding(name, existing) == found
+    assert topic_rules.colliding(name, existing) == found
 
 
 # --- growth ---
@@ -80,18 +81,18 @@ BROKERS = [PlacementBroker(each) for each in (1, 2, 3)]
 )
 def test_growth_refused(count: int, assignments: list[list[int]] | None, code: ErrorCode, words: str) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
-        topics.plan_growth("t", ONE, count, assignments, BROKERS, 0)
+        topic_rules.plan_growth("t", ONE, count, assignments, BROKERS, 0)
     assert refused.value.code is code
 
 
 def test_growth() -> None:
-    assert topics.plan_growth("t", ONE, 4, [[3, 1], [1, 2]], BROKERS, 0) == {2: (3, 1), 3: (1, 2)}
-    grown = topics.plan_growth("t", ONE, 5, None, BROKERS, 0)
+    assert topic_rules.plan_growth("t", ONE, 4, [[3, 1], [1, 2]], BROKERS, 0) == {2: (3, 1), 3: (1, 2)}
+    grown = topic_rules.plan_growth("t", ONE, 5, None, BROKERS, 0)
     assert sorted(grown) == [2, 3, 4]
     assert {each[0] for each in grown.values()} == {1, 2, 3}
     moving = {0: ReplicaAssignment((1, 2), adding=(2,))}
     with pytest.raises(KafkaError) as refused:
-        topics.plan_growth("t", moving, 4, None, BROKERS, 0)
+        topic_rules.plan_growth("t", moving, 4, None, BROKERS, 0)
     assert refused.value.code is ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
@@ -151,8 +152,8 @@ def test_the_last_in_sync_replica_stays_though_one_that_is_none_any_more_is_in_s
 
 
 def test_the_tables_name_every_phase_once() -> None:
-    assert set(partitions.VALID_PREVIOUS) == set(PartitionPhase)
-    assert set(replicas.VALID_PREVIOUS) == set(ReplicaPhase)
+    assert set(partition_state_machine.VALID_PREVIOUS) == set(PartitionPhase)
+    assert set(replica_state_machine.VALID_PREVIOUS) == set(ReplicaPhase)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_the_tables_name_every_phase_once() -> None:
 def test_partition_moves(previous: PartitionPhase, target: PartitionPhase, is_allowed: bool) -> None:
     context = ControllerContext()
     context.partition_phases["t", 0] = previous
-    assert partitions.can_move(context, ("t", 0), target) is is_allowed
+    assert partition_state_machine.can_move(context, ("t", 0), target) is is_allowed
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_partition_moves(previous: PartitionPhase, target: PartitionPhase, is_al
 def test_replica_moves(previous: ReplicaPhase, target: ReplicaPhase, is_allowed: bool) -> None:
     context = ControllerContext()
     context.replica_phases["t", 0, 1] = previous
-    assert replicas.can_move(context, ("t", 0, 1), target) is is_allowed
+    assert replica_state_machine.can_move(context, ("t", 0, 1), target) is is_allowed
 
 
 def context_of_two() -> ControllerContext:
@@ -206,7 +207,7 @@ def context_of_two() -> ControllerContext:
 def test_an_election_is_refused_to_an_older_controller() -> None:
     context = context_of_two()
     newer = PartitionState(1, 7, (1, 2), controller_epoch=5)
-    plan = partitions.plan_elections(context, {("t", 0): newer}, ElectionReason.OFFLINE, {})
+    plan = partition_state_machine.plan_elections(context, {("t", 0): newer}, ElectionReason.OFFLINE, {})
     assert plan.writes == {}
     assert "epoch 5" in plan.failures["t", 0]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from controller.store import (
+from metadata.store.port import (
     ANY_VERSION,
     ConnectionLossError,
     Create,
@@ -31,13 +31,13 @@ from controller.store import (
     WatchEvent,
     WatchKind,
 )
-from controller.zookeeper import ZooKeeperStore, open_zookeeper_store
-from controller.zookeeper_client import ClientDoors
-from controller.zookeeper_ensemble import ConnectString
-from controller.zookeeper_options import ZooKeeperOptions
-from controller.zookeeper_session import Credentials
-from controller.zookeeper_session_file import FILE_NAME, LogDirectorySessionFile
-from controller.zookeeper_wire import OpCode
+from metadata.store.zookeeper.client import ClientDoors
+from metadata.store.zookeeper.ensemble import ConnectString
+from metadata.store.zookeeper.options import ZooKeeperOptions
+from metadata.store.zookeeper.session import Credentials
+from metadata.store.zookeeper.session_file import FILE_NAME, LogDirectorySessionFile
+from metadata.store.zookeeper.store import ZooKeeperStore, open_zookeeper_store
+from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import SystemClock
 from runtime.os_disk import OsDiskQueue
 from runtime.os_filesystem import OsFileSystem

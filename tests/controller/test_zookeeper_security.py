@@ -11,9 +11,9 @@ import pytest
 
 from config.broker import BrokerSettings
 from config.errors import ConfigError
-from controller.store import AccessDeniedError
-from controller.zookeeper_options import ZooKeeperOptions
-from controller.zookeeper_sasl import DigestMd5, SaslCredentials
+from metadata.store.port import AccessDeniedError
+from metadata.store.zookeeper.options import ZooKeeperOptions
+from metadata.store.zookeeper.sasl import DigestMd5, SaslCredentials
 from protocol.primitives import DecodeError
 from tests.controller.conformance import raises
 from tests.controller.zookeeper_world import client_of, open_client

@@ -7,9 +7,9 @@ import asyncio
 
 import pytest
 
-from controller.store import ConnectionLossError, SessionExpiredError
-from controller.zookeeper_session import Credentials
-from controller.zookeeper_wire import OpCode
+from metadata.store.port import ConnectionLossError, SessionExpiredError
+from metadata.store.zookeeper.session import Credentials
+from metadata.store.zookeeper.wire import OpCode
 from tests.controller.conformance import Seen, raises
 from tests.controller.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.controller.zookeeper_world import (

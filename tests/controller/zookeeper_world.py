@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from controller.store import ConnectionLossError, Create, SessionEvent, SetData, StoreError
-from controller.zookeeper import ZooKeeperStore, open_zookeeper_store
-from controller.zookeeper_client import ClientDoors
-from controller.zookeeper_ensemble import ConnectString
-from controller.zookeeper_options import ZooKeeperOptions
-from controller.zookeeper_session import Credentials
-from controller.zookeeper_wire import OpCode
+from metadata.store.port import ConnectionLossError, Create, SessionEvent, SetData, StoreError
+from metadata.store.zookeeper.client import ClientDoors
+from metadata.store.zookeeper.ensemble import ConnectString
+from metadata.store.zookeeper.options import ZooKeeperOptions
+from metadata.store.zookeeper.session import Credentials
+from metadata.store.zookeeper.store import ZooKeeperStore, open_zookeeper_store
+from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import Clock, SystemClock
 from runtime.os_transport import OsNetwork
 from runtime.tasks import TaskScope

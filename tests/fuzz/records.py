@@ -31,8 +31,8 @@ from protocol.records.compression import Compression, compress, decompress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker, read_marker
 from protocol.records.record import Record, encode_batch, iter_records, recompress
 from protocol.records.structure import check_full, check_structure
-from storage.producer_state import CorruptSnapshot, ProducerStates
-from storage.validation import AppendOrigin, ValidationLevel, validate
+from storage.log.producer_state import CorruptSnapshot, ProducerStates
+from storage.log.validation import AppendOrigin, ValidationLevel, validate
 from tests.fuzz.mutation import mutate
 
 MAX_BYTES = 1 << 20

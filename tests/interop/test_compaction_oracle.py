@@ -27,8 +27,8 @@ from protocol.records.record import Record
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
-from storage.log_manager import LogManager
-from storage.txn_index import decode_transactions
+from storage.directories.log_manager import LogManager
+from storage.segments.txn_index import decode_transactions
 from tests.interop.asking import end_of, wait_until_ends_at
 from tests.interop.conftest import need_java
 from tests.oracle.folder import paths

@@ -38,7 +38,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from protocol.schema import Request, Response
-from replication.doors import PartitionHost
+from replication.dependencies import PartitionHost
 from replication.fetch_sessions import FetchItem, FetchSessions, ResolvedFetch
 from replication.fetcher import FetcherDoors
 from replication.fetchers import Fetchers
@@ -47,10 +47,10 @@ from replication.partition import Partition, WakeUps
 from replication.throttle import ReplicationQuota
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection
-from storage.leader_epochs import LeaderEpochs
-from storage.log import PartitionLog
-from storage.log_environment import LogEnvironment
-from storage.open_segments import OpenSegments
+from storage.log.leader_epochs import LeaderEpochs
+from storage.log.log_environment import LogEnvironment
+from storage.log.partition_log import PartitionLog
+from storage.segments.open_segments import OpenSegments
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

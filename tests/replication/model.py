@@ -14,7 +14,7 @@ from replication.follower import (
     RestartAt,
     TruncateTo,
 )
-from storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from storage.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 
 BACKOFF_MS = 1000
 

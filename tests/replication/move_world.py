@@ -29,8 +29,8 @@ from runtime.filesystem import FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
-from storage.log import AppendOrigin
-from storage.log_manager import LogManager
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import AppendOrigin
 from tests.storage.logs import SETTINGS, all_values, batch, until
 
 ME = 1

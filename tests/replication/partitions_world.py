@@ -15,11 +15,11 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from protocol.primitives import ZERO_UUID
-from replication.doors import PartitionDoors
+from replication.dependencies import PartitionDoors
 from replication.partition import Partition
 from replication.partitions import Partitions
 from storage.free_space import NoRoom
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.replication.leader_world import ME, SOURCE, FollowerWorld, play
 from tests.storage.logs import config
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
-from replication.doors import PartitionDoors, PartitionHost
+from replication.dependencies import PartitionDoors, PartitionHost
 from replication.isr_requests import IsrOwner
 from replication.leader import IsrAnswer, IsrChange
 from replication.partition import Partition, WakeUps
 from replication.replica_selector import nearest_rack
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.storage.logs import NOW_MS, batch, config, open_log, world
 
 ME = 1

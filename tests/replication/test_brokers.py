@@ -16,7 +16,7 @@ from protocol.messages.delete_records import (
 )
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.broker.cluster_world import PATIENCE_S, ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 from tests.storage.logs import all_values

@@ -14,14 +14,14 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition
 from protocol.records.batch import iter_headers
-from replication.doors import PartitionDoors, PartitionHost
+from replication.dependencies import PartitionDoors, PartitionHost
 from replication.fetch_read import PartitionRead, Reader, fill, fill_cold, inspect
 from replication.fetch_sessions import NO_SESSION, FetchItem, FetchSession
 from replication.partition import Partition
 from replication.waiters import WakeUps
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
-from storage.log import AppendOrigin, PartitionLog
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.replication.replica_world import ME, state
 from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, World, append, append_records, config, open_log, read, world

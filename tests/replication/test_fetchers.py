@@ -9,7 +9,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.replication.leader_world import (
     ME,
     SOURCE,

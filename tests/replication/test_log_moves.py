@@ -13,7 +13,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch, read_header
 from replication.log_copy import LogCopy
-from storage.log import AppendOrigin, PartitionLog
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
 from tests.storage.full_disk import FullDisk
 from tests.storage.logs import all_values, append, append_records, batch, read, until, values_of

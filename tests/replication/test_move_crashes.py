@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 from protocol.records.record import Record, encode_batch
 from replication.partition import Partition
 from runtime.filesystem import FileSystem
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.replication.move_world import TOPIC, MoveWorld, make_world, move_world
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk

@@ -14,9 +14,9 @@ from protocol.errors import ErrorCode
 from replication.log_copy import LogCopy
 from runtime.filesystem import Buffer
 from runtime.os_filesystem import OsFileSystem
-from storage import future_logs
-from storage.loading import LoadedLog
-from storage.log import AppendOrigin
+from storage.directories import future_logs
+from storage.log.loading import LoadedLog
+from storage.log.partition_log import AppendOrigin
 from tests.replication.move_world import TOPIC, move_world, numbers
 from tests.storage.full_disk import no_space
 from tests.storage.logs import batch, until

@@ -13,7 +13,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from replication.leader import IsrAnswer
 from replication.waiters import COMMITTED_END, LOG_END, STABLE_END
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.replication.replica_world import LAG_MS, Replica, replica
 from tests.storage.logs import NOW_MS, batch
 

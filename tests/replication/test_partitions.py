@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrTopicState
 from protocol.primitives import ZERO_UUID, uuid_to_text
 from replication.partitions import EPOCH_DURING_DELETE, NO_EPOCH
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.replication.leader_world import ME, SOURCE
 from tests.replication.partitions_world import ID, OTHER_ID, Broker, state, with_broker
 from tests.storage.logs import batch

@@ -14,11 +14,11 @@ import pytest
 
 from protocol.errors import ErrorCode
 from replication.assignment import Assignment
-from replication.doors import PartitionHost
+from replication.dependencies import PartitionHost
 from replication.leader import IsrAnswer
 from replication.partition import Partition, WakeUps
 from replication.waiters import STABLE_END
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.replication.replica_world import ME, Replica, Surroundings
 from tests.storage.logs import config, open_log, world
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from replication.waiters import COMMITTED_END, STABLE_END
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.replication.replica_world import Replica, replica
 from tests.replication.test_partition import Waiter
 from tests.storage.logs import NOW_MS, batch

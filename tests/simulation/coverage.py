@@ -13,9 +13,9 @@ from typing import Any
 
 from coordinator.shard_host import ShardHost
 from replication.fetch_sessions import FetchSessions
-from storage.log import PartitionLog
-from storage.log_writer import LogWriter
-from storage.producer_state import ProducerStates
+from storage.log.log_writer import LogWriter
+from storage.log.partition_log import PartitionLog
+from storage.log.producer_state import ProducerStates
 from tests.simulation.world import World
 
 MINIMUMS = {

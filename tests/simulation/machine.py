@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
+from broker.cluster.topics_at_start import TopicAtStart
 from broker.server import Broker, Doors
-from broker.topics_at_start import TopicAtStart
 from config.broker import BrokerSettings
-from controller.store import Store
+from metadata.store.port import Store
 from runtime.clock import Clock
 from runtime.disk import DiskQueue
 from runtime.tasks import TaskScope
-from storage.log_directory import CLEAN_SHUTDOWN_FILE
+from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.disk_survey import FoundBatch, Key, end_of, partition_logs

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from controller.store import (
+from metadata.store.node_tree import NodeTree, Staged, Watches
+from metadata.store.port import (
     ANY_VERSION,
     ConnectionLossError,
     Create,
@@ -32,7 +33,6 @@ from controller.store import (
     Transaction,
     Watch,
 )
-from controller.tree import NodeTree, Staged, Watches
 from runtime.clock import Clock
 
 T = TypeVar("T")

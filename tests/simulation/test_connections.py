@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from broker.acceptor import Acceptor
-from broker.answer_memory import AnswerMemory
-from broker.budget import MemoryBudget
-from broker.connection_shared import ConnectionLimits, ConnectionShared
-from broker.context import Deferred, RequestContext
-from broker.dispatch import Dispatch, DispatchTable, handles
+from broker.network.acceptor import Acceptor
+from broker.network.connection_shared import ConnectionLimits, ConnectionShared
+from broker.network.dispatch import Dispatch, DispatchTable, handles
+from broker.network.memory_budget import MemoryBudget
+from broker.network.request_context import Deferred, RequestContext
+from broker.network.response_memory import AnswerMemory
 from broker.services import Services
 from protocol.client import Client
 from protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.store import ConnectionLossError, SessionEvent, SessionExpiredError, StoreError, WatchEvent
+from metadata.store.port import ConnectionLossError, SessionEvent, SessionExpiredError, StoreError, WatchEvent
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore

@@ -21,7 +21,7 @@ from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequ
 from protocol.records.batch import InvalidBatch, crc_is_valid, iter_headers
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import iter_records
-from storage.validation import AppendOrigin
+from storage.log.validation import AppendOrigin
 from tests.robustness.process import BrokerProcess
 from tests.robustness.wire import FETCH_V, PRODUCE_V, Wire, batch_of, fetch_of, produce_of
 from tests.storage.logs import NOW_MS, append_records, batch, config, open_log, world

@@ -17,8 +17,8 @@ from protocol.records.record import Record, encode_batch
 from runtime.filesystem import FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
-from storage.log import PartitionLog
-from storage.log_manager import LogManager
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import PartitionLog
 from tests.storage.logs import NOW_MS, ManualClock, append_records
 
 TOPIC = ("t", 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from protocol.records.record import Record
 from runtime.os_filesystem import OsFileSystem
-from storage.dump import Dump, DumpOptions
+from storage.offline.dump import Dump, DumpOptions
 
 FILESYSTEM = OsFileSystem()
 

@@ -19,10 +19,10 @@ from runtime.filesystem import FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
-from storage.log import AppendOrigin, AppendResult, PartitionLog
-from storage.log_environment import LogEnvironment
-from storage.log_upkeep import LogUpkeep
-from storage.open_segments import OpenSegments
+from storage.directories.log_upkeep import LogUpkeep
+from storage.log.log_environment import LogEnvironment
+from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from storage.segments.open_segments import OpenSegments
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = BrokerSettings({})

@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from runtime.tasks import TaskScope
-from storage.log import AppendOrigin, PartitionLog
-from storage.log_environment import LogEnvironment
-from storage.open_segments import OpenSegments
+from storage.log.log_environment import LogEnvironment
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.open_segments import OpenSegments
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

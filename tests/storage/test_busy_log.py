@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.log import AppendOrigin, PartitionLog
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.storage.logs import NOW_MS, append, append_records, batch, config, open_log, world
 
 TOO_LONG_S = 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.log_directory import LogDirectory
+from storage.directories.log_directory import LogDirectory
 from tests.simulation.clock import SimClock
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop

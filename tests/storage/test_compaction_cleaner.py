@@ -14,9 +14,9 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
-from storage.compaction import CleaningRange
-from storage.log import AppendOrigin, PartitionLog
-from storage.txn_index import decode_transactions
+from storage.cleaner.compaction import CleaningRange
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.txn_index import decode_transactions
 from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.logs import ManualClock, all_values, append_records, read, values_of
 
@@ -342,7 +342,7 @@ def test_without_memory_for_its_keys_a_log_waits_and_the_others_go_on(
             broker.log = await broker.logs.log_for("few", 0)
             await fill(broker, 3)
             with monkeypatch.context() as patch:
-                patch.setattr("storage.offset_map.mmap", scarce)
+                patch.setattr("storage.cleaner.offset_map.mmap", scarce)
                 cleaned = [await broker.clean() for _ in range(4)]
             assert cleaned == [False, True, False, False]
             assert checkpoint(tmp_path) == {("few", 0): 6}
@@ -363,7 +363,7 @@ def test_memory_that_ends_while_a_log_is_cleaned_leaves_nothing_behind(
         async with cleanery(tmp_path) as broker:
             await fill(broker, 3)
             with monkeypatch.context() as patch:
-                patch.setattr("storage.segment_cleaning.BatchCleaner.clean", out_of_memory)
+                patch.setattr("storage.cleaner.segment_cleaning.BatchCleaner.clean", out_of_memory)
                 assert not await broker.clean()
             assert not broker.failed and not list(broker.folder.glob("*.cleaned"))
             assert await broker.clean()

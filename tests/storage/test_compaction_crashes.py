@@ -17,9 +17,9 @@ from protocol.records.batch import iter_headers
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, iter_records
 from runtime.os_filesystem import OsFileSystem
-from storage.interrupted_swap import finish_swap
-from storage.log import AppendOrigin, PartitionLog
-from storage.log_manager import LogManager
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.interrupted_swap import finish_swap
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

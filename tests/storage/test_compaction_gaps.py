@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batch import patch
-from storage.log import AppendOrigin, PartitionLog
-from storage.segment_copy import CleanedSegment
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.segment_copy import CleanedSegment
 from tests.storage.cleaning import Cleanery, batch_of, cleanery, fill, left_in
 from tests.storage.logs import append_records
 

@@ -24,8 +24,8 @@ from protocol.records.batch import iter_headers
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, iter_records
-from storage.log import AppendOrigin, PartitionLog
-from storage.log_manager import LogManager
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

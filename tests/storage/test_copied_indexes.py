@@ -9,7 +9,7 @@ from struct import iter_unpack
 
 import pytest
 
-from storage.log import AppendOrigin, PartitionLog
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.storage.logs import NOW_MS, all_values, append_records, batch, config, open_log, world
 
 BATCHES = 200

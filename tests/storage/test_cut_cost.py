@@ -12,9 +12,9 @@ import pytest
 from protocol.errors import KafkaError
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
-from storage.log import PartitionLog
-from storage.recovery import SegmentScan, walk, walk_in_steps
-from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment_files import TXN_INDEX_SUFFIX, segment_path
+from storage.segments.segment_scan import SegmentScan, walk, walk_in_steps
 from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, World, all_values, append, batch, config, open_log, read, values_of, world
 from tests.storage.test_files_in_use import Gate

@@ -10,9 +10,9 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from runtime.os_filesystem import OsFileSystem
-from storage.cut_mark import CUT_MARK
-from storage.log import PartitionLog
-from storage.segment_files import segment_path
+from storage.log.partition_log import PartitionLog
+from storage.log.truncation_marker import CUT_MARK
+from storage.segments.segment_files import segment_path
 from tests.storage.logs import NOW_MS, World, append, config, open_log, read, values_of, world
 from tests.storage.test_files_in_use import Gate
 

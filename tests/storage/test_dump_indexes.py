@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from protocol.records.record import encode_batch
-from storage.dump_findings import KEPT, Findings
+from storage.offline.dump_findings import KEPT, Findings
 from tests.storage.dumping import batches, dumped, records
 from tests.storage.logs import append, config, open_log, world
 

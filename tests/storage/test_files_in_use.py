@@ -11,8 +11,8 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
-from storage.log import AppendOrigin, PartitionLog
-from storage.recovery import scan_segment
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.segment_scan import scan_segment
 from tests.storage.cleaning import cleanery
 from tests.storage.file_around import FileAround
 from tests.storage.full_disk import PLENTY, FullDisk

@@ -9,10 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import MiB, NoRoom, Room
-from storage.log import AppendOrigin, PartitionLog
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import (
     NOW_MS,
@@ -27,7 +28,6 @@ from tests.storage.logs import (
     read,
     world,
 )
-from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 FLOOR = 256 * MiB
 
@@ -378,7 +378,7 @@ def test_one_line_for_a_directory_and_its_logs_go_on_together(tmp_path: Path, ca
 
     with caplog.at_level("INFO"):
         asyncio.run(run())
-    said = [record.message for record in caplog.records if record.name == "storage.space_watch"]
+    said = [record.message for record in caplog.records if record.name == "storage.directories.space_watch"]
     assert sum("disk is full" in line for line in said) == 1
     assert sum("disk has room again" in line for line in said) == 1
 

@@ -7,13 +7,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.storage.test_log_manager import TOPIC_ID, broker
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import NoRoom
-from storage.log import AppendOrigin, PartitionLog
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.storage.full_disk import PLENTY
 from tests.storage.logs import append, batch, checkpoint_all, config, open_log, read, values_of, world
-from tests.storage.test_log_manager import TOPIC_ID, broker
 
 IDLE_LOGS = 4
 

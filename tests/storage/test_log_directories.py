@@ -10,15 +10,15 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.storage.test_log_manager import TOPIC_ID, broker, files
 
 from config.topic import LogConfig
 from runtime.filesystem import Buffer, FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
-from storage.log_directory import DirectoryRefused
-from storage.log_manager import LogManager
+from storage.directories.log_directory import DirectoryRefused
+from storage.directories.log_manager import LogManager
 from tests.storage.logs import SETTINGS, ManualClock, append
-from tests.storage.test_log_manager import TOPIC_ID, broker, files
 
 UNIQUE = "0123456789abcdef" * 2
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from config.topic import LogConfig
-from storage.log import AppendOrigin, PartitionLog
-from storage.segment_files import SNAPSHOT_SUFFIX
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.segment_files import SNAPSHOT_SUFFIX
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

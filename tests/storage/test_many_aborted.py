@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from storage import txn_index
-from storage.log import PartitionLog
-from storage.segment import Segment
-from storage.segment_files import TXN_INDEX_SUFFIX
-from storage.txn_index import AbortedTransaction, encode_transactions
+from storage.log.partition_log import PartitionLog
+from storage.segments import txn_index
+from storage.segments.segment import Segment
+from storage.segments.segment_files import TXN_INDEX_SUFFIX
+from storage.segments.txn_index import AbortedTransaction, encode_transactions
 from tests.storage.logs import World, append, config, open_log, read, world
 
 SEGMENTS, OF_EACH = 20, 120

@@ -14,13 +14,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 from runtime.filesystem import File, FileSystem
 from runtime.os_disk import OsDiskQueue
 from runtime.os_filesystem import OsFileSystem
-from storage.segment_age import AGES_AT_ONCE
+from storage.segments.segment_age import AGES_AT_ONCE
 from tests.storage.logs import append, checkpoint_all
-from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 LOGS = 300
 # Of one with a record it was 1.1 kB when this was written.

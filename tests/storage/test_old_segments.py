@@ -14,9 +14,9 @@ from protocol.records.compression import Compression
 from protocol.records.legacy import encode_message, encode_message_set
 from protocol.records.record import Record
 from runtime.os_filesystem import OsFileSystem
-from storage.log import AppendOrigin, PartitionLog
-from storage.recovery import scan_segment
-from storage.segment import NO_TIMESTAMP
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.segment import NO_TIMESTAMP
+from storage.segments.segment_scan import scan_segment
 from tests.storage.logs import NOW_MS, append, append_records, batch, config, open_log, world
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)

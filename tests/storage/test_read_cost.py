@@ -10,8 +10,8 @@ import pytest
 
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFile, OsFileSystem
-from storage import log_reader
-from storage.log import PartitionLog
+from storage.log import log_reader
+from storage.log.partition_log import PartitionLog
 from tests.storage.file_around import FileAround
 from tests.storage.logs import World, append, config, open_log, read, values_of, world
 

@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.invalid import InvalidBatch
 from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.full_disk import FullDisk
 
@@ -176,7 +176,7 @@ def test_a_cleaning_that_fails_leaves_nothing_waiting(
                 case "no room":
                     stopped.filesystem.error = OSError(errno.ENOSPC, "no space left")
                 case _:
-                    monkeypatch.setattr("storage.segment_cleaning.BatchCleaner.clean", broken_batch)
+                    monkeypatch.setattr("storage.cleaner.segment_cleaning.BatchCleaner.clean", broken_batch)
             assert not await stopped.end()
             assert went(stopped.log) and not stopped.broker.failed
             if how == "aborted":

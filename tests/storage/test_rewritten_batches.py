@@ -9,8 +9,8 @@ from protocol.errors import ErrorCode
 from protocol.records.batch import crc_is_valid, read_header
 from protocol.records.compression import Compression
 from protocol.records.record import Record, encode_batch, iter_records
-from storage.record_errors import RecordsRejected
-from storage.validation import ValidatedRecords, ValidationLevel
+from storage.log.record_errors import RecordsRejected
+from storage.log.validation import ValidatedRecords, ValidationLevel
 from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, many_records, with_field
 from tests.storage.logs import NOW_MS, config
 from tests.storage.validating import APPEND_TIME, BATCH, LEVELS, PLAIN, produced, refusal, swapped

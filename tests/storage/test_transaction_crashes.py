@@ -8,10 +8,10 @@ import pytest
 
 from protocol.errors import KafkaError
 from protocol.records.batch import iter_headers
-from storage.log import PartitionLog
-from storage.producer_state import ProducerStates
-from storage.segment_files import TXN_INDEX_SUFFIX
-from storage.txn_index import AbortedTransaction, decode_transactions
+from storage.log.partition_log import PartitionLog
+from storage.log.producer_state import ProducerStates
+from storage.segments.segment_files import TXN_INDEX_SUFFIX
+from storage.segments.txn_index import AbortedTransaction, decode_transactions
 from tests.storage.logs import append, config, read
 from tests.storage.machine import Machine, on_a_machine
 from tests.storage.transacting import Transactional

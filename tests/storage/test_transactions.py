@@ -10,9 +10,9 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.control import ControlType
-from storage.log import AppendOrigin, PartitionLog
-from storage.segment_files import TXN_INDEX_SUFFIX
-from storage.txn_index import AbortedTransaction
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.segment_files import TXN_INDEX_SUFFIX
+from storage.segments.txn_index import AbortedTransaction
 from tests.storage.logs import Outcome, World, append, append_records, batch, config, open_log, read, world
 from tests.storage.transacting import Transactional, play, stored
 

@@ -23,8 +23,8 @@ from protocol.records.record import iter_records
 from runtime.filesystem import FileSystem
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
-from storage.log import AppendOrigin, PartitionLog
-from storage.log_manager import LogManager
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.storage.cleaning import BY_HAND, batch_of
 from tests.storage.logs import NOW_MS, ManualClock, all_values, checkpoint_all, read, until_closed
 from tests.storage.slow_files import Delays, SlowFileSystem

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
-from storage.append_result import AppendResult
-from storage.log import AppendOrigin, PartitionLog
-from storage.segment_files import TXN_INDEX_SUFFIX
-from storage.txn_index import AbortedTransaction, decode_transactions
+from storage.log.append_result import AppendResult
+from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.segments.segment_files import TXN_INDEX_SUFFIX
+from storage.segments.txn_index import AbortedTransaction, decode_transactions
 from tests.storage.logs import NOW_MS, World, append_records, batch
 
 

@@ -8,7 +8,7 @@ from config.topic import LogConfig
 from protocol.errors import KafkaError
 from protocol.records.compression import Compression, compress
 from protocol.records.record import encode_batch, encode_record
-from storage.validation import AppendOrigin, ValidatedRecords, ValidationLevel, validate
+from storage.log.validation import AppendOrigin, ValidatedRecords, ValidationLevel, validate
 from tests.protocol.records.batches import many_records, with_records
 from tests.storage.logs import NOW_MS, config
 

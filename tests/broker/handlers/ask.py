@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.advertised import AdvertisedAddresses
-from broker.context import ClientConnection, RequestContext
-from broker.dispatch import Handler
+from broker.network.advertised_addresses import AdvertisedAddresses
+from broker.network.dispatch import Handler
+from broker.network.request_context import ClientConnection, RequestContext
 from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
 from typing import cast
 
-from broker.advertised import AdvertisedAddresses
-from broker.context import ClientConnection, RequestContext
+from broker.network.advertised_addresses import AdvertisedAddresses
+from broker.network.request_context import ClientConnection, RequestContext
 from broker.services import Services
-from controller.store import Store
 from coordinator.host import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
 from runtime.slices import LongWork
 from runtime.transport import Address

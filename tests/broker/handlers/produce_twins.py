@@ -11,11 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.advertised import AdvertisedAddresses
-from broker.dispatch import Handler
 from broker.handlers.produce import produce
 from broker.handlers.repeated_produce import Place, RepeatedProduce
-from broker.metrics import BrokerMetrics
+from broker.network.advertised_addresses import AdvertisedAddresses
+from broker.network.dispatch import Handler
+from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.advertised import AdvertisedAddresses
-from broker.answer_memory import AnswerMemory
-from broker.budget import MemoryBudget
-from broker.context import ClientConnection, Deferred, RequestContext
-from broker.dispatch import Handler
-from broker.metrics import BrokerMetrics
+from broker.network.advertised_addresses import AdvertisedAddresses
+from broker.network.dispatch import Handler
+from broker.network.memory_budget import MemoryBudget
+from broker.network.request_context import ClientConnection, Deferred, RequestContext
+from broker.network.response_memory import AnswerMemory
+from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from broker.handlers.fetch import fetch
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from replication.doors import PartitionHost
+from replication.dependencies import PartitionHost
 from replication.fetch_sessions import FetchSession
 from replication.partition import Partition, WakeUps
 from runtime.tasks import TaskScope
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.broker.handlers.replica_broker import ReplicaBroker
 from tests.replication.replica_world import ME, Replica, Surroundings
 from tests.storage.logs import config, values_of, world

@@ -20,8 +20,8 @@ from broker.handlers.describe_configs import describe_configs
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from config.broker import BrokerSettings
 from config.broker.own import OwnSettings
-from controller import configs
-from controller.store import AccessDeniedError, ConnectionLossError, SessionExpiredError, StoreError
+from metadata.store import configs
+from metadata.store.port import AccessDeniedError, ConnectionLossError, SessionExpiredError, StoreError
 from protocol.messages import alter_configs as alter
 from protocol.messages import describe_configs as describe
 from protocol.messages import incremental_alter_configs as incremental

@@ -14,7 +14,7 @@ from broker.handlers.fetch import fetch
 from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
-from storage.log import PartitionLog
+from storage.log.partition_log import PartitionLog
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, batch, values_of
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.answer_memory import AnswerMemory
-from broker.budget import MemoryBudget
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
+from broker.network.memory_budget import MemoryBudget
+from broker.network.response_memory import AnswerMemory
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from replication.fetch_read import PartitionRead, fill_cold

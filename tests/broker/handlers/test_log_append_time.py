@@ -14,7 +14,7 @@ from protocol.records.batch import BatchHeader, crc_is_valid, iter_headers
 from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
 from runtime.slices import SHORT_ROWS
-from storage.validation import INLINE_RECORDS
+from storage.log.validation import INLINE_RECORDS
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, read
 

@@ -14,8 +14,6 @@ from typing import Any, cast
 
 import pytest
 
-from broker.context import RequestContext
-from broker.dispatch import Handler
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.create_partitions import create_partitions
@@ -35,8 +33,10 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from controller.admin import NewTopic
+from broker.network.dispatch import Handler
+from broker.network.request_context import RequestContext
 from coordinator.host import GROUP_METADATA_TOPIC
+from metadata.admin.topic_admin import NewTopic
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from protocol.messages.alter_partition_reassignments import (

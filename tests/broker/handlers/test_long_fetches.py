@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from broker.context import Deferred
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
+from broker.network.request_context import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from runtime import slices

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from broker.dispatch import Handler, Route
 from broker.handlers.create_topics import create_topics
 from broker.handlers.describe_configs import describe_configs
+from broker.network.dispatch import Handler, Route
 from config.topic import LogConfig
-from controller import configs
-from controller.store import AccessDeniedError, ConnectionLossError, Store, StoreError
+from metadata.store import configs
+from metadata.store.port import AccessDeniedError, ConnectionLossError, Store, StoreError
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.describe_configs import (

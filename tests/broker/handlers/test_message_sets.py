@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from broker.context import CloseConnection
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
 from broker.handlers.produce_message_sets import produce_message_sets
-from broker.metric_table import CONVERSIONS_TIME, FETCH_CONVERSIONS, PRODUCE_CONVERSIONS
+from broker.network.request_context import CloseConnection
+from broker.observability.metric_table import CONVERSIONS_TIME, FETCH_CONVERSIONS, PRODUCE_CONVERSIONS
 from config.topic import LogConfig
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

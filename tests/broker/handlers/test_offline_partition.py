@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from broker.context import CloseConnection
 from broker.handlers.delete_records import delete_records
 from broker.handlers.describe_producers import describe_producers
 from broker.handlers.fetch import fetch
@@ -21,6 +20,7 @@ from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.write_txn_markers import write_txn_markers
+from broker.network.request_context import CloseConnection
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from broker.handlers.offset_commit import offset_commit
-from controller.store import ConnectionLossError
 from coordinator.group.offsets import CommittedOffset
+from metadata.store.port import ConnectionLossError
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitResponse
 from tests.broker.handlers.group_world import GroupBroker

@@ -24,8 +24,8 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from runtime.filesystem import FileStat
 from runtime.os_filesystem import OsFileSystem
-from storage.log import PartitionLog
-from storage.segment_files import LOG_SUFFIX
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment_files import LOG_SUFFIX
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, batch
 

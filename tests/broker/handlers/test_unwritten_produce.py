@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.budget import LEAST_WAITING_BYTES
+from broker.network.memory_budget import LEAST_WAITING_BYTES
 from tests.broker.handlers.produce_twins import OTHER, Twins, on_twins, request_of, teach
 from tests.replication.replica_world import ME
 from tests.storage.logs import batch

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from broker.context import Deferred
 from broker.handlers.describe_producers import describe_producers
 from broker.handlers.fetch import fetch
 from broker.handlers.write_txn_markers import _Writing, write_txn_markers
+from broker.network.request_context import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from storage.log import AppendOrigin
+from storage.log.partition_log import AppendOrigin
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.broker.handlers.test_fetch import asked, row_of
 from tests.storage.logs import NOW_MS, batch

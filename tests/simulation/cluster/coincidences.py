@@ -13,8 +13,8 @@ import asyncio
 import contextlib
 from typing import Any
 
-from controller.store import Delete, NoNodeError
-from controller.znodes import CONTROLLER
+from metadata.store.port import Delete, NoNodeError
+from metadata.store.znodes import CONTROLLER
 from protocol.errors import ErrorCode
 from tests.simulation.clients.wire import Wire
 from tests.simulation.cluster.victims import Victims

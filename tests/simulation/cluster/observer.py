@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from controller.requests import ControlRequest
+from controller.requests.request_batch import ControlRequest
 from coordinator.shard_host import ShardHost
 from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from replication.partition import Partition
-from storage.future_logs import FutureLogs
-from storage.log import PartitionLog
+from storage.directories.future_logs import FutureLogs
+from storage.log.partition_log import PartitionLog
 from tests.simulation.cluster.world import GROUP_TOPIC, ClusterWorld, Sent
 from tests.simulation.mutants import Patches
 from tests.simulation.process import PROCESS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from controller.znodes import PartitionState
+from metadata.store.znodes import PartitionState
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableReplicaAssignment,

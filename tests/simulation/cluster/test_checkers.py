@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from controller import znodes
-from controller.nodes import Node
-from controller.tree import Staged
-from controller.znodes import PartitionState, state_path
 from metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from metadata.store import znodes
+from metadata.store.node_map import Node
+from metadata.store.node_tree import Staged
+from metadata.store.znodes import PartitionState, state_path
 from tests.simulation.checkers.logs import View
 from tests.simulation.cluster.checkers.leaders import LeaderChecker
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from controller.requests import ControlRequest
-from controller.znodes import BROKER_IDS, TopicRegistration, topic_path
+from controller.requests.request_batch import ControlRequest
 from coordinator.partitioner import partition_for
+from metadata.store.znodes import BROKER_IDS, TopicRegistration, topic_path
 from protocol.errors import ErrorCode
 from tests.simulation.clock import SimClock
 from tests.simulation.cluster.checkers.leaders import LeaderChecker

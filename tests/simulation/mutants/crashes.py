@@ -5,25 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from storage import (
-    folder_files,
-    future_logs,
-    loading,
-    log_ends,
-    log_writer,
-    segment_copy,
-    segment_swap,
-    truncation,
-)
-from storage.checkpoints import Checkpoints
-from storage.future_logs import FutureLogs
-from storage.loading import _Loading
-from storage.log import PartitionLog
-from storage.log_directory import FUTURE_SUFFIX
-from storage.log_manager import LogManager
-from storage.log_writer import LogWriter
-from storage.offset_map import OffsetMap
-from storage.producer_state import NO_OFFSET, ProducerStates
+from storage import folder_files
+from storage.cleaner.offset_map import OffsetMap
+from storage.directories import future_logs
+from storage.directories.checkpoints import Checkpoints
+from storage.directories.future_logs import FutureLogs
+from storage.directories.log_directory import FUTURE_SUFFIX
+from storage.directories.log_manager import LogManager
+from storage.log import loading, log_ends, log_writer, segment_swap, truncation
+from storage.log.loading import _Loading
+from storage.log.log_writer import LogWriter
+from storage.log.partition_log import PartitionLog
+from storage.log.producer_state import NO_OFFSET, ProducerStates
+from storage.segments import segment_copy
 from tests.simulation.filesystem import SimFileSystem
 from tests.simulation.mutants import Mutant, Patches
 from tests.simulation.mutants.storage import marker_never_removed, torn_tail_kept

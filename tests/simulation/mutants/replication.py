@@ -12,11 +12,18 @@ from importlib import import_module
 from typing import Any
 
 from broker import server
-from broker.control import ControlRequests
-from broker.controller_claims import ControllerClaims
-from broker.membership import Membership
-from controller import changes, election, isr_changes, partitions, reassignment, replicas
-from controller.election import Elected
+from broker.cluster.control_requests import ControlRequests
+from broker.cluster.controller_claims import ControllerClaims
+from broker.cluster.membership import Membership
+from controller import (
+    event_handlers,
+    isr_changes,
+    leader_election_rules,
+    partition_state_machine,
+    reassignment_rules,
+    replica_state_machine,
+)
+from controller.leader_election_rules import Elected
 from controller.term import Term
 from protocol.errors import ErrorCode
 from replication.fetchers import Fetchers
@@ -26,8 +33,8 @@ from replication.isr_requests import Wish, _WishQueue
 from replication.leader import IsrAnswer, LeaderState
 from replication.log_copy import LogCopy
 from replication.partition import Partition
-from storage.leader_epoch_file import LeaderEpochFile
-from storage.log import PartitionLog
+from storage.log.leader_epoch_file import LeaderEpochFile
+from storage.log.partition_log import PartitionLog
 from tests.simulation.mutants import Mutant, Patches
 
 # --- the leader ---
@@ -192,7 +199,7 @@ def _leader_from_anywhere(patches: Patches) -> None:
 
         return elect_offline
 
-    patches.replace(partitions, "elect_offline", elect)
+    patches.replace(partition_state_machine, "elect_offline", elect)
 
 
 def _epoch_not_raised(patches: Patches) -> None:
@@ -204,7 +211,7 @@ def _epoch_not_raised(patches: Patches) -> None:
 
         return next_state
 
-    patches.replace(partitions, "next_state", lower)
+    patches.replace(partition_state_machine, "next_state", lower)
 
 
 def _last_member_leaves(patches: Patches) -> None:
@@ -216,15 +223,15 @@ def _last_member_leaves(patches: Patches) -> None:
 
         return without_replica
 
-    patches.replace(replicas, "without_replica", drop)
-    patches.replace(election, "without_replica", drop)
+    patches.replace(replica_state_machine, "without_replica", drop)
+    patches.replace(leader_election_rules, "without_replica", drop)
 
 
 def _dead_not_missed(patches: Patches) -> None:
     async def ignore(term: Term, gone: Any) -> None:
         return
 
-    patches.replace(changes, "_on_brokers_gone", lambda original: ignore)
+    patches.replace(event_handlers, "_on_brokers_gone", lambda original: ignore)
 
 
 def _controller_not_fenced(patches: Patches) -> None:
@@ -235,7 +242,7 @@ def _controller_not_fenced(patches: Patches) -> None:
 
 
 def _reassigns_hastily(patches: Patches) -> None:
-    patches.replace(reassignment, "is_complete", lambda original: lambda assignment, state: True)
+    patches.replace(reassignment_rules, "is_complete", lambda original: lambda assignment, state: True)
 
 
 def _wishes_unjudged(patches: Patches) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from broker.budget import MemoryBudget
+from broker.cluster.internal_topics import InternalLog
 from broker.handlers.fetch import ParkedFetch
-from broker.internal_topics import InternalLog
+from broker.network.memory_budget import MemoryBudget
 from controller import producer_ids
 from controller.producer_ids import BLOCK_SIZE
-from controller.znodes import ProducerIdBlock
 from coordinator.group.committing import Committing
 from coordinator.group.shard import GroupShard
+from metadata.store.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode
 from replication.fetch_sessions import FetchSessions
 from replication.leader import LeaderState

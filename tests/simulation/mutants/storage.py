@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from storage import finished_segments, loading, log_upkeep, recovery
-from storage.index import OffsetIndex, SparseIndex
-from storage.loading import _Loading
-from storage.log import PartitionLog
-from storage.log_directory import LogDirectory
-from storage.log_manager import LogManager
-from storage.log_reader import LogReader
-from storage.log_writer import LogWriter
-from storage.producer_replay import ProducerReplay
-from storage.producer_state import ProducerState, ProducerStates
+from storage.directories import log_upkeep
+from storage.directories.log_directory import LogDirectory
+from storage.directories.log_manager import LogManager
+from storage.log import finished_segments, loading
+from storage.log.loading import _Loading
+from storage.log.log_reader import LogReader
+from storage.log.log_writer import LogWriter
+from storage.log.partition_log import PartitionLog
+from storage.log.producer_replay import ProducerReplay
+from storage.log.producer_state import ProducerState, ProducerStates
+from storage.segments import segment_scan
+from storage.segments.index import OffsetIndex, SparseIndex
 from tests.simulation.mutants import Mutant, Patches
 
 
@@ -47,7 +49,7 @@ def torn_tail_kept(patches: Patches) -> None:
 
 
 def _crc_not_checked(patches: Patches) -> None:
-    patches.replace(recovery, "any_crc_is_valid", lambda original: lambda buffer, position, header: True)
+    patches.replace(segment_scan, "any_crc_is_valid", lambda original: lambda buffer, position, header: True)
 
 
 def _segments_behind_a_cut_kept(patches: Patches) -> None:

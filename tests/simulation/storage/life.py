@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from protocol.errors import KafkaError
 from protocol.primitives import ZERO_UUID
-from storage.log import PartitionLog
-from storage.log_directory import parse_future_folder
-from storage.log_manager import LogManager
+from storage.directories.log_directory import parse_future_folder
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import PartitionLog
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.disk_survey import Key

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from storage.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTransaction
 
 
 class Kind(Enum):

@@ -17,7 +17,7 @@ from tests.simulation.storage.logs import Logged
 
 if TYPE_CHECKING:
     from replication.partition import Partition
-    from storage.log_manager import LogManager
+    from storage.directories.log_manager import LogManager
     from tests.simulation.disk_survey import Key
     from tests.simulation.loop import SimLoop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from storage.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTransaction
 from tests.simulation.storage.model import Expected, Found, Kind, Written, compare, latest
 from tests.simulation.storage.transactions import misjudged
 

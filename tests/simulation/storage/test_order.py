@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from config.broker import BrokerSettings
-from storage.log import AppendOrigin
-from storage.log_directory import RECOVERY_POINT_FILE
-from storage.log_manager import LogManager
+from storage.directories.log_directory import RECOVERY_POINT_FILE
+from storage.directories.log_manager import LogManager
+from storage.log.partition_log import AppendOrigin
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage

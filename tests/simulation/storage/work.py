@@ -21,7 +21,7 @@ from tests.simulation.storage.model import Expected
 from tests.simulation.storage.moving import Moving
 
 if TYPE_CHECKING:
-    from storage.log_manager import LogManager
+    from storage.directories.log_manager import LogManager
     from tests.simulation.disk_survey import Key
     from tests.simulation.filesystem import SimStorage
     from tests.simulation.loop import SimLoop

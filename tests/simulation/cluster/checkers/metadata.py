@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from controller.znodes import PartitionState
 from metadata.image import ClusterImage, TopicImage
+from metadata.store.znodes import PartitionState
 from tests.simulation.disk_survey import Key
 
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller import znodes
-from controller.tree import Staged
-from controller.znodes import PartitionState
+from metadata.store import znodes
+from metadata.store.node_tree import Staged
+from metadata.store.znodes import PartitionState
 from tests.simulation.disk_survey import Key
 
 NO_LEADER = -1

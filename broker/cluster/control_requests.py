@@ -1,0 +1,190 @@
+"""What this broker does when the controller speaks: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+The same requests come in process from our own controller (`ControlHandlers`) and over the wire from another one
+(`refusal` first).
+
+Rules: one request at a time, in the order of arrival. A request that carries a lower broker epoch than ours was meant for
+an earlier life of this broker: STALE_BROKER_EPOCH; none (-1, the old versions) and a higher one are taken. A sender that
+is not, or is no longer, the controller gets STALE_CONTROLLER_EPOCH and changes nothing.
+Source: Kafka KafkaApis.handleLeaderAndIsrRequest, handleUpdateMetadataRequest, handleStopReplicaRequest; KIP-380.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from coordinator.host import GROUP_METADATA_TOPIC
+from metadata import delta
+from metadata.store.port import StoreError
+from protocol.errors import ErrorCode
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from broker.cluster.controller_claims import ControllerClaims
+    from coordinator.host import GroupCoordinator
+    from metadata.image import ClusterImage, MetadataCache, TopicImage
+    from replication.partition import Partition
+    from replication.partitions import Partitions
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_BROKER_EPOCH = -1
+
+ControlRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+
+
+class TopicSettings(Protocol):
+    """The part of the dynamic settings that follows topics as they come and go."""
+
+    async def learn_topics(self, topics: Iterable[str]) -> None: ...
+
+    def forget_topic(self, topic: str) -> None: ...
+
+
+class CoordinatorElections:
+    """Tells the group coordinator which partitions of its topic this broker leads. Fits `LeadershipListener`.
+
+    `groups` is set once both sides are made: each needs the other.
+    """
+
+    groups: GroupCoordinator
+
+    def on_leader(self, partition: Partition) -> None:
+        if partition.topic == GROUP_METADATA_TOPIC:
+            self.groups.on_leadership(partition.partition, partition.leader_epoch)
+
+    def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None:
+        if topic == GROUP_METADATA_TOPIC:
+            self.groups.on_resignation(partition, leader_epoch)
+
+
+class ControlRequests:
+    """Fits `controller.requests.channels.ControlHandlers`. `broker_epoch` is set at each registration."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        partitions: Partitions,
+        metadata: MetadataCache,
+        topic_settings: TopicSettings,
+        claims: ControllerClaims,
+        on_deleted: Callable[[list[tuple[str, int]]], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._partitions = partitions
+        self._metadata = metadata
+        self._topic_settings = topic_settings
+        self._claims = claims
+        self._on_deleted = on_deleted
+        self._in_order = asyncio.Lock()
+        self._is_registered = asyncio.Event()
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+
+    def registered(self, broker_epoch: int) -> None:
+        """A new life of the broker in the cluster's eyes: requests for the one before are stale."""
+        self.broker_epoch = broker_epoch
+        self._is_registered.set()
+
+    # --- who asks ---
+
+    async def refusal(self, request: ControlRequest) -> ErrorCode:
+        """NONE when a request that came over a connection is the controller's and meant for this life of the broker.
+
+        What comes before this broker knows its epoch waits for it: the controller may have seen the registration first,
+        or may still speak to the life before.
+        """
+        await self._is_registered.wait()
+        if self._is_stale(request):
+            return ErrorCode.STALE_BROKER_EPOCH
+        if not await self._claims.is_believed(request.controller_id, request.controller_epoch):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    def _is_stale(self, request: ControlRequest) -> bool:
+        return UNKNOWN_BROKER_EPOCH < request.broker_epoch < self.broker_epoch
+
+    def _late_refusal(self, request: ControlRequest) -> ErrorCode:
+        """The same when it is the request's turn: another controller may have been heard meanwhile."""
+        if self._is_stale(request):
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.controller_id == self._broker_id:
+            counts = self._claims.own_term(request.controller_epoch)
+        else:
+            counts = self._claims.is_current(request.controller_id, request.controller_epoch)
+        return ErrorCode.NONE if counts else ErrorCode.STALE_CONTROLLER_EPOCH
+
+    # --- what is asked ---
+
+    async def on_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        async with self._in_order:
+            error = self._late_refusal(request)
+            if error is not ErrorCode.NONE:
+                return LeaderAndIsrResponse(error_code=error)
+            await self._learn_new_topics(request)
+            return await self._partitions.on_leader_and_isr(request)
+
+    async def _learn_new_topics(self, request: LeaderAndIsrRequest) -> None:
+        """A log opens with its topic's settings, so they must be here first."""
+        new = {topic for topic, index in _named(request) if self._partitions.find(topic, index) is None}
+        try:
+            await self._topic_settings.learn_topics(sorted(new))
+        except StoreError as error:
+            logger.warning("settings of new topics not read: error=%s", type(error).__name__)
+
+    async def on_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        async with self._in_order:
+            error = self._late_refusal(request)
+            if error is not ErrorCode.NONE:
+                return StopReplicaResponse(error_code=error, partition_errors=[])
+            return await self._partitions.on_stop_replica(request)
+
+    async def on_update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        async with self._in_order:
+            error = self._late_refusal(request)
+            if error is not ErrorCode.NONE:
+                return UpdateMetadataResponse(error_code=error)
+            image, changes = delta.apply(self._metadata.image, request)
+            self._publish(image, changes)
+            self._resign_elsewhere(image, changes)
+            return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def _publish(self, image: ClusterImage, changes: delta.Changes) -> None:
+        self._metadata.publish(image)
+        if changes.deleted:
+            self._on_deleted(changes.deleted)
+            for topic in sorted({topic for topic, _ in changes.deleted} - image.topics.keys()):
+                self._topic_settings.forget_topic(topic)
+
+    def _resign_elsewhere(self, image: ClusterImage, changes: delta.Changes) -> None:
+        """Who was not registered when a partition went to other brokers is told of that in no other way."""
+        for topic, index in changes.updated:
+            row = image.partition(topic, index)
+            if row is not None and self._broker_id not in row.replicas:
+                self._partitions.on_elsewhere(topic, index, row.leader_epoch)
+
+    # --- what nobody has told ---
+
+    async def on_room_again(self) -> None:
+        """A log directory that had refused a write has room."""
+        async with self._in_order:
+            await self._partitions.on_room_again()
+
+    async def forget_topics(self, gone: Iterable[TopicImage]) -> None:
+        """They are no more, as the store says."""
+        async with self._in_order:
+            image, changes = delta.without_topics(self._metadata.image, gone)
+            if changes.deleted:
+                self._publish(image, changes)
+
+
+def _named(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]:
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, state.partition_index
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, state.partition_index

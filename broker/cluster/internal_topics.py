@@ -1,0 +1,142 @@
+"""The coordinators' way to their topics: made on demand, written and read as ordinary partitions of this broker.
+
+Rules: one append path for clients and coordinators. A new coordinator begins when all that it has read is committed: what
+it would tell of the rest could be lost with it, and be less on the next one.
+Source: Kafka AutoTopicCreationManager, GroupMetadataManager.appendForGroup and doLoadGroupsAndOffsets (which reads to the end
+of the log and serves at once; KRaft's new coordinator hides what is behind the high watermark).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.any_format import iter_any_headers
+from storage.log.partition_log import AppendOrigin
+
+if TYPE_CHECKING:
+    from controller.controller import Controller
+    from replication.partition import Partition
+    from replication.partitions import Partitions
+    from runtime.clock import Clock
+    from runtime.filesystem import Buffer
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+LOST = -1
+# A read that is refused, by a log that moves to another directory just now or by its disk, is tried again as a client does it:
+# a coordinator that has not loaded does not serve until its partition has another leader.
+READ_ATTEMPTS = 3
+READ_AGAIN_S = 0.01
+
+
+class InternalTopics:
+    """Makes internal topics when somebody first needs them."""
+
+    def __init__(self, controller: Controller, tasks: TaskScope) -> None:
+        self._controller = controller
+        self._tasks = tasks
+        self._under_way: set[str] = set()
+
+    def ensure(self, topic: str) -> None:
+        """Start to create `topic`, unless that is under way. Returns at once; failures are logged."""
+        if topic not in self._under_way:
+            self._under_way.add(topic)
+            self._tasks.spawn(self._create(topic), name=f"create {topic}")
+
+    async def _create(self, topic: str) -> None:
+        try:
+            error = (await self._controller.topics.auto_create([topic])).get(topic, ErrorCode.NONE)
+        finally:
+            self._under_way.discard(topic)
+        if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.LEADER_NOT_AVAILABLE):
+            logger.warning("internal topic not created: topic=%s error=%s", topic, error.name)
+
+
+class InternalLog:
+    """One internal topic's partitions, as a coordinator writes and reads them (`LogWriter` and `LogReader`)."""
+
+    def __init__(self, topic: str, partitions: Partitions, clock: Clock, *, acks: int, read_bytes: int) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._clock = clock
+        self._acks = acks
+        self._read_bytes = read_bytes
+
+    def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
+        target = self._led(partition)
+        result = target.append(
+            bytearray(batch), origin=AppendOrigin.COORDINATOR, acks=self._acks, now_ms=self._clock.wall_ms()
+        )
+        end_offset = result.last_offset + 1
+
+        def on_result(error: ErrorCode) -> None:
+            committed(error, end_offset if error == ErrorCode.NONE else LOST)
+
+        if target.is_committed(end_offset):
+            on_result(ErrorCode.NONE)
+        else:
+            target.when_committed(end_offset, on_result)
+        return result.base_offset
+
+    async def batches(self, partition: int) -> AsyncIterator[Buffer]:
+        target = self._led(partition)
+        log = target.log
+        offset, end_offset = log.log_start_offset, log.log_end_offset
+        attempts_left = READ_ATTEMPTS
+        while offset < end_offset:
+            if self._led(partition) is not target:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} changed hands.")
+            log = target.log  # it may move to another directory meanwhile
+            try:
+                chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
+                if chunk is None:
+                    chunk = await log.read_cold(
+                        offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True
+                    )
+            except KafkaError as error:
+                if offset < log.log_start_offset:
+                    offset = log.log_start_offset  # what was to be read is deleted
+                    continue
+                attempts_left -= not log.is_held  # for as long as it gives way to another its files have no name
+                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
+                    raise
+                await asyncio.sleep(READ_AGAIN_S)
+                continue
+            whole_bytes = 0
+            for position, header in iter_any_headers(chunk):
+                whole_bytes = position + header.size_bytes
+                offset = header.next_offset
+            if whole_bytes == 0:
+                break  # nothing is left but offsets without records
+            yield memoryview(chunk)[:whole_bytes]
+        await self._committed(target, end_offset)
+
+    async def _committed(self, target: Partition, end_offset: int) -> None:
+        """Return when everything below `end_offset` is committed. Raises KafkaError when the leadership ends first."""
+        if target.is_committed(end_offset):
+            return
+        fate: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def on_result(error: ErrorCode) -> None:
+            if not fate.done():  # cancelled, and not told yet
+                fate.set_result(error)
+
+        ticket = target.when_committed(end_offset, on_result)
+        try:
+            error = await fate
+        except asyncio.CancelledError:
+            target.forget_committed(ticket)
+            raise
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error, f"This broker leads {self._topic}-{target.partition} no more.")
+
+    def _led(self, index: int) -> Partition:
+        partition = self._partitions.find(self._topic, index)
+        if partition is None or not partition.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {self._topic}-{index}.")
+        return partition

@@ -1,0 +1,50 @@
+"""Tells the controller that a log directory of this broker has failed: a node under `/log_dir_event_notification`.
+
+The controller then asks this broker about its replicas with a LeaderAndIsr and moves those away that are offline.
+Rules: told until it is written, once however many directories fail meanwhile.
+Source: Kafka ReplicaManager.handleLogDirFailure, KafkaZkClient.propagateLogDirEvent; KIP-112.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from metadata.store import znodes
+from metadata.store.port import StoreError
+
+if TYPE_CHECKING:
+    from metadata.store.port import Store
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+RETRY_PAUSE_S = 1.0
+
+
+class LogDirectoryEvents:
+    def __init__(self, broker_id: int, store: Store, tasks: TaskScope) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._tasks = tasks
+        self._is_telling = False
+
+    def tell(self) -> None:
+        """Returns at once."""
+        if not self._is_telling and not self._tasks.is_closed:
+            self._is_telling = True
+            self._tasks.spawn(self._tell(), name="tell of a failed log directory")
+
+    async def _tell(self) -> None:
+        data = znodes.encode_log_dir_event(self._broker_id)
+        while True:
+            self._is_telling = False  # what fails from now on may be missed by the write below
+            try:
+                await self._store.create(znodes.log_dir_event_path(), data, sequential=True)
+            except StoreError as error:
+                logger.warning("failed log directory not told yet: error=%s", type(error).__name__)
+                self._is_telling = True
+                await asyncio.sleep(RETRY_PAUSE_S)
+            else:
+                return

@@ -1,0 +1,55 @@
+"""Where a broker's blocks of producer ids come from: the controller, and in old clusters the store itself.
+
+Rules: AllocateProducerIds from `inter.broker.protocol.version` 3.0-IV0 on (KIP-730); below it, every broker takes its
+blocks from `/latest_producer_id_block` as the controller does.
+Source: Kafka ProducerIdManager.rpc, ZkProducerIdManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from controller.producer_ids import allocate_block
+from metadata.store.port import StoreError
+from metadata.store.znodes import ProducerIdBlock
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from broker.cluster.controller_channel import ControllerLine
+    from config.inter_broker_version import InterBrokerVersion
+    from metadata.store.port import Store
+
+VERSION = 0
+# Who waits for an id is told to come again sooner than its own request times out.
+TIMEOUT_MS = 5_000
+
+
+def producer_id_blocks(
+    broker_id: int,
+    broker_epoch: Callable[[], int],
+    version: InterBrokerVersion,
+    line: ControllerLine,
+    store: Store,
+) -> Callable[[], Awaitable[ProducerIdBlock]]:
+    """Gets the next block. Raises KafkaError."""
+
+    async def from_controller() -> ProducerIdBlock:
+        request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
+        try:
+            answer = await line.ask(request, VERSION, AllocateProducerIdsResponse, timeout_ms=TIMEOUT_MS)
+        except OSError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The controller does not answer.") from error
+        if answer.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(answer.error_code))
+        first = answer.producer_id_start
+        return ProducerIdBlock(broker_id, first, first + answer.producer_id_len)
+
+    async def from_store() -> ProducerIdBlock:
+        try:
+            return await allocate_block(store, broker_id)
+        except StoreError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The store does not answer.") from error
+
+    return from_controller if version.supports_producer_id_allocation else from_store

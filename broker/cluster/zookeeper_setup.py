@@ -1,0 +1,44 @@
+"""The doors of a broker that is one of several: its store is a ZooKeeper ensemble.
+
+Rules: imported only where `zookeeper.connect` is set, so that a broker without an ensemble has no client of one in memory.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from broker.composition import listener_plans
+from broker.network.listeners import needs_advertised
+from broker.server import Doors
+from metadata.store.zookeeper.client import ClientDoors
+from metadata.store.zookeeper.options import ZooKeeperOptions
+from metadata.store.zookeeper.session_file import LogDirectorySessionFile
+from metadata.store.zookeeper.store import open_zookeeper_store
+from runtime.os_boot import boot_id
+
+if TYPE_CHECKING:
+    from config.broker import BrokerSettings
+    from metadata.store.port import Store
+    from runtime.clock import Clock
+    from runtime.disk import Disk, DiskQueue
+    from runtime.filesystem import FileSystem
+    from runtime.randomness import Randomness
+    from runtime.tasks import TaskScope
+    from runtime.transport import Network
+
+
+def ensemble_doors(
+    settings: BrokerSettings, clock: Clock, randomness: Randomness, filesystem: FileSystem, disk: Disk, network: Network
+) -> Doors:
+    """Raises ConfigError."""
+    options = ZooKeeperOptions.of(settings)
+
+    async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
+        session_file = LogDirectorySessionFile(directory, filesystem, queue)
+        return await open_zookeeper_store(options, ClientDoors(network, clock, randomness, tasks), session_file)
+
+    is_named = not needs_advertised(listener_plans(settings))
+    # Else as Java's canonical host name, which Apache Kafka registers; the look-up may take its time.
+    host_name = "localhost" if is_named else socket.getfqdn()
+    return Doors(clock, randomness, filesystem, disk, network, open_store, host_name, boot_id)

@@ -1,0 +1,1 @@
+"""The commands of the server process that are no broker: `settings`, `dump-log`, `log find`."""

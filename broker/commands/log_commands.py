@@ -1,0 +1,218 @@
+"""`barnabas dump-log` and `barnabas log find`: from their options to what `storage` finds, and printing that.
+
+Rules: parsing and printing only; no broker is started, and one may be running on the same files. Exit codes: 0; 1 when
+something is wrong with the files, or nothing was found; 2 for arguments that cannot be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import signal
+from concurrent.futures import BrokenExecutor
+from datetime import UTC, datetime
+
+from broker.commands.log_options import DEFAULT_DECODER, DUMP
+from broker.commands.log_search import search
+from broker.commands.output import answer, complain, say
+from runtime.os_filesystem import OsFileSystem
+from storage.offline.dump import Dump, DumpOptions
+from storage.offline.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
+from storage.offline.log_find import Match, Query, Task, plan
+
+NOTHING_FOUND = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+_STOPPED = "; stopped at --limit {}, there may be more"
+_CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command that `options.command` names."""
+    try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # an exception ends the other processes of a search, too
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return answer(lambda: _dump(options) if options.command == DUMP else _find(options))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenExecutor:
+        complain("barnabas: a process of the search was ended from outside, probably for want of memory; try --jobs 1")
+        return 1
+
+
+# --- dump-log ---
+
+
+class _UsageError(Exception):
+    """Its text is what is told."""
+
+
+def _dump(options: argparse.Namespace) -> int:
+    try:
+        paths = [path.strip() for files in options.files for path in files.split(",") if path.strip()]
+        if not paths:
+            raise _UsageError("--files names no file")
+        decoder, notes = _decoder(options)
+    except _UsageError as error:
+        complain(f"barnabas: {error}")
+        return EXIT_USAGE
+    prints_data = (
+        options.print_data_log
+        or options.offsets_decoder
+        or options.transaction_log_decoder
+        or options.key_decoder_class is not None
+        or options.value_decoder_class is not None
+    )
+    filesystem = OsFileSystem()
+    dumped = Dump(
+        filesystem,
+        DumpOptions(
+            deep_iteration=options.deep_iteration or prints_data,
+            print_data_log=prints_data,
+            verify_index_only=options.verify_index_only,
+            index_sanity_check=options.index_sanity_check,
+            max_bytes=options.max_bytes,
+            skip_record_metadata=options.skip_record_metadata,
+            decoder=decoder,
+            log_notes=notes,
+        ),
+        say,
+        complain,
+    )
+    for path in paths:
+        dumped.path(path)
+    return 1 if dumped.finish() else 0
+
+
+def _decoder(options: argparse.Namespace) -> tuple[Decoder, tuple[str, ...]]:
+    """(that of the options which counts, what is to be said of it). Raises _UsageError."""
+    if options.offsets_decoder:
+        return offsets_texts, ()
+    if options.transaction_log_decoder:
+        return transaction_texts, ()
+    if options.cluster_metadata_decoder:
+        raise _UsageError("--cluster-metadata-decoder is not supported: this broker keeps no KRaft metadata log")
+    if options.remote_log_metadata_decoder:
+        raise _UsageError("--remote-log-metadata-decoder is not supported: this broker keeps no remote segments")
+    names, notes = [], []
+    for kind, given in (("value", options.value_decoder_class), ("key", options.key_decoder_class)):
+        name = current_decoder(given or DEFAULT_DECODER)
+        if name is None:
+            raise _UsageError(
+                f"--{kind}-decoder-class {given} is not supported: this command runs no Java; there are "
+                "org.apache.kafka.tools.api.StringDecoder, IntegerDecoder and LongDecoder"
+            )
+        if given and given != name:
+            notes.append(f"{given} is deprecated. Please use {name} instead")
+        names.append(name)
+    return class_texts(key=names[1], value=names[0]), tuple(notes)
+
+
+# --- log find ---
+
+
+def _find(options: argparse.Namespace) -> int:
+    query = Query(
+        key=options.key,
+        header=options.header,
+        from_ms=options.from_ms,
+        to_ms=options.to_ms,
+        value_bytes=options.value_bytes,
+        use_index=options.use_index,
+    )
+    problems: list[str] = []
+    try:
+        tasks = list(
+            plan(
+                OsFileSystem(), options.paths, query,
+                problem=problems.append, topics=options.topic or (), partition=options.partition,
+            )
+        )  # fmt: skip
+    except OSError as error:
+        complain(f"barnabas: {error.filename}: {error.strerror}")
+        return EXIT_USAGE
+    for problem in problems:
+        complain(problem)
+    show = _json_line if options.json else _line
+    shown = searched = 0
+    is_stopped, has_problems = False, bool(problems)
+    for found in search(tasks, max(1, min(options.jobs, len(tasks)))):
+        matches = found.matches[: options.limit - shown]
+        for match in matches:
+            say(show(match))
+        for problem in found.problems:
+            has_problems = True
+            complain(problem)
+        shown += len(matches)
+        searched += found.following is None
+        if shown == options.limit:
+            is_stopped = len(matches) < len(found.matches) or searched < len(tasks)
+            searched += found.following is not None  # in part
+            break
+    complain(_summary(tasks[:searched], shown) + (_STOPPED.format(options.limit) if is_stopped else ""))
+    return NOTHING_FOUND if has_problems or not shown else 0
+
+
+def _summary(searched: list[Task], shown: int) -> str:
+    folders = len({task.directory for task in searched})
+    return f"{_count(shown, 'record')} found in {_count(len(searched), 'segment')} of {_count(folders, 'partition')}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def _line(match: Match) -> str:
+    headers = ",".join(
+        _harmless(name) if value is None else f"{_harmless(name)}={_text(value)}" for name, value in match.headers
+    )
+    cut = "..." if match.value is not None and len(match.value) < match.value_size else ""
+    return (
+        f"{match.topic}-{match.partition} offset: {match.offset} timestamp: {match.timestamp} ({_time(match.timestamp)}) "
+        f"key: {_text(match.key)} headers: [{headers}] value: {_text(match.value)}{cut}"
+    )
+
+
+def _json_line(match: Match) -> str:
+    row = {
+        "topic": match.topic,
+        "partition": match.partition,
+        "offset": match.offset,
+        "timestamp": match.timestamp,
+        "key": _json_text(match.key),
+        "headers": [[name, _json_text(value)] for name, value in match.headers],
+        "value": _json_text(match.value),
+        "valueSize": match.value_size,
+        "file": match.path,
+        "position": match.position,
+    }
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _time(timestamp_ms: int) -> str:
+    if timestamp_ms < 0:
+        return "none"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "beyond the calendar"
+
+
+def _text(content: bytes | None) -> str:
+    """On one line, and harmless to a terminal."""
+    return "null" if content is None else _harmless(content.decode("utf-8", "backslashreplace"))
+
+
+def _harmless(text: str) -> str:
+    return text.translate(_CONTROL_CHARACTERS)
+
+
+def _json_text(content: bytes | None) -> object:
+    """Text where it is UTF-8, else {"base64": ...}."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}

@@ -1,0 +1,264 @@
+"""The owners of a broker, each made once and given to those who need it.
+
+    controller <- line to it <- partitions, producer ids           (a <- b: b is given a)
+    fetchers <- log moves, partitions <- groups <- control requests <- the controller's channel to this broker
+    all that handlers may call <- services
+
+A broker that has no others beside it leaves out what has nobody to talk to: fetchers, and wishes about in-sync sets.
+
+Rules: this is the composition root: no decisions of the protocol, no IO. Nothing begins or ends here: `broker.server`
+starts and stops the owners, and what they stand on. Who needs an owner that is made later looks it up when it is used.
+Invariant: no owner uses another before all are made.
+Source: Kafka KafkaServer.startup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.cluster.control_requests import ControlRequests, CoordinatorElections
+from broker.cluster.controller_channel import ControllerLine
+from broker.cluster.controller_claims import ControllerClaims
+from broker.cluster.deleted_topics import DeletedTopics
+from broker.cluster.internal_topics import InternalLog, InternalTopics
+from broker.cluster.producer_id_blocks import producer_id_blocks
+from broker.composition import group_coordinator_settings, inter_broker_listener, isr_changes, selector
+from broker.network.advertised_addresses import AdvertisedAddresses
+from broker.network.memory_budget import MemoryBudget
+from broker.network.response_memory import AnswerMemory
+from broker.services import Services
+from broker.settings.replication_quotas import ReplicationQuotas
+from controller.controller import Controller, ControllerSeat
+from controller.producer_ids import ProducerIds
+from controller.requests.channels import BrokerChannel, InProcessChannel
+from controller.requests.network_channel import network_channels
+from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator
+from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication
+from protocol.broker_client import BrokerClient
+from replication.dependencies import PartitionDoors
+from replication.fetch_sessions import FetchSessions
+from replication.fetcher import FetcherDoors
+from replication.fetchers import Fetchers
+from replication.leader_endpoint import FetchSettings
+from replication.live_brokers import LiveBrokers
+from replication.log_moves import LogMoves, MoveDoors
+from replication.partitions import FollowsNobody, Partitions
+from runtime.slices import LongWork
+from runtime.transport import Address
+
+if TYPE_CHECKING:
+    from broker.network.dispatch import ApiVersionRow
+    from broker.network.listeners import ListenerPlan
+    from broker.observability.metrics import BrokerMetrics
+    from broker.settings.dynamic_settings import DynamicSettings
+    from config.broker import BrokerSettings
+    from config.inter_broker_version import InterBrokerVersion
+    from metadata.image import MetadataCache
+    from metadata.store.port import Store
+    from metadata.store.znodes import BrokerRegistration
+    from runtime.clock import Clock
+    from runtime.randomness import Randomness
+    from runtime.tasks import TaskScope
+    from runtime.timer import Timer
+    from runtime.transport import Network
+    from storage.directories.log_manager import LogManager
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What the owners stand on. `settings` are the static ones, `version` is what brokers of this cluster understand;
+    `has_others`: it is one of several; `requests` is the budget of the bytes that requests keep in memory."""
+
+    settings: BrokerSettings
+    broker_id: int
+    has_others: bool
+    version: InterBrokerVersion
+    plans: Sequence[ListenerPlan]
+    clock: Clock
+    randomness: Randomness
+    network: Network
+    timer: Timer
+    tasks: TaskScope
+    store: Store
+    dynamic_settings: DynamicSettings
+    logs: LogManager
+    metadata: MetadataCache
+    metrics: BrokerMetrics
+    requests: MemoryBudget
+    api_versions: tuple[ApiVersionRow, ...]
+
+
+class Owners:
+    """See the module. `services` are for handlers, and `line`, this broker's way to the controller, and `quotas` for who
+    runs the broker. `is_registered` says whether the cluster knows this broker now."""
+
+    def __init__(self, foundation: Foundation, *, is_registered: Callable[[], bool]) -> None:
+        self._base = base = foundation
+        call_soon = asyncio.get_running_loop().call_soon
+        controller = self._controller(is_registered)
+        self.line = ControllerLine(base.broker_id, controller, base.metadata, self._broker_client, base.clock)
+        self.quotas = ReplicationQuotas(base.broker_id, base.settings, base.clock)
+        fetchers = self._fetchers() if base.has_others else None
+        log_moves = self._log_moves(fetchers)
+        elections = CoordinatorElections()
+        partitions = Partitions(
+            base.broker_id, base.logs, call_soon, elections,
+            doors=self._partition_doors(), following=fetchers, moving=log_moves,
+        )  # fmt: skip
+        base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
+        groups = self._groups(partitions)
+        elections.groups = groups
+        self._control = self._control_requests(partitions, groups)
+        blocks = producer_id_blocks(base.broker_id, self._broker_epoch, base.version, self.line, base.store)
+        self.services = Services(
+            settings=base.settings,
+            broker_id=base.broker_id,
+            clock=base.clock,
+            randomness=base.randomness,
+            timer=base.timer,
+            tasks=base.tasks,
+            long_work=LongWork(base.clock, call_soon),
+            partitions=partitions,
+            log_moves=log_moves,
+            fetchers=fetchers,
+            fetch_sessions=FetchSessions(base.settings.max_incremental_fetch_session_cache_slots, base.randomness),
+            requests=base.requests,
+            answers=AnswerMemory(MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer),
+            metadata=base.metadata,
+            advertised=AdvertisedAddresses(base.broker_id, base.plans),
+            control=self._control,
+            controller=controller,
+            producer_ids=ProducerIds(blocks),
+            internal_topics=InternalTopics(controller, base.tasks),
+            groups=groups,
+            logs=base.logs,
+            store=base.store,
+            dynamic_settings=base.dynamic_settings,
+            metrics=base.metrics,
+            api_versions=base.api_versions,
+        )
+
+    # --- the controller, and what it asks for ---
+
+    def _controller(self, is_registered: Callable[[], bool]) -> Controller:
+        base = self._base
+        seat = ControllerSeat(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
+        policy = StrictReplication() if base.has_others else FallBackToOneReplica()
+        return Controller(
+            seat, base.store, base.metadata, lambda: base.dynamic_settings.settings, policy,
+            clock=base.clock, randomness=base.randomness, tasks=base.tasks,
+        )  # fmt: skip
+
+    def _control_requests(self, partitions: Partitions, groups: GroupCoordinator) -> ControlRequests:
+        """And what the controller has not told: topics that are no more."""
+        base = self._base
+        claims = ControllerClaims(base.broker_id, base.store)
+        control = ControlRequests(
+            base.broker_id, partitions, base.metadata, base.dynamic_settings, claims, groups.on_partitions_deleted
+        )
+        deleted = DeletedTopics(
+            base.store, base.metadata, lambda: (claims.epoch, control.broker_epoch), control.forget_topics, base.tasks
+        )
+        base.metadata.subscribe(deleted.on_image)
+        return control
+
+    def _broker_epoch(self) -> int:
+        return self._control.broker_epoch
+
+    # --- partitions ---
+
+    def _fetchers(self) -> Fetchers:
+        base = self._base
+        doors = FetcherDoors(
+            clock=base.clock,
+            version=base.version,
+            broker_epoch=self._broker_epoch,
+            quota=self.quotas.follower,
+            metrics=base.metrics,
+        )
+        settings = FetchSettings.of(base.dynamic_settings.settings, base.broker_id)
+        return Fetchers(settings, base.network, self._address_of, doors, base.tasks)
+
+    def _log_moves(self, fetchers: Fetchers | None) -> LogMoves:
+        base, settings = self._base, self._base.settings
+        threads = settings.num_replica_alter_log_dirs_threads or len(settings.log_directories)
+        return LogMoves(
+            MoveDoors(
+                logs=base.logs.future,
+                following=FollowsNobody() if fetchers is None else fetchers,
+                clock=base.clock,
+                tasks=base.tasks,
+                quota=self.quotas.log_moves,
+                copies_at_once=threads,
+                fetch_max_bytes=settings.replica_fetch_max_bytes,
+            )
+        )
+
+    def _partition_doors(self) -> PartitionDoors:
+        base = self._base
+        if not base.has_others:
+            return PartitionDoors(now_ms=base.clock.monotonic_ms)
+        return PartitionDoors(
+            now_ms=base.clock.monotonic_ms,
+            is_alive=lambda broker_id: broker_id in base.metadata.image.brokers,
+            isr_changes=isr_changes(
+                base.broker_id, self._broker_epoch, base.version, self.line, base.store, base.clock, base.tasks
+            ),
+            quota=self.quotas.leader,
+            metrics=base.metrics,
+            select_replica=selector(base.settings),
+            lag_max_ms=base.settings.replica_lag_time_max_ms,
+        )
+
+    # --- groups ---
+
+    def _groups(self, partitions: Partitions) -> GroupCoordinator:
+        base, settings = self._base, self._base.settings
+        log = InternalLog(
+            GROUP_METADATA_TOPIC, partitions, base.clock,
+            acks=settings.offsets_commit_required_acks, read_bytes=settings.offsets_load_buffer_size,
+        )  # fmt: skip
+        return GroupCoordinator(
+            group_coordinator_settings(settings),
+            CoordinatorDoors(
+                clock=base.clock,
+                timer=base.timer,
+                randomness=base.randomness,
+                tasks=base.tasks,
+                writer=log,
+                reader=log,
+            ),
+            base.metrics,
+        )
+
+    # --- lines to brokers ---
+
+    def _channel(self, known: BrokerRegistration) -> BrokerChannel:
+        """The controller's line to a broker: in process to this one."""
+        base = self._base
+        if known.broker_id == base.broker_id:
+            return InProcessChannel(self._control)
+        connect = network_channels(
+            base.network,
+            base.broker_id,
+            inter_broker_listener(base.plans),
+            base.version,
+            timeout_ms=base.settings.controller_socket_timeout_ms,
+        )
+        return connect(known)
+
+    def _broker_client(self, broker_id: int) -> BrokerClient:
+        """A line to another broker, wherever the image says that it is."""
+        return BrokerClient(
+            self._base.network,
+            lambda: self._address_of(broker_id),
+            str(self._base.broker_id),
+            timeout_ms=self._base.settings.controller_socket_timeout_ms,
+        )
+
+    def _address_of(self, broker_id: int) -> Address | None:
+        endpoint = self._base.metadata.image.endpoint(broker_id, inter_broker_listener(self._base.plans))
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)

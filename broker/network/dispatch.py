@@ -1,0 +1,362 @@
+"""From a decoded request to its answer: the table of handlers, and the one place where handlers' errors end.
+
+Rules: `@handles(XRequest)` marks a handler; the tables stand in `broker.handlers.ALL` and nowhere else. An `async def`
+handler is a barrier of its connection and costs no task unless it really waits; a plain `def` handler (Produce, Fetch)
+answers at once, later through a `Deferred`, or with None when nothing is to be sent.
+A `KafkaError` becomes the answer's top-level error where the message has one; anything else that escapes is a bug: it
+is logged once with its traceback and answered UNKNOWN_SERVER_ERROR. Where no answer can carry an error, the connection
+closes.
+A large request may have to wait for its turn before it is decoded (`broker.network.large_requests`).
+A handler must not enter `asyncio.timeout` before it has awaited something: until then it runs outside any task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import struct
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from broker.network.error_responses import error_response
+from broker.network.large_requests import Undecoded, small_only
+from broker.network.request_context import CloseConnection, Deferred, RequestContext
+from protocol.codec.bounds import heaviest_element
+from protocol.errors import ErrorCode, KafkaError
+from protocol.header import request_header_version, response_header_version
+from protocol.messages.alter_partition import AlterPartitionRequest
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from protocol.messages.stop_replica import StopReplicaRequest
+from protocol.messages.update_metadata import UpdateMetadataRequest
+from protocol.primitives import DecodeError
+from protocol.schema import Message, Request, Response, Versions
+
+if TYPE_CHECKING:
+    from runtime.filesystem import Buffer
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Request)
+S = TypeVar("S", bound=Response)
+
+# What a handler, and so `Dispatch.handle`, comes back with. None: nothing is sent.
+Outcome = Response | CloseConnection | None
+HandlerFunction = Callable[[Any, RequestContext], Any]
+
+# What the controller sends, about all of a broker's partitions in one request.
+CONTROL_KEYS = frozenset(
+    request_type.api_key for request_type in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+)
+
+# What is served before the broker is ready: what makes it ready, and what a client says before its first request.
+EARLY_KEYS = CONTROL_KEYS | {
+    request_type.api_key for request_type in (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
+}
+# What the cluster waits for: none of these stands in line with clients' large requests.
+URGENT_KEYS = CONTROL_KEYS | {AlterPartitionRequest.api_key}
+
+_HEAD_V0 = struct.Struct(">ii")
+_HEAD_V1 = struct.Struct(">iix")  # with its empty tag section
+_CORRELATION_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[R]):
+    """One row of the table. Callable like the function it stands for."""
+
+    request_type: type[R]
+    function: HandlerFunction
+    first_version: int
+    last_version: int
+    overlaps: bool
+    short_way: Callable[[], ShortWay] | None = None
+    """Made for each connection that sends such requests."""
+
+    @property
+    def api_key(self) -> int:
+        return self.request_type.api_key
+
+    @property
+    def api_name(self) -> str:
+        return self.request_type.api_name
+
+    def __call__(self, request: R, context: RequestContext) -> Any:
+        return self.function(request, context)
+
+
+def handles(request_type: type[R], versions: str | None = None) -> Callable[[HandlerFunction], Handler[R]]:
+    """Mark a handler of `request_type`; `versions` narrows what the message class knows."""
+    served = Versions.parse(versions) if versions else Versions(request_type.min_version, request_type.max_version)
+    assert request_type.min_version <= served.first <= served.last <= request_type.max_version, (
+        f"{request_type.__name__} has no versions {versions}"
+    )
+
+    def mark(function: HandlerFunction) -> Handler[R]:
+        overlaps = not inspect.iscoroutinefunction(function)
+        return Handler(request_type, function, served.first, served.last, overlaps)
+
+    return mark
+
+
+class ShortWay(Protocol):
+    """How those requests of one connection are handled that repeat an earlier one but for what is new in each: without
+    being decoded. No client can tell which way its request went."""
+
+    route: Route | None
+    """Of the requests that may be recognised; None while too little is known."""
+
+    def learn(self, route: Route, frame: Buffer, position: int, request: Any, context: RequestContext) -> None:
+        """A request went the general way; its message begins at `position` of the frame."""
+
+    def recognise(self, frame: bytearray) -> Any:
+        """What is new in a request of `route`; None when it does not repeat another."""
+
+    def handle(self, frame: bytearray, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
+        """The whole frame of a small answer, or what a handler comes back with."""
+
+    def as_general(self, correlation_id: int) -> tuple[Request, RequestContext]:
+        """What the general way would have made of the request, but for what is new."""
+
+
+class ApiVersionRow(NamedTuple):
+    api_key: int
+    first_version: int
+    last_version: int
+
+
+class Route:
+    """One API in one version: everything about it that a request needs and that does not change."""
+
+    __slots__ = (
+        "decode",
+        "element_cost",
+        "encode",
+        "function",
+        "handler",
+        "has_records",
+        "head",
+        "head_bytes",
+        "is_control",
+        "is_flexible",
+        "overlaps",
+        "short_way",
+        "version",
+    )
+
+    def __init__(self, handler: Handler[Any], version: int) -> None:
+        request_type = handler.request_type
+        self.handler = handler
+        self.version = version
+        self.function = handler.function
+        self.overlaps = handler.overlaps
+        self.short_way = handler.short_way
+        self.encode: Callable[[Response, bytes], list[Buffer]] = request_type.response_type.encoder(version)
+        self.is_flexible = request_header_version(handler.api_key, version) == 2
+        self.has_records = _has_records(request_type)
+        self.is_control = handler.api_key in CONTROL_KEYS
+        decode = request_type.decoder(version)
+        self.decode: Callable[[Buffer, int, int], tuple[Request | Undecoded, int]] = (
+            decode if self.overlaps or self.has_records or handler.api_key in URGENT_KEYS else small_only(decode)
+        )
+        # An element asked for is mostly an element answered, and that is the larger one: it has to fit as well.
+        asked = heaviest_element(request_type, version)
+        answered = 0 if self.has_records else heaviest_element(request_type.response_type, version)
+        self.element_cost = -(-(asked + answered) // asked)
+        head = _HEAD_V1 if response_header_version(handler.api_key, version) else _HEAD_V0
+        self.head = head.pack
+        self.head_bytes = head.size - _CORRELATION_BYTES  # of the head, what the length prefix counts
+
+
+class DispatchTable:
+    """Handlers by API key, one for each range of its versions, the newest last; routes by API key and version, made when
+    they are first asked for."""
+
+    def __init__(self, handlers: Iterable[Handler[Any]]) -> None:
+        self._handlers: dict[int, list[Handler[Any]]] = {}
+        for handler in handlers:
+            self._handlers.setdefault(handler.api_key, []).append(handler)
+        for same in self._handlers.values():
+            same.sort(key=lambda handler: handler.first_version)
+            for older, newer in pairwise(same):
+                assert older.last_version + 1 == newer.first_version, (
+                    f"{newer.api_name} has two handlers of a version, or none"
+                )
+        self.routes: dict[int, Route] = {}
+
+    @staticmethod
+    def route_key(api_key: int, version: int) -> int:
+        return api_key << 16 | version
+
+    def route(self, api_key: int, version: int) -> Route | None:
+        """None when this API, or this version of it, is not served."""
+        key = self.route_key(api_key, version)
+        route = self.routes.get(key)
+        if route is None:
+            for handler in self._handlers.get(api_key, ()):
+                if handler.first_version <= version <= handler.last_version:
+                    route = self.routes[key] = Route(handler, version)
+        return route
+
+    def handler(self, api_key: int) -> Handler[Any] | None:
+        """The one of the newest versions."""
+        same = self._handlers.get(api_key)
+        return None if same is None else same[-1]
+
+    def api_versions(self) -> tuple[ApiVersionRow, ...]:
+        """What ApiVersions answers, by key."""
+        return tuple(
+            ApiVersionRow(key, same[0].first_version, same[-1].last_version)
+            for key, same in sorted(self._handlers.items())
+        )
+
+
+class RequestObserver(Protocol):
+    """Who counts and times requests. `stamp` is its own; both calls are on the hot path."""
+
+    def began(self, route: Route, size_bytes: int) -> int:
+        """A request is handed to its handler; returns a stamp."""
+
+    def answered(self, route: Route, stamp: int, response: Response | None) -> None:
+        """Its answer is on the way to the client; None when there is none."""
+
+
+class Dispatch:
+    """Runs handlers. `tasks` owns those that wait."""
+
+    def __init__(self, table: DispatchTable, tasks: TaskScope, observer: RequestObserver | None = None) -> None:
+        self.table = table
+        self.observer = observer
+        self._tasks = tasks
+
+    def handle(
+        self, route: Route, request: Request | Undecoded, context: RequestContext
+    ) -> Outcome | Deferred[Outcome]:
+        if isinstance(request, Undecoded):
+            return self._handle_in_line(route, request, context)
+        try:
+            if route.overlaps:
+                return cast("Outcome | Deferred[Outcome]", route.function(request, context))
+            return self._drive(route, request, context)
+        except KafkaError as error:
+            return _refuse(route, request, error)
+        except CloseConnection as close:
+            return close
+        except Exception as error:  # noqa: BLE001 - a handler's bug must not take the broker down
+            return _fail(route, request, context, error)
+
+    def handle_short(
+        self, way: ShortWay, frame: bytearray, new: Any, correlation_id: int
+    ) -> bytes | Outcome | Deferred[Outcome]:
+        """As `handle`, for a request that `way` has recognised."""
+        try:
+            return way.handle(frame, new, correlation_id)
+        except Exception as error:  # noqa: BLE001 - as in `handle`
+            assert way.route is not None
+            return _fail(way.route, *way.as_general(correlation_id), error)
+
+    def _handle_in_line(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
+        """A large request: what it starts takes the line before those behind it."""
+        deferred: Deferred[Outcome] = Deferred()
+
+        def handle() -> None:
+            try:
+                request = undecoded.request
+            except DecodeError as error:
+                name, version = route.handler.api_name, route.version
+                deferred.complete(CloseConnection(f"malformed {name} version {version}: {error}"))
+            else:
+                deferred.follow(self.handle(route, request, context))
+
+        long_work = context.services.long_work
+        place = long_work.when_free(undecoded.decode, handle)
+        deferred.on_abandon(lambda: long_work.leave(place))
+        return deferred
+
+    def _drive(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:
+        """Run an `async def` handler up to its first real wait; most have none and need no task."""
+        coroutine: Coroutine[Any, Any, Outcome] = route.function(request, context)
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as stop:
+            return cast(Outcome, stop.value)
+        deferred: Deferred[Outcome] = Deferred()
+        self._tasks.spawn(
+            self._finish(route, request, context, _resume(coroutine, awaited), deferred),
+            name=route.handler.api_name,
+        )
+        return deferred
+
+    async def _finish(
+        self,
+        route: Route,
+        request: Request,
+        context: RequestContext,
+        rest: Generator[Any, Any, Outcome],
+        deferred: Deferred[Outcome],
+    ) -> None:
+        try:
+            outcome = await cast("Coroutine[Any, Any, Outcome]", rest)
+        except KafkaError as error:
+            outcome = _refuse(route, request, error)
+        except CloseConnection as close:
+            outcome = close
+        except asyncio.CancelledError:
+            deferred.complete(CloseConnection("the broker is stopping"))
+            raise
+        except Exception as error:  # noqa: BLE001 - as in `handle`
+            outcome = _fail(route, request, context, error)
+        deferred.complete(outcome)
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, Outcome], awaited: Any) -> Generator[Any, Any, Outcome]:
+    """The rest of a coroutine that was started outside a task and waits for `awaited`."""
+    try:
+        yield awaited
+    except BaseException as error:  # noqa: BLE001 - cancellation goes where it would have gone
+        try:
+            awaited = coroutine.throw(error)
+        except StopIteration as stop:
+            return cast(Outcome, stop.value)
+        return (yield from _resume(coroutine, awaited))
+    return (yield from coroutine.__await__())
+
+
+def _refuse(route: Route, request: Request, error: KafkaError) -> Outcome:
+    response = error_response(request, route.version, error.code, error.message)
+    if response is None:
+        return CloseConnection(f"{route.handler.api_name} failed and cannot answer an error: {error}")
+    return response
+
+
+def _fail(route: Route, request: Request, context: RequestContext, error: Exception) -> Outcome:
+    logger.error(
+        "request failed: api=%s version=%d client_id=%s client=%s listener=%s",
+        route.handler.api_name,
+        route.version,
+        context.client_id,
+        context.client_host,
+        context.listener,
+        exc_info=error,
+    )
+    response = error_response(request, route.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    if response is None:
+        return CloseConnection(f"{route.handler.api_name} failed and cannot answer an error")
+    return response
+
+
+def _has_records(message_type: type[Message]) -> bool:
+    """Whether a decoded message keeps references into the bytes it came from."""
+    return any(
+        field.kind == "records"
+        or (isinstance(field.element, type) and issubclass(field.element, Message) and _has_records(field.element))
+        for field in message_type.__fields__
+    )

@@ -1,0 +1,243 @@
+"""What is read off the broker's owners when somebody scrapes: partitions, logs, groups, the controller, memory.
+
+Rules: reads attributes only; nothing is kept up for it. Yields the samples of one metric together, in small steps, so
+that the reader can let the event loop go on between them: what is yielded from one step to the next is a copy.
+Source: Kafka ReplicaManager, Partition, UnifiedLog, KafkaController, GroupMetadataManager, DelayedOperationPurgatory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from broker.observability import metric_table as table
+from broker.observability.metric_table import Metric
+from broker.observability.metrics import Sample
+from controller.event_times import ControllerState
+from coordinator.group.group import GroupState
+from storage.free_space import Room
+
+if TYPE_CHECKING:
+    from broker.network.memory_budget import MemoryBudget
+    from broker.services import Services
+    from controller.event_times import EventTimes
+    from replication.fetcher import Fetcher
+    from replication.fetchers import Fetchers
+    from replication.log_moves import LogMoves
+    from replication.partition import Partition
+    from storage.directories.log_manager import LogManager
+    from storage.free_space import FreeSpace
+
+FETCHERS_CLIENT_ID = "Replica"
+LOG_MOVES_CLIENT_ID = "ReplicaAlterLogDirs"
+ZOOKEEPER_MIGRATION_STATE = 4  # Kafka's number for "not migrating, all in ZooKeeper"
+_CONTROLLER_WORK = {
+    ControllerState.CONTROLLER_CHANGE: table.W_CONTROLLER_CHANGE,
+    ControllerState.BROKER_CHANGE: table.W_BROKER_CHANGE,
+    ControllerState.TOPIC_CHANGE: table.W_TOPIC_CHANGE,
+    ControllerState.TOPIC_DELETION: table.W_TOPIC_DELETION,
+    ControllerState.ALTER_PARTITION_REASSIGNMENT: table.W_REASSIGNMENT,
+    ControllerState.LIST_PARTITION_REASSIGNMENT: table.W_REASSIGNMENTS_LISTED,
+    ControllerState.AUTO_LEADER_BALANCE: table.W_AUTO_BALANCE,
+    ControllerState.MANUAL_LEADER_BALANCE: table.W_MANUAL_BALANCE,
+    ControllerState.CONTROLLED_SHUTDOWN: table.W_SHUTDOWN,
+    ControllerState.ISR_CHANGE: table.W_ISR_CHANGE,
+    ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED: table.W_ANSWERS,
+    ControllerState.LOG_DIR_CHANGE: table.W_LOG_DIRS,
+    ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE: table.W_UNCLEAN_ENABLED,
+    ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE: table.W_TOPIC_UNCLEAN_ENABLED,
+    ControllerState.UPDATE_FEATURES: table.W_FEATURES,
+}
+_GROUP_STATES = {
+    GroupState.EMPTY: table.GROUPS_EMPTY,
+    GroupState.STABLE: table.GROUPS_STABLE,
+    GroupState.PREPARING_REBALANCE: table.GROUPS_PREPARING,
+    GroupState.COMPLETING_REBALANCE: table.GROUPS_COMPLETING,
+    GroupState.DEAD: table.GROUPS_DEAD,
+}
+
+
+def gauges(services: Services) -> Iterator[Sample]:
+    yield from _replicas(services)
+    yield from _partitions(services)
+    yield Sample(table.CONTROLLER_ID, (), services.metadata.image.controller_id)
+    yield from _controller(services)
+    yield from _controller_work(services.controller.times)
+    yield from _groups(services)
+    yield from _waiting(services)
+    if services.fetchers is not None:
+        yield from _fetchers(services.fetchers)
+    yield from _log_moves(services.log_moves)
+    yield from _log_directories(services.logs)
+    yield from _cleaner(services.logs)
+
+
+def memory(budget: MemoryBudget) -> Iterator[Sample]:
+    yield Sample(table.MEMORY_AVAILABLE, (), max(budget.limit_bytes - budget.used_bytes, 0))
+    yield Sample(table.MEMORY_USED, (), budget.used_bytes + budget.outside_bytes + budget.parked_bytes)
+
+
+def _replicas(services: Services) -> Iterator[Sample]:
+    led = [partition for partition in services.partitions if partition.is_leader]
+    yield Sample(table.LEADER_COUNT, (), len(led))
+    yield Sample(table.PARTITION_COUNT, (), len(services.partitions))
+    yield Sample(table.UNDER_REPLICATED, (), sum(partition.is_under_replicated for partition in led))
+    yield Sample(table.UNDER_MIN_ISR, (), sum(partition.spare_isr < 0 for partition in led))
+    yield Sample(table.AT_MIN_ISR, (), sum(partition.spare_isr == 0 for partition in led))
+    yield Sample(table.REASSIGNING, (), sum(partition.is_reassigning for partition in led))
+    offline = sum(partition.log.failure is not None for partition in services.partitions)
+    yield Sample(table.OFFLINE_REPLICAS, (), offline)
+    yield Sample(table.PRODUCER_IDS, (), sum(len(partition.log.producers) for partition in services.partitions))
+    now_ms, max_timeout_ms = services.clock.wall_ms(), services.settings.transaction_max_timeout_ms
+    late = sum(partition.log.producers.has_late_transaction(now_ms, max_timeout_ms) for partition in led)
+    yield Sample(table.LATE_TRANSACTIONS, (), late)
+
+
+def _if_led(value: Callable[[Partition], int]) -> Callable[[Partition], int]:
+    """Followers know nothing of the others and answer 0."""
+    return lambda partition: value(partition) if partition.is_leader else 0
+
+
+_PER_PARTITION: tuple[tuple[Metric, Callable[[Partition], int]], ...] = (
+    (table.LOG_END_OFFSET, lambda partition: partition.log.log_end_offset),
+    (table.LOG_START_OFFSET, lambda partition: partition.log.log_start_offset),
+    (table.LOG_SEGMENTS, lambda partition: partition.log.segments_count),
+    (table.LOG_SIZE, lambda partition: partition.log.size_bytes),
+    (table.P_IN_SYNC, _if_led(lambda partition: len(partition.isr))),
+    (table.P_REPLICAS, _if_led(lambda partition: partition.replication_factor)),
+    (table.P_LSO_LAG, lambda partition: max(partition.high_watermark - partition.last_stable_offset, 0)),
+    (table.P_UNDER_REPLICATED, lambda partition: partition.is_under_replicated),
+    (table.P_UNDER_MIN_ISR, _if_led(lambda partition: partition.spare_isr < 0)),
+    (table.P_AT_MIN_ISR, _if_led(lambda partition: partition.spare_isr == 0)),
+)
+
+
+def _partitions(services: Services) -> Iterator[Sample]:
+    partitions = list(services.partitions)
+    for metric, value in _PER_PARTITION:
+        for partition in partitions:
+            yield Sample(metric, (partition.topic, str(partition.partition)), int(value(partition)))
+
+
+def _controller(services: Services) -> Iterator[Sample]:
+    controller = services.controller
+    counts = controller.counts()
+    yield Sample(table.ACTIVE_CONTROLLER, (), int(controller.is_active))
+    yield Sample(table.CONTROLLER_STATE, (), int(controller.times.state))
+    yield Sample(table.MIGRATION_STATE, (), ZOOKEEPER_MIGRATION_STATE)
+    yield Sample(table.ACTIVE_BROKERS, (), counts.active_brokers)
+    yield Sample(table.FENCED_BROKERS, (), 0)
+    yield Sample(table.GLOBAL_TOPICS, (), counts.topics)
+    yield Sample(table.GLOBAL_PARTITIONS, (), counts.partitions)
+    yield Sample(table.OFFLINE_PARTITIONS, (), counts.offline_partitions)
+    yield Sample(table.LEADER_IMBALANCE, (), counts.preferred_replica_imbalance)
+    yield Sample(table.TOPICS_TO_DELETE, (), counts.topics_to_delete)
+    yield Sample(table.REPLICAS_TO_DELETE, (), counts.replicas_to_delete)
+    yield Sample(table.STUCK_TOPICS, (), counts.topics_ineligible_to_delete)
+    yield Sample(table.STUCK_REPLICAS, (), counts.replicas_ineligible_to_delete)
+    yield Sample(table.UNCLEAN_ELECTIONS, (), controller.unclean_elections_count)
+    yield Sample(table.CONTROLLER_EVENTS, (), controller.event_queue_size)
+    queues = controller.request_queue_sizes()
+    yield Sample(table.CONTROL_REQUESTS, (), sum(queues.values()))
+    for broker_id, size in queues.items():
+        yield Sample(table.CONTROL_QUEUE, (str(broker_id),), size)
+
+
+def _controller_work(times: EventTimes) -> Iterator[Sample]:
+    for state, metric in _CONTROLLER_WORK.items():
+        yield Sample(metric, (), times.counts[state], "_count")
+        yield Sample(metric, (), times.times_ms[state], "_sum")
+    yield Sample(table.CONTROLLER_WAITS, (), times.waits_count, "_count")
+    yield Sample(table.CONTROLLER_WAITS, (), times.waits_ms, "_sum")
+
+
+_PER_FETCHER: tuple[tuple[Metric, Callable[[Fetcher], int]], ...] = (
+    (table.FETCHER_BYTES, lambda fetcher: fetcher.bytes_count),
+    (table.FETCHER_REQUESTS, lambda fetcher: fetcher.requests_count),
+)
+
+
+def _fetchers(fetchers: Fetchers) -> Iterator[Sample]:
+    label = (FETCHERS_CLIENT_ID,)
+    yield Sample(table.FETCH_MAX_LAG, label, fetchers.max_lag)
+    yield Sample(table.FETCH_MIN_RATE, label, fetchers.min_fetch_rate())
+    yield Sample(table.FETCH_FAILED, label, fetchers.failed_partitions_count)
+    yield Sample(table.FETCH_DEAD, label, 0)
+    each = [
+        (f"ReplicaFetcherThread-{fetcher_id}-{fetcher.source_id}", address, fetcher)
+        for fetcher_id, address, fetcher in fetchers.by_place()
+    ]
+    for metric, count in _PER_FETCHER:
+        for name, address, fetcher in each:
+            if address is not None:
+                yield Sample(metric, (name, address.host, str(address.port)), count(fetcher))
+    for name, _, fetcher in each:
+        for (topic, partition), lag in list(fetcher.lags()):
+            yield Sample(table.FETCHER_LAG, (name, topic, str(partition)), lag)
+
+
+def _log_moves(moves: LogMoves) -> Iterator[Sample]:
+    label = (LOG_MOVES_CLIENT_ID,)
+    yield Sample(table.MOVES_MAX_LAG, label, max((lag for _, lag in moves.lags()), default=0))
+    yield Sample(table.MOVES_MIN_RATE, label, moves.steps_per_second())
+    yield Sample(table.MOVES_FAILED, label, len(moves.failed_partitions))
+    yield Sample(table.MOVES_DEAD, label, 0)
+
+
+_PER_SPACE: tuple[tuple[Metric, Callable[[FreeSpace], int]], ...] = (
+    (table.FREE_BYTES, lambda space: max(space.free_bytes or 0, 0)),
+    (table.FLOOR_BYTES, lambda space: space.floor_bytes),
+    (table.REFUSING, lambda space: int(space.room is not Room.OPEN)),
+)
+
+
+def _log_directories(logs: LogManager) -> Iterator[Sample]:
+    offline = set(logs.offline_directories)
+    yield Sample(table.OFFLINE_DIRECTORIES, (), len(offline))
+    for directory in (*logs.online_directories, *offline):
+        yield Sample(table.OFFLINE_DIRECTORY, (directory,), int(directory in offline))
+    for metric, value in _PER_SPACE:
+        for directory, space in logs.space.by_directory():
+            yield Sample(metric, (directory,), value(space))
+
+
+def _cleaner(logs: LogManager) -> Iterator[Sample]:
+    cleaner, report = logs.cleaner, logs.cleaner.report
+    yield Sample(table.CLEANERS_DEAD, (), cleaner.dead_workers)
+    yield Sample(table.CLEANER_RECOPY, (), round(100 * report.last_recopied))
+    yield Sample(table.CLEANER_BUFFER, (), round(100 * report.last_buffer_utilization))
+    yield Sample(table.CLEANER_TIME, (), report.last_cleaning_ms // 1000)
+    yield Sample(table.CLEANER_DELAY, (), report.max_delay_ms // 1000)
+    yield Sample(table.CLEANER_DIRTY, (), round(100 * report.max_dirty_ratio))
+    yield Sample(table.CLEANER_LAST_LOOK, (), report.since_last_look_ms)
+    yield Sample(table.CLEANER_IO, (), report.moved_bytes)
+    aside = {
+        directory: [log for log in report.logs_set_aside if log.directory.startswith(f"{directory}/")]
+        for directory in logs.online_directories
+    }
+    for directory, found in aside.items():
+        yield Sample(table.UNCLEANABLE, (directory,), len(found))
+    for directory, found in aside.items():
+        yield Sample(table.UNCLEANABLE_BYTES, (directory,), sum(map(cleaner.dirty_bytes, found)))
+
+
+def _groups(services: Services) -> Iterator[Sample]:
+    counts = services.groups.state_counts()
+    yield Sample(table.GROUPS, (), sum(counts.values()))
+    for state, metric in _GROUP_STATES.items():
+        yield Sample(metric, (), counts[state])
+    yield Sample(table.OFFSETS, (), services.groups.offsets_count())
+
+
+def _waiting(services: Services) -> Iterator[Sample]:
+    partitions = list(services.partitions)
+    produces = sum(partition.waiting_produces_count for partition in partitions)
+    fetches = sum(partition.waiting_fetches_count for partition in partitions)
+    deletions = sum(partition.waiting_deletions_count for partition in partitions)
+    for metric in (table.DELAYED_OPERATIONS, table.PURGATORY_SIZE):
+        yield Sample(metric, ("Produce",), produces)
+        yield Sample(metric, ("Fetch",), fetches)
+        yield Sample(metric, ("DeleteRecords",), deletions)
+    yield Sample(table.FETCH_SESSIONS, (), len(services.fetch_sessions))
+    yield Sample(table.SESSION_EVICTIONS, (), services.fetch_sessions.evictions_count)
+    yield Sample(table.SESSION_PARTITIONS, (), services.fetch_sessions.cached_partitions_count)

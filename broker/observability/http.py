@@ -1,0 +1,260 @@
+"""The optional HTTP port: /metrics in Prometheus text form, /ready and /live for whoever watches the process.
+
+Rules: GET and HEAD only, one answer a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, an
+answer that is taken within ANSWER_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in slices
+with the event loop running in between, so that a broker with 10,000 partitions can be scraped while it serves; one at a
+time, and who asks meanwhile shares the next one.
+Source: the Prometheus text exposition format 0.0.4; RFC 9112.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from broker.observability.gauges import gauges, memory
+from broker.observability.metric_table import Metric
+from broker.observability.metrics import Sample
+from runtime.os_memory import RETURNED_AT_ONCE_BYTES
+from runtime.tasks import TaskScope
+from runtime.transport import Address, Connection, Listener, Network
+
+if TYPE_CHECKING:
+    from broker.server import Broker
+    from runtime.filesystem import Buffer, FileSystem
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES = 8 * 1024
+MAX_CONNECTIONS = 32
+HEAD_TIMEOUT_S = 10
+ANSWER_TIMEOUT_S = 30
+SAMPLES_PER_SLICE = 200
+SMALL_PAGE_BYTES = 64 * 1024
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PAGE_BYTES = resource.getpagesize()
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+class HttpServer:
+    """`start` before the broker, so that /ready can say that it is not; `stop` before it stops."""
+
+    def __init__(self, broker: Broker, filesystem: FileSystem) -> None:
+        self._broker = broker
+        self._filesystem = filesystem
+        self._tasks = TaskScope("http")
+        self._listener: Listener | None = None
+        self._making = asyncio.Lock()
+        self._begun_count = self._waiting_count = 0
+        self._page_to_share: bytearray | None = None
+        self.open_count = 0
+
+    @property
+    def address(self) -> Address:
+        assert self._listener is not None, "the HTTP port is not open"
+        return self._listener.address
+
+    async def start(self, network: Network, host: str, port: int) -> None:
+        """Raises OSError."""
+        try:
+            self._listener = await network.listen(host, port, lambda: _Exchange(self))
+        except OSError as error:
+            raise OSError(f"barnabas.http.port: {error.strerror or error}") from error
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+        await self._tasks.close()
+
+    def answer(self, head: bytes, exchange: _Exchange) -> None:
+        """Answer a complete request head and close."""
+        self._tasks.spawn(self._answer(head, exchange), name="answer")
+
+    async def _answer(self, head: bytes, exchange: _Exchange) -> None:
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        try:
+            status, body = await self._page(method, path)
+        except Exception:
+            logger.exception("page not made: path=%r", path.decode("latin-1"))
+            status, body = "500 Internal Server Error", b"the broker's log says why\n"
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {CONTENT_TYPE}", f"Content-Length: {len(body)}"]
+        lines += ["Allow: GET, HEAD", "Connection: close", "", ""]
+        exchange.send(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
+
+    async def _page(self, method: bytes, path: bytes) -> tuple[str, bytes | bytearray]:
+        if method not in (b"GET", b"HEAD"):
+            return "405 Method Not Allowed", b"only GET and HEAD\n"
+        match path:
+            case b"/live":
+                return "200 OK", b"live\n"
+            case b"/ready":
+                if self._broker.is_ready:
+                    return "200 OK", b"ready\n"
+                return "503 Service Unavailable", f"not ready: {self._broker.phase}\n".encode()
+            case b"/metrics":
+                return "200 OK", await self._metrics()
+            case _:
+                return "404 Not Found", b"there are /metrics, /ready and /live\n"
+
+    async def _metrics(self) -> bytearray:
+        """The page as it is when somebody asks, or later."""
+        begun_count = self._begun_count
+        self._waiting_count += 1
+        try:
+            async with self._making:
+                page = self._page_to_share if self._begun_count > begun_count else None
+                if page is None:
+                    self._begun_count += 1
+                    self._page_to_share = None
+                    page = self._page_to_share = await self._make_metrics()
+                return page
+        finally:
+            self._waiting_count -= 1
+            if not self._waiting_count:
+                self._page_to_share = None
+
+    async def _make_metrics(self) -> bytearray:
+        samples: Iterator[Sample] = iter(())
+        if self._broker.is_ready:
+            services = self._broker.services
+            services.metrics.keep_topics(services.metadata.image.topics)
+            samples = chain(services.metrics.samples(), gauges(services), memory(self._broker.request_budget))
+        page = _Page()
+        page.add(process_metrics(self._filesystem.read_bytes("/proc/self/statm")))
+        last: Metric | None = None
+        lines: list[str] = []
+        for sample in samples:
+            if sample.metric is not last:
+                last = sample.metric
+                lines += header(last)
+            lines.append(sample_line(sample))
+            if len(lines) >= SAMPLES_PER_SLICE:
+                page.add("".join(lines))
+                lines.clear()
+                await asyncio.sleep(0)
+        page.add("".join(lines))
+        return page.content()
+
+
+class _Page:
+    """Text that comes in pieces. That of 10,000 partitions has megabytes, which would stay with the process if the pieces
+    were kept until the end: a page that is not small is written into memory that goes back to the kernel with it."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(SMALL_PAGE_BYTES)
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        piece = text.encode()
+        end = self._size + len(piece)
+        if end > len(self._buffer):
+            larger = bytearray(2 * max(end, RETURNED_AT_ONCE_BYTES))
+            larger[: self._size] = memoryview(self._buffer)[: self._size]
+            self._buffer = larger
+        self._buffer[self._size : end] = piece
+        self._size = end
+
+    def content(self) -> bytearray:
+        """The page, which takes no more."""
+        del self._buffer[self._size :]
+        return self._buffer
+
+
+class _Exchange:
+    """One connection: a request head in, an answer out."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+        self._buffer = bytearray(1024)
+        self._head = bytearray()
+        self._is_answered = False
+        self._timeout: asyncio.TimerHandle | None = None
+
+    def connected(self, connection: Connection) -> None:
+        self._connection = connection
+        self._server.open_count += 1
+        self._abort_after(HEAD_TIMEOUT_S)
+        if self._server.open_count > MAX_CONNECTIONS:
+            connection.abort()
+
+    def receive_buffer(self, size_hint: int) -> memoryview:
+        return memoryview(self._buffer)
+
+    def received(self, count: int) -> None:
+        assert self._connection is not None
+        if self._is_answered:
+            return
+        self._head += self._buffer[:count]
+        if b"\r\n\r\n" in self._head:
+            self._is_answered = True
+            self._cancel_timeout()
+            self._server.answer(bytes(self._head), self)
+        elif len(self._head) > MAX_HEAD_BYTES:
+            self._connection.abort()
+
+    def send(self, answer: Sequence[Buffer]) -> None:
+        """And close, once it is taken. One that nobody takes would keep its memory, and one of the few places."""
+        connection = self._connection
+        if connection is not None:
+            connection.write(answer)
+            connection.close()
+            self._abort_after(ANSWER_TIMEOUT_S)
+
+    def writing_paused(self) -> None:
+        """Nothing more is written than the answer that is already queued."""
+
+    def writing_resumed(self) -> None:
+        """As above."""
+
+    def disconnected(self, error: Exception | None) -> None:
+        self._connection = None
+        self._server.open_count -= 1
+        self._cancel_timeout()
+
+    def _abort_after(self, timeout_s: float) -> None:
+        assert self._connection is not None
+        self._timeout = asyncio.get_running_loop().call_later(timeout_s, self._connection.abort)
+
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+
+# --- text ---
+
+
+def header(metric: Metric) -> list[str]:
+    name = metric.prometheus_name
+    return [f"# HELP {name} {metric.doc}\n", f"# TYPE {name} {metric.kind.value}\n"]
+
+
+def sample_line(sample: Sample) -> str:
+    metric = sample.metric
+    name = metric.prometheus_name + sample.suffix
+    if not metric.labels:
+        return f"{name} {sample.value}\n"
+    labels = ",".join(
+        f'{label}="{value.translate(_ESCAPES)}"' for label, value in zip(metric.label_names, sample.labels, strict=True)
+    )
+    return f"{name}{{{labels}}} {sample.value}\n"
+
+
+def process_metrics(statm: bytes) -> str:
+    """Under the names that Prometheus clients use. `statm` is /proc/self/statm."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    resident_bytes = int(statm.split()[1]) * _PAGE_BYTES
+    return (
+        "# HELP process_cpu_seconds_total User and system CPU time.\n"
+        "# TYPE process_cpu_seconds_total counter\n"
+        f"process_cpu_seconds_total {usage.ru_utime + usage.ru_stime:.3f}\n"
+        "# HELP process_resident_memory_bytes Memory in RAM.\n"
+        "# TYPE process_resident_memory_bytes gauge\n"
+        f"process_resident_memory_bytes {resident_bytes}\n"
+    )

@@ -1,0 +1,264 @@
+"""What the broker counts while it works: topics, replication, requests, groups. Read when somebody scrapes, free until then.
+
+Rules: counting is adding to plain ints of slotted objects on the event loop: no locks, no clock except one read at each
+end of a request, no allocation after the first request of a kind.
+Invariants: the number of counters is bounded by topics, API versions, error codes and reasons that exist; a name that
+only a client said never becomes a label.
+Source: Kafka BrokerTopicStats, RequestChannel.Metrics, GroupCoordinatorMetrics, ZooKeeperClient.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.observability import metric_table as table
+from broker.observability.metric_table import Metric
+from metadata.store.port import SessionEvent
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.network.dispatch import Route
+    from protocol.schema import Response
+    from runtime.clock import Clock
+
+
+_ERROR_NAMES = {int(code): code.name for code in ErrorCode}
+
+
+class Sample(NamedTuple):
+    """`suffix` is `_count` or `_sum` for summaries."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+    suffix: str = ""
+
+
+class _TopicCounters:
+    __slots__ = ("bytes_in", "bytes_out", "fetches", "messages_in", "produces")
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = self.messages_in = self.produces = self.fetches = 0
+
+
+class _Conversions:
+    """Of one kind of request."""
+
+    __slots__ = ("count", "records_count", "request", "time_ms")
+
+    def __init__(self, request: str) -> None:
+        self.request = request
+        self.count = self.records_count = self.time_ms = 0
+
+    def add(self, records_count: int, time_ms: int) -> None:
+        self.count += 1
+        self.records_count += records_count
+        self.time_ms += time_ms
+
+
+class _RouteCounters:
+    """One API in one version."""
+
+    __slots__ = ("errors", "has_error_code", "name", "requests", "size_bytes", "time_ms", "version")
+
+    def __init__(self, route: Route) -> None:
+        request_type = route.handler.request_type
+        self.name = request_type.api_name
+        self.version = route.version
+        self.has_error_code = any(
+            field.name == "error_code" and field.versions.covers(route.version)
+            for field in request_type.response_type.__fields__
+        )
+        self.requests = self.size_bytes = self.time_ms = 0
+        self.errors: Counter[int] = Counter()
+
+
+class BrokerMetrics:
+    """The counters. Fits `coordinator.observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`,
+    `replication.fetcher.CopyMetrics` and `broker.network.dispatch.RequestObserver`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now_ms = clock.monotonic_ms
+        self._topics: dict[str, _TopicCounters] = {}
+        self._routes: dict[Route, _RouteCounters] = {}
+        self._produce_conversions, self._fetch_conversions = _Conversions("Produce"), _Conversions("Fetch")
+        self._failed_produces = 0
+        self._replication_bytes_in = self._reassignment_bytes_in = 0
+        self._replication_bytes_out = self._reassignment_bytes_out = 0
+        self._session_events: Counter[SessionEvent] = Counter()
+        self._session_state: SessionEvent | None = None
+        self._isr_expands = self._isr_shrinks = self._isr_failures = 0
+        self._rebalances: Counter[str] = Counter()
+        self._rebalances_completed = 0
+        self._offsets_committed = self._offsets_expired = self._offsets_deleted = 0
+
+    # --- topics ---
+
+    def produced(self, topic: str, size_bytes: int, records_count: int) -> None:
+        """An append to one partition of an existing topic; `records_count` is 0 for a repeated batch."""
+        counters = self._topics.get(topic)
+        if counters is None:
+            counters = self._topics[topic] = _TopicCounters()
+        counters.produces += 1
+        counters.bytes_in += size_bytes
+        counters.messages_in += records_count
+
+    def produce_failed(self, _topic: str) -> None:
+        """An append that was refused; the topic may not exist."""
+        self._failed_produces += 1
+
+    def fetched(self, topic: str, size_bytes: int) -> None:
+        """Records of one partition of an existing topic on their way to a client."""
+        counters = self._topics.get(topic)
+        if counters is None:
+            counters = self._topics[topic] = _TopicCounters()
+        counters.fetches += 1
+        counters.bytes_out += size_bytes
+
+    def produce_converted(self, records_count: int, time_ms: int) -> None:
+        """Records of one partition were brought into the format of the log."""
+        self._produce_conversions.add(records_count, time_ms)
+
+    def fetch_converted(self, records_count: int, time_ms: int) -> None:
+        """Records of one partition were brought into the format of an old client."""
+        self._fetch_conversions.add(records_count, time_ms)
+
+    def keep_topics(self, existing: Iterable[str]) -> None:
+        """Forget the counters of topics that are gone."""
+        for topic in self._topics.keys() - set(existing):
+            del self._topics[topic]
+
+    # --- replication ---
+
+    def isr_expanded(self) -> None:
+        self._isr_expands += 1
+
+    def isr_shrunk(self) -> None:
+        self._isr_shrinks += 1
+
+    def isr_change_failed(self) -> None:
+        self._isr_failures += 1
+
+    def sent_to_replica(self, size_bytes: int, *, is_reassignment: bool) -> None:
+        self._replication_bytes_out += size_bytes
+        if is_reassignment:
+            self._reassignment_bytes_out += size_bytes
+
+    def copied(self, size_bytes: int, *, is_reassignment: bool) -> None:
+        self._replication_bytes_in += size_bytes
+        if is_reassignment:
+            self._reassignment_bytes_in += size_bytes
+
+    # --- the coordination store ---
+
+    def on_store_session(self, event: SessionEvent) -> None:
+        """The first one says that there is a store with sessions at all."""
+        self._session_events[event] += 1
+        self._session_state = event
+
+    # --- requests ---
+
+    def began(self, route: Route, size_bytes: int) -> int:
+        counters = self._routes.get(route)
+        if counters is None:
+            counters = self._routes[route] = _RouteCounters(route)
+        counters.requests += 1
+        counters.size_bytes += size_bytes
+        return self._now_ms()
+
+    def answered(self, route: Route, stamp: int, response: Response | None) -> None:
+        counters = self._routes[route]
+        counters.time_ms += self._now_ms() - stamp
+        if counters.has_error_code and response is not None:
+            counters.errors[response.error_code] += 1  # type: ignore[attr-defined]  # has_error_code says so
+
+    # --- groups ---
+
+    def rebalance_started(self, reason: str) -> None:
+        self._rebalances[reason] += 1
+
+    def rebalance_completed(self) -> None:
+        self._rebalances_completed += 1
+
+    def offsets_committed(self, count: int) -> None:
+        self._offsets_committed += count
+
+    def offsets_expired(self, count: int) -> None:
+        self._offsets_expired += count
+
+    def offsets_deleted(self, count: int) -> None:
+        self._offsets_deleted += count
+
+    # --- reading ---
+
+    def samples(self) -> Iterator[Sample]:
+        """All counters, those of one metric together."""
+        yield from self._topic_samples()
+        yield Sample(table.REPLICATION_IN, (), self._replication_bytes_in)
+        yield Sample(table.REASSIGNMENT_IN, (), self._reassignment_bytes_in)
+        yield Sample(table.REPLICATION_OUT, (), self._replication_bytes_out)
+        yield Sample(table.REASSIGNMENT_OUT, (), self._reassignment_bytes_out)
+        yield Sample(table.ISR_SHRINKS, (), self._isr_shrinks)
+        yield Sample(table.ISR_EXPANDS, (), self._isr_expands)
+        yield Sample(table.FAILED_ISR_UPDATES, (), self._isr_failures)
+        yield from self._session_samples()
+        yield from self._request_samples()
+        yield Sample(table.OFFSET_COMMITS, (), self._offsets_committed)
+        yield Sample(table.OFFSET_EXPIRATIONS, (), self._offsets_expired)
+        yield Sample(table.OFFSET_DELETIONS, (), self._offsets_deleted)
+        yield Sample(table.REBALANCES_DONE, (), self._rebalances_completed)
+        for reason, count in list(self._rebalances.items()):
+            yield Sample(table.REBALANCES, (reason,), count)
+
+    def _topic_samples(self) -> Iterator[Sample]:
+        topics = list(self._topics.items())
+        for metric, attribute in (
+            (table.MESSAGES_IN, "messages_in"),
+            (table.BYTES_IN, "bytes_in"),
+            (table.BYTES_OUT, "bytes_out"),
+            (table.TOTAL_PRODUCE, "produces"),
+            (table.TOTAL_FETCH, "fetches"),
+        ):
+            for topic, counters in topics:
+                yield Sample(metric, (topic,), getattr(counters, attribute))
+        yield Sample(table.FAILED_PRODUCE, (), self._failed_produces)
+        yield Sample(table.PRODUCE_CONVERSIONS, (), self._produce_conversions.records_count)
+        yield Sample(table.FETCH_CONVERSIONS, (), self._fetch_conversions.records_count)
+
+    def _session_samples(self) -> Iterator[Sample]:
+        if self._session_state is None:
+            return
+        yield Sample(table.SESSION_STATE, (), int(self._session_state is SessionEvent.CONNECTED))
+        for metric, event in (
+            (table.SESSION_CONNECTS, SessionEvent.CONNECTED),
+            (table.SESSION_DISCONNECTS, SessionEvent.SUSPENDED),
+            (table.SESSION_EXPIRES, SessionEvent.EXPIRED),
+        ):
+            yield Sample(metric, (), self._session_events[event])
+
+    def _request_samples(self) -> Iterator[Sample]:
+        routes = list(self._routes.values())
+        for counters in routes:
+            yield Sample(table.REQUESTS, (counters.name, str(counters.version)), counters.requests)
+        errors: Counter[tuple[str, int]] = Counter()
+        requests: Counter[str] = Counter()
+        time_ms: Counter[str] = Counter()
+        size_bytes: Counter[str] = Counter()
+        for counters in routes:
+            requests[counters.name] += counters.requests
+            time_ms[counters.name] += counters.time_ms
+            size_bytes[counters.name] += counters.size_bytes
+            for code, count in counters.errors.items():
+                errors[counters.name, code] += count
+        for (name, code), count in errors.items():
+            yield Sample(table.ERRORS, (name, _ERROR_NAMES[code]), count)
+        for conversions in (self._produce_conversions, self._fetch_conversions):
+            if conversions.count:
+                yield Sample(table.CONVERSIONS_TIME, (conversions.request,), conversions.count, "_count")
+                yield Sample(table.CONVERSIONS_TIME, (conversions.request,), conversions.time_ms, "_sum")
+        for metric, sums in ((table.TOTAL_TIME, time_ms), (table.REQUEST_BYTES, size_bytes)):
+            for name, count in requests.items():
+                yield Sample(metric, (name,), count, "_count")
+                yield Sample(metric, (name,), sums[name], "_sum")

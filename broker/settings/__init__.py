@@ -1,0 +1,1 @@
+"""Settings that change while the broker runs, and what a change does."""

@@ -1,0 +1,294 @@
+"""What the controller does when the tree changes: brokers come and go, topics appear, grow and vanish.
+
+Each function reads what changed, leaves its watches again, moves the state machines and sends what follows. Reading is
+idempotent: a change that is told twice, or noticed late, leads to the same state.
+Source: Kafka KafkaController (processBrokerChange, processTopicChange, processPartitionModifications,
+onControllerFailover).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from controller import (
+    features,
+    notifications,
+    partition_state_machine,
+    reassignment_execution,
+    replica_state_machine,
+    topic_deletion,
+)
+from controller import leader_elections as elections
+from controller.controller_context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
+from controller.term import READS_STEP, Term, decoded, read_registrations
+from metadata.store import znodes
+from metadata.store.port import BadVersionError, NoNodeError, SetData, StoreError
+from metadata.store.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
+from protocol.primitives import ZERO_UUID
+from runtime.randomness import Randomness, uuid_bytes
+
+log = logging.getLogger(__name__)
+
+
+# --- taking over ---
+
+
+async def take_over(term: Term, randomness: Randomness) -> None:
+    """Read the whole tree, tell every broker who is alive, bring everything online that can be, and go on with what the
+    last controller left."""
+    context = term.context
+    await features.set_up(term)
+    await notifications.discard(term)
+    for broker_id, (registration, epoch) in (await read_registrations(term.session, term.watch)).items():
+        context.live_brokers[broker_id] = LiveBroker(registration, epoch)
+        term.channels.add(registration)
+    names = await term.session.children(znodes.TOPICS, term.watch)
+    await _add_topics(term, names, randomness)
+    await _learn_states(term)
+    await topic_deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
+    reassignment_execution.find_unfinished(term)
+
+    # Brokers must know each other before they are told whom to follow.
+    await term.send_metadata(context.live_brokers)
+    await _start_machines(term)
+    await bring_all_online(term)
+    await reassignment_execution.take_over(term)
+    await topic_deletion.resume(term)
+    await elections.on_preferred_wished(term)
+
+
+async def _learn_states(term: Term) -> None:
+    """In steps: what is read is let go of as soon as it is understood."""
+    left = term.context.all_partitions()
+    while step := list(islice(left, READS_STEP)):
+        term.context.leadership.update(await term.read_states(step))
+
+
+async def _start_machines(term: Term) -> None:
+    """Every partition and replica gets the phase in which it is found; what is online is told so. Partitions that have
+    lost their leader get another first, and replicas that are gone leave the ISR: brokers hear of all that at once."""
+    context = term.context
+    offline = []
+    batch = term.new_batch()
+    for each in context.all_partitions():
+        context.partition_phases[each] = partition_state_machine.initial_phase(context, each)
+        for replica in context.replicas_of([each]):
+            phase = context.replica_phases[replica] = replica_state_machine.initial_phase(context, replica)
+            if phase is ReplicaPhase.ONLINE:
+                replica_state_machine.move(context, batch, [replica], ReplicaPhase.ONLINE)
+            elif phase is ReplicaPhase.OFFLINE:
+                offline.append(replica)
+        await term.breathe()
+    elections = await term.elect_leaderless(context.all_partitions(), into=batch)
+    if elections.elected:
+        log.info("leaders elected for those that were gone partitions=%d", len(elections.elected))
+    await term.take_replicas_offline(offline, into=batch)
+    await term.send(batch)
+
+
+async def bring_all_online(term: Term) -> None:
+    await term.bring_online(term.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+
+
+async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) -> list[str]:
+    """Read topics into the context; one without an id gets one, and is read again when somebody else was writing it.
+    Returns those that exist."""
+    added: list[str] = []
+    wanted = list(names)
+    while wanted:
+        nodes = await term.session.read_many([znodes.topic_path(name) for name in wanted], term.watch)
+        without_id: dict[str, tuple[TopicRegistration, int]] = {}
+        for name, node in zip(wanted, nodes, strict=True):
+            if node is None:
+                continue
+            registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, node[0]))
+            if registration is None:
+                continue
+            if registration.topic_id == ZERO_UUID and term.context.version.supports_topic_ids:
+                without_id[name] = replace(registration, topic_id=uuid_bytes(randomness)), node[1].version
+            else:
+                term.context.add_topic(name, registration.topic_id, registration.assignments)
+                added.append(name)
+            await term.breathe()
+        given, wanted = await _give_ids(term, without_id)
+        added += given
+    return added
+
+
+async def _give_ids(term: Term, topics: dict[str, tuple[TopicRegistration, int]]) -> tuple[list[str], list[str]]:
+    """Brokers keep a topic's id with its log: they hear of none that its node does not say. `topics` have their ids, and the
+    versions of their nodes; one whose node takes no id goes on without. Returns (the topics that were added, those to be
+    read again)."""
+    outcomes = await term.write_many(
+        [[SetData(znodes.topic_path(name), topic.encode(), version)] for name, (topic, version) in topics.items()]
+    )
+    added: list[str] = []
+    again: list[str] = []
+    for (name, (topic, _)), outcome in zip(topics.items(), outcomes, strict=True):
+        if isinstance(outcome, BadVersionError):
+            again.append(name)
+        elif not isinstance(outcome, NoNodeError):
+            is_written = not isinstance(outcome, StoreError)
+            if not is_written:
+                log.warning("topic got no id topic=%s error=%r", name, outcome)
+            term.context.add_topic(name, topic.topic_id if is_written else ZERO_UUID, topic.assignments)
+            added.append(name)
+    return added, again
+
+
+# --- brokers ---
+
+
+async def on_brokers_changed(term: Term) -> None:
+    context = term.context
+    current = await read_registrations(term.session, term.watch)
+    known = context.live_brokers
+    gone = {each for each in known if each not in current}
+    bounced = {each for each in current if each in known and current[each][1] > known[each].epoch}
+    come = {each for each in current if each not in known}
+    if not (gone or bounced or come):
+        return
+    log.info("brokers changed come=%s gone=%s bounced=%s", sorted(come), sorted(gone), sorted(bounced))
+    for broker_id in sorted(gone | bounced):
+        term.channels.remove(broker_id)
+        del context.live_brokers[broker_id]
+    if gone or bounced:
+        await _on_brokers_gone(term, gone | bounced)
+    for broker_id in sorted(come | bounced):
+        registration, epoch = current[broker_id]
+        context.live_brokers[broker_id] = LiveBroker(registration, epoch)
+        term.channels.add(registration)
+    if come or bounced:
+        await _on_brokers_come(term, come | bounced)
+
+
+async def _on_brokers_gone(term: Term, gone: set[int]) -> None:
+    context = term.context
+    context.shutting_down -= gone
+    for broker_id in gone:
+        context.offline_directories.pop(broker_id, None)
+    await take_replicas_down(term, context.replicas_on(gone))
+
+
+async def take_replicas_down(term: Term, going: list[Replica]) -> None:
+    """Replicas that cannot be reached any more: other leaders for their partitions, and out of the ISR with them."""
+    context = term.context
+    leaderless = [
+        each
+        for each, state in context.leadership.pairs()
+        if not context.is_replica_online(state.leader, each)
+        and not context.awaits_deletion(each)
+        and partition_state_machine.can_move(context, each, PartitionPhase.OFFLINE)
+    ]
+    partition_state_machine.move(context, leaderless, PartitionPhase.OFFLINE)
+    lost = set(leaderless)
+    waiting = [each for each in context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE) if each not in lost]
+    staying = [each for each in going if not context.awaits_deletion(each[:2])]
+    await term.take_down(leaderless, staying)
+    await term.bring_online(waiting)
+    await topic_deletion.on_brokers_failed(term, [each for each in going if context.awaits_deletion(each[:2])])
+    if not leaderless and not staying:  # nobody has heard yet who is alive
+        await term.send_metadata(context.live_brokers)
+
+
+async def _on_brokers_come(term: Term, come: set[int]) -> None:
+    context = term.context
+    await term.send_metadata([each for each in context.live_brokers if each not in come])
+    # The whole cluster before the first LeaderAndIsr: brokers do not follow a leader that they do not know.
+    batch = term.new_batch()
+    batch.announce(come, context.all_partitions())
+    await term.send(batch)
+    theirs = context.replicas_on(come)
+    batch = term.new_batch()
+    staying = [each for each in theirs if not context.awaits_deletion(each[:2])]
+    await term.move_replicas(batch, staying, ReplicaPhase.ONLINE)
+    await term.send(batch)
+    await bring_all_online(term)
+    await reassignment_execution.on_brokers_come(term, come)
+    if any(context.is_being_deleted(each[0]) for each in theirs):
+        await topic_deletion.resume(term)
+
+
+async def on_broker_modified(term: Term, broker_id: int) -> None:
+    """A broker changed its description, such as its endpoints, without a restart."""
+    known = term.context.live_brokers.get(broker_id)
+    if known is None:
+        return
+    try:
+        data, stat = await term.session.get(znodes.broker_path(broker_id), term.watch)
+    except NoNodeError:
+        return  # the list's own watch tells it
+    registration = decoded(znodes.broker_path(broker_id), partial(BrokerRegistration.decode, broker_id, data))
+    if registration is None:
+        return
+    if stat.czxid == known.epoch and registration.endpoints != known.registration.endpoints:
+        term.context.live_brokers[broker_id] = LiveBroker(registration, stat.czxid)
+        term.channels.move(registration)
+        await term.send_metadata(term.context.live_brokers)
+
+
+# --- topics ---
+
+
+async def on_topics_changed(term: Term, randomness: Randomness) -> None:
+    context = term.context
+    names = await term.session.children(znodes.TOPICS, term.watch)
+    present = set(names)
+    for name in [each for each in context.topics if each not in present]:
+        context.remove_topic(name)
+        context.topics_to_delete.pop(name, None)
+        context.deletions_started.discard(name)
+    added = await _add_topics(term, [name for name in names if name not in context.topics], randomness)
+    new = [each for name in added for each in context.partitions_of(name)]
+    if new:
+        await term.create_partitions(new)
+
+
+async def on_topic_modified(term: Term, name: str) -> None:
+    """More partitions; any other change of the node is of no interest here."""
+    context = term.context
+    if name not in context.topics:
+        return
+    try:
+        data, stat = await term.session.get(znodes.topic_path(name), term.watch)
+    except NoNodeError:
+        return  # the list's own watch tells it
+    registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, data))
+    if registration is None:
+        return
+    known = dict(context.assignments.of(name))
+    added = [(name, index) for index in registration.assignments if index not in known]
+    if not added:
+        return
+    if context.is_being_deleted(name):
+        await _undo_growth(term, name, registration, known, stat.version)
+        return
+    for key in added:
+        context.set_assignment(key, registration.assignments[key[1]])
+    await term.create_partitions(added)
+
+
+async def _undo_growth(
+    term: Term, name: str, registration: TopicRegistration, assignments: dict[int, ReplicaAssignment], version: int
+) -> None:
+    """A topic that is being deleted does not grow: its node gets its old content back."""
+    log.warning("topic is being deleted, new partitions ignored topic=%s", name)
+    restored = replace(registration, assignments=assignments)
+    [outcome] = await term.write_many([[SetData(znodes.topic_path(name), restored.encode(), version)]])
+    if isinstance(outcome, StoreError):
+        log.warning("old partitions not restored topic=%s error=%r", name, outcome)
+
+
+async def on_deletions_wished(term: Term) -> None:
+    await topic_deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
+    await topic_deletion.resume(term)
+
+
+async def on_unclean_election_enabled(term: Term, topic: str | None) -> None:
+    """Partitions without a leader may get one now: those of `topic`, or all."""
+    waiting = term.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE)
+    await term.bring_online([each for each in waiting if topic is None or each[0] == topic])

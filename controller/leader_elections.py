@@ -1,0 +1,88 @@
+"""Leader elections that somebody asks for: a request, /admin/preferred_replica_election, or the balance of leaders.
+
+Rules: a partition that has the leader it should have is left alone. The node goes when its elections were tried, whether
+they came to anything or not; then it is watched for again.
+Source: Kafka KafkaController.processReplicaLeaderElection, fetchPendingPreferredReplicaElections,
+processAutoPreferredReplicaLeaderElection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from controller import balance
+from controller.controller_context import ControllerContext, TopicPartition
+from controller.leader_election_rules import NO_LEADER, ElectionReason
+from controller.term import Term
+from metadata.admin.topic_admin import Outcome
+from metadata.store import znodes
+from metadata.store.port import BadVersionError, Delete, NoNodeError, StoreError
+from protocol.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+_FAILURES = {
+    ElectionReason.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionReason.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+async def elect(
+    term: Term, wanted: Iterable[TopicPartition], reason: ElectionReason
+) -> tuple[dict[TopicPartition, Outcome], dict[TopicPartition, int]]:
+    """PREFERRED or UNCLEAN. (Outcomes that are settled, leaders that were elected.)"""
+    context = term.context
+    outcomes: dict[TopicPartition, Outcome] = {}
+    electable: list[TopicPartition] = []
+    for key in wanted:
+        state = context.leadership.find(key)
+        if not context.assignment(key).replicas:
+            outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        elif context.is_being_deleted(key[0]):
+            outcomes[key] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        elif state is None or _needs_election(context, key, state.leader, reason):  # None: it never had a leader
+            electable.append(key)
+        else:
+            outcomes[key] = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have.")
+        await term.breathe()
+    elections = await term.elect(electable, reason)
+    for key, message in elections.failures.items():
+        outcomes[key] = Outcome(_FAILURES[reason], f"Failed to elect leader for partition {key[0]}-{key[1]}: {message}")
+    return outcomes, {key: state.leader for key, state in elections.elected.items()}
+
+
+def _needs_election(context: ControllerContext, key: TopicPartition, leader: int, reason: ElectionReason) -> bool:
+    if reason is ElectionReason.PREFERRED:
+        return leader != context.assignment(key).replicas[0]
+    return leader == NO_LEADER or not context.is_live(leader)
+
+
+async def on_preferred_wished(term: Term) -> None:
+    """/admin/preferred_replica_election was written, or went. Leaves the watch again."""
+    while await term.session.exists(znodes.PREFERRED_ELECTION, term.watch) is not None:
+        try:
+            data, stat = await term.session.get(znodes.PREFERRED_ELECTION)
+            wanted = znodes.decode_topic_partitions(data)
+        except NoNodeError:
+            continue
+        except ValueError as error:
+            log.warning("preferred elections dropped, unreadable error=%s", error)
+            wanted = []
+        outcomes, elected = await elect(term, dict.fromkeys(wanted), ElectionReason.PREFERRED)
+        log.info("preferred elections wished=%d elected=%d", len(wanted), len(elected))
+        for (name, partition), outcome in outcomes.items():
+            if outcome.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                log.warning("not elected topic=%s partition=%d reason=%s", name, partition, outcome.message)
+        [deleted] = await term.write_many([[Delete(znodes.PREFERRED_ELECTION, stat.version)]])
+        if isinstance(deleted, StoreError) and not isinstance(deleted, BadVersionError | NoNodeError):
+            log.warning("preferred elections stay in their node error=%r", deleted)
+            return
+
+
+async def balance_leaders(term: Term) -> None:
+    """What auto.leader.rebalance.enable does from time to time."""
+    candidates = balance.candidates(term.context, term.settings.leader_imbalance_per_broker_percentage)
+    if candidates:
+        elections = await term.elect(candidates, ElectionReason.PREFERRED)
+        log.info("leaders moved back count=%d of=%d", len(elections.elected), len(candidates))

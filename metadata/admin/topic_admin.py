@@ -1,0 +1,540 @@
+"""Topics on request: create, grow, delete. Writes the wish into the tree; the active controller's watches do the rest.
+
+Rules: nothing here needs to be the controller: auto-creation runs on whichever broker was asked. An answer waits until
+this broker's metadata shows the outcome (every partition has a live leader, or the topic is gone), or
+REQUEST_TIMED_OUT. A write without an answer is looked up: the topic id, chosen before the write, tells whether it was
+ours.
+Source: Kafka ZkAdminManager, AdminZkClient, DefaultAutoTopicCreationManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from config.broker import BrokerSettings
+from config.errors import ConfigError
+from config.inter_broker_version import InterBrokerVersion
+from config.topic import check_topic_settings
+from controller.term import read_registrations
+from metadata.admin import topic_rules
+from metadata.admin.metadata_wait import image_shows
+from metadata.admin.placement import Placement, PlacementBroker, place
+from metadata.image import ClusterImage, MetadataCache
+from metadata.store import znodes
+from metadata.store.port import (
+    BadVersionError,
+    ConnectionLossError,
+    Create,
+    NodeExistsError,
+    NoNodeError,
+    RefusedError,
+    SessionExpiredError,
+    SetData,
+    Store,
+    StoreError,
+    Transaction,
+)
+from metadata.store.znodes import ReplicaAssignment, TopicRegistration
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from runtime.randomness import Randomness, uuid_bytes
+from runtime.slices import Slices
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+TOPICS_STEP = 100  # topics of one request that are planned and written together: other clients are served in between
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """What a client asks for. -1 counts mean the broker's defaults; `assignment` is by partition."""
+
+    name: str
+    partitions: int = topic_rules.DEFAULT_COUNT
+    replication_factor: int = topic_rules.DEFAULT_COUNT
+    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    config: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+TIMED_OUT = Outcome(ErrorCode.REQUEST_TIMED_OUT)
+
+
+def not_stored(error: StoreError | ValueError) -> Outcome:
+    """Of what the store will never take, or holds in a form that nobody can read."""
+    if isinstance(error, RefusedError):
+        return Outcome(ErrorCode.POLICY_VIOLATION, "The store refuses it: a topic's description may have 1 MiB.")
+    return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, f"The store refuses it: {type(error).__name__}.")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """`topic_id`, counts and `config` (the topic's own settings) are told for a topic that was, or could be,
+    created."""
+
+    outcome: Outcome
+    topic_id: bytes = ZERO_UUID
+    partitions: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """`count` is the wished total; `assignments` are the added partitions' replicas, or None."""
+
+    name: str
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class ReplicationPolicy(Protocol):
+    """How many replicas a topic gets that nobody chose the number for: internal and auto-created ones."""
+
+    def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int: ...
+
+
+class StrictReplication:
+    """As wanted: with too few brokers the creation fails until there are enough (KIP-115)."""
+
+    def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int:
+        return wanted
+
+
+class FallBackToOneReplica:
+    """With too few brokers, one replica; the log says so once."""
+
+    def __init__(self) -> None:
+        self._has_told = False
+
+    def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int:
+        if wanted <= live_brokers or live_brokers == 0:
+            return wanted
+        if not self._has_told:
+            self._has_told = True
+            log.warning(
+                "topics created by the broker itself get one replica: topic=%s wanted=%d brokers=%d",
+                topic,
+                wanted,
+                live_brokers,
+            )
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    name: str
+    registration: TopicRegistration
+    config: dict[str, str]
+
+    @property
+    def created(self) -> CreatedTopic:
+        assignments = self.registration.assignments
+        return CreatedTopic(
+            Outcome(),
+            self.registration.topic_id,
+            len(assignments),
+            len(next(iter(assignments.values())).replicas),
+            self.config,
+        )
+
+
+class TopicAdmin:
+    def __init__(
+        self,
+        store: Store,
+        metadata: MetadataCache,
+        settings: Callable[[], BrokerSettings],
+        randomness: Randomness,
+        policy: ReplicationPolicy,
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._settings = settings
+        self._randomness = randomness
+        self._policy = policy
+        self._being_created: set[str] = set()
+
+    # Creation.
+
+    async def create(
+        self,
+        wanted: Iterable[NewTopic],
+        timeout_ms: int,
+        *,
+        validate_only: bool = False,
+        slices: Slices | None = None,
+    ) -> dict[str, CreatedTopic]:
+        """By name. Topics of one request do not depend on each other. `slices`: there may be very many of them."""
+        results: dict[str, CreatedTopic] = {}
+        names: dict[str, list[str]] = {}  # of the plans, by what colliding names have in common
+        allowance = topic_rules.Allowance()
+        created: list[_Plan] = []
+        topics_left = list(wanted)
+        hosts = await self._hosts()
+        for start in range(0, len(topics_left), TOPICS_STEP):
+            step = await self._plan_step(
+                topics_left[start : start + TOPICS_STEP], names, allowance, results, hosts, slices
+            )
+            if validate_only:
+                results.update((plan.name, replace(plan.created, topic_id=ZERO_UUID)) for plan in step)
+            else:
+                created += await self._write_topics(step, results)
+        await self._await_leaders({plan.name: plan.registration.assignments for plan in created}, timeout_ms)
+        for plan in created:
+            is_ready = timeout_ms > 0 and _all_led(self._metadata.image, plan.name, plan.registration.assignments)
+            results[plan.name] = plan.created if is_ready else CreatedTopic(TIMED_OUT, plan.created.topic_id)
+        return results
+
+    async def _plan_step(
+        self,
+        step: Sequence[NewTopic],
+        names: dict[str, list[str]],
+        allowance: topic_rules.Allowance,
+        results: dict[str, CreatedTopic],
+        hosts: Mapping[int, str],
+        slices: Slices | None,
+    ) -> list[_Plan]:
+        """The plans of the topics that can be created; the refusals go to `results`. `names` are those planned before,
+        and grow with the step: topics of one request may collide."""
+        plans: list[_Plan] = []
+        for topic in step:
+            if slices is not None:
+                await slices.breathe()
+            try:
+                plan = await self._plan(topic, names.get(topic_rules.folded(topic.name), ()), allowance, hosts)
+                plans.append(plan)
+                allowance.left -= len(plan.registration.assignments)
+                names.setdefault(topic_rules.folded(topic.name), []).append(topic.name)
+            except KafkaError as error:
+                results[topic.name] = CreatedTopic(Outcome(error.code, error.message))
+            except (ConnectionLossError, SessionExpiredError):
+                results[topic.name] = CreatedTopic(TIMED_OUT)
+        return plans
+
+    async def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
+        """Create topics because somebody asked for them. LEADER_NOT_AVAILABLE means: made, ask again;
+        UNKNOWN_TOPIC_OR_PARTITION: another request is making it."""
+        answers: dict[str, ErrorCode] = {}
+        own: list[NewTopic] = []
+        for name in dict.fromkeys(names):
+            if not topic_rules.is_legal_name(name):
+                answers[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
+            elif name in self._being_created:
+                answers[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                self._being_created.add(name)
+                own.append(self._automatic(name))
+        try:
+            created = await self.create(own, 0) if own else {}
+        finally:
+            self._being_created.difference_update(topic.name for topic in own)
+        for name, topic in created.items():
+            code, message = topic.outcome.code, topic.outcome.message
+            is_made = code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS)
+            answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if is_made else code
+            if not is_made:
+                log.warning("topic not auto-created topic=%s error=%s reason=%r", name, code.name, message)
+        return answers
+
+    def _automatic(self, name: str) -> NewTopic:
+        settings = self._settings()
+        config: dict[str, str | None]
+        if name == GROUP_METADATA_TOPIC:
+            partitions = settings.offsets_topic_num_partitions
+            replication_factor = settings.offsets_topic_replication_factor
+            config = {
+                "cleanup.policy": "compact",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+                "compression.type": "producer",
+            }
+        elif name == TRANSACTION_STATE_TOPIC:
+            partitions = settings.transaction_state_log_num_partitions
+            replication_factor = settings.transaction_state_log_replication_factor
+            config = {
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                MIN_INSYNC_REPLICAS: str(settings.transaction_state_log_min_isr),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            }
+        else:
+            partitions = settings.num_partitions
+            replication_factor = settings.default_replication_factor
+            config = {}
+        live_brokers = len(self._metadata.image.brokers)
+        actual = self._policy.replication_factor(name, replication_factor, live_brokers)
+        if actual < replication_factor and MIN_INSYNC_REPLICAS in config:
+            # Fewer replicas than must be in sync could never acknowledge anything.
+            config[MIN_INSYNC_REPLICAS] = str(min(settings.transaction_state_log_min_isr, actual))
+        return NewTopic(name, partitions, actual, config=config)
+
+    async def _hosts(self) -> Mapping[int, str]:
+        """The machine of each broker (barnabas.host.id). Brokers' metadata does not tell it, so that it is read from
+        their nodes; where this broker names no machine nobody does."""
+        if self._settings().barnabas_host_id is None:
+            return {}
+        try:
+            registrations = await read_registrations(self._store)
+        except (ConnectionLossError, SessionExpiredError):
+            return {}
+        return {
+            broker_id: registration.host_id
+            for broker_id, (registration, _) in registrations.items()
+            if registration.host_id is not None
+        }
+
+    async def _plan(
+        self, topic: NewTopic, planned: Sequence[str], allowance: topic_rules.Allowance, hosts: Mapping[int, str]
+    ) -> _Plan:
+        """Check in Apache Kafka's order. Raises KafkaError."""
+        if topic.name in self._metadata.image.topics:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        null_names = [name for name, value in topic.config.items() if value is None]
+        if null_names:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(null_names)}"
+            )
+        config = {name: value for name, value in topic.config.items() if value is not None}
+        topic_rules.check_counts_or_assignment(topic.partitions, topic.replication_factor, bool(topic.assignment))
+        assignment = self._assignment(topic, allowance, hosts)
+        await self._check_new_name(topic.name, planned)
+        topic_rules.check_new_assignment(assignment)
+        try:
+            check_topic_settings(config, self._settings())
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        version = InterBrokerVersion.parse(self._settings().inter_broker_protocol_version)
+        registration = TopicRegistration(
+            uuid_bytes(self._randomness) if version.supports_topic_ids else ZERO_UUID,
+            {index: ReplicaAssignment(tuple(replicas)) for index, replicas in sorted(assignment.items())},
+        )
+        return _Plan(topic.name, registration, config)
+
+    async def _check_new_name(self, name: str, planned: Sequence[str]) -> None:
+        topic_rules.check_name(name)
+        others = [*planned, *await self._store.children(znodes.TOPICS)] if topic_rules.may_collide(name) else ()
+        topic_rules.check_new_name(
+            name,
+            exists=await self._store.exists(znodes.topic_path(name)) is not None,
+            is_being_deleted=await self._store.exists(znodes.delete_topic_path(name)) is not None,
+            others=others,
+        )
+
+    def _assignment(
+        self, topic: NewTopic, allowance: topic_rules.Allowance, hosts: Mapping[int, str]
+    ) -> Mapping[int, Sequence[int]]:
+        if topic.assignment:
+            allowance.check(len(topic.assignment))
+            return topic.assignment
+        settings = self._settings()
+        partitions = settings.num_partitions if topic.partitions == topic_rules.DEFAULT_COUNT else topic.partitions
+        allowance.check(partitions)
+        replication_factor = (
+            settings.default_replication_factor
+            if topic.replication_factor == topic_rules.DEFAULT_COUNT
+            else topic.replication_factor
+        )
+        brokers = placement_brokers(self._metadata.image, hosts)
+        placement = Placement(self._random_index(brokers), self._random_index(brokers))
+        return place(brokers, partitions, replication_factor, placement)
+
+    def _random_index(self, brokers: Sequence[PlacementBroker]) -> int:
+        return self._randomness.randrange(0, max(len(brokers), 1))
+
+    async def _write_topics(self, plans: Iterable[_Plan], results: dict[str, CreatedTopic]) -> list[_Plan]:
+        """Settings and topic in one transaction each. Returns those that now exist by our doing."""
+        remaining = list(plans)
+        created = []
+        transactions: list[Transaction] = [
+            [
+                Create(znodes.config_path("topics", plan.name), znodes.encode_config(plan.config)),
+                Create(znodes.topic_path(plan.name), plan.registration.encode()),
+            ]
+            for plan in remaining
+        ]
+        outcomes: Sequence[object]
+        try:
+            outcomes = await self._store.write_many(transactions)
+        except (ConnectionLossError, SessionExpiredError) as lost:
+            outcomes = [lost] * len(remaining)
+        for plan, outcome in zip(remaining, outcomes, strict=True):
+            try:
+                if isinstance(outcome, NodeExistsError) and outcome.operation_index == 0:
+                    await self._write_over_old_config(plan)
+                elif isinstance(outcome, ConnectionLossError | SessionExpiredError):
+                    await self._check_written(plan)
+                elif isinstance(outcome, StoreError):
+                    raise outcome
+            except (ConnectionLossError, SessionExpiredError):
+                # The topic may exist or not: the client asks again.
+                results[plan.name] = CreatedTopic(TIMED_OUT)
+            except NodeExistsError:
+                message = f"Topic '{plan.name}' already exists."
+                results[plan.name] = CreatedTopic(Outcome(ErrorCode.TOPIC_ALREADY_EXISTS, message))
+            except (StoreError, ValueError) as error:
+                log.warning("topic not created topic=%s error=%r", plan.name, error)
+                results[plan.name] = CreatedTopic(not_stored(error))
+            else:
+                log.info("topic created topic=%s partitions=%d", plan.name, len(plan.registration.assignments))
+                created.append(plan)
+        return created
+
+    async def _write_over_old_config(self, plan: _Plan) -> None:
+        """Settings written before their topic, or left by one that is gone."""
+        await self._store.multi(
+            [
+                SetData(znodes.config_path("topics", plan.name), znodes.encode_config(plan.config)),
+                Create(znodes.topic_path(plan.name), plan.registration.encode()),
+            ]
+        )
+
+    async def _check_written(self, plan: _Plan) -> None:
+        """The write had no answer. Raises NodeExistsError when the topic is another's."""
+        try:
+            data, _ = await self._store.get(znodes.topic_path(plan.name))
+        except NoNodeError:
+            await self._write_over_old_config_or_new(plan)
+            return
+        found = TopicRegistration.decode(plan.name, data)
+        is_ours = (
+            found == plan.registration
+            if found.topic_id == ZERO_UUID
+            else (found.topic_id == plan.registration.topic_id)
+        )
+        if not is_ours:
+            raise NodeExistsError(znodes.topic_path(plan.name))
+
+    async def _write_over_old_config_or_new(self, plan: _Plan) -> None:
+        config_path = znodes.config_path("topics", plan.name)
+        if await self._store.exists(config_path) is None:
+            await self._store.create(config_path, znodes.encode_config(plan.config))
+        await self._write_over_old_config(plan)
+
+    async def _await_leaders(self, wanted: Mapping[str, Mapping[int, ReplicaAssignment]], timeout_ms: int) -> None:
+        if wanted and timeout_ms > 0:
+            await image_shows(
+                self._metadata,
+                lambda image: all(_all_led(image, name, assignments) for name, assignments in wanted.items()),
+                timeout_ms,
+            )
+
+    # Growth.
+
+    async def grow(
+        self,
+        wanted: Iterable[NewPartitions],
+        timeout_ms: int,
+        *,
+        validate_only: bool = False,
+        slices: Slices | None = None,
+    ) -> dict[str, Outcome]:
+        """By name. See `create`."""
+        results: dict[str, Outcome] = {}
+        grown: dict[str, Mapping[int, ReplicaAssignment]] = {}
+        allowance = topic_rules.Allowance()
+        for topic in wanted:
+            if slices is not None:
+                await slices.breathe()
+            try:
+                assignments = await self._grow_one(topic, allowance, validate_only=validate_only)
+            except KafkaError as error:
+                results[topic.name] = Outcome(error.code, error.message)
+                continue
+            except (ConnectionLossError, SessionExpiredError):
+                results[topic.name] = TIMED_OUT
+                continue
+            except (StoreError, ValueError) as error:
+                log.warning("topic not grown topic=%s error=%r", topic.name, error)
+                results[topic.name] = not_stored(error)
+                continue
+            results[topic.name] = Outcome()
+            if not validate_only:
+                grown[topic.name] = assignments
+        await self._await_leaders(grown, timeout_ms)
+        for name, assignments in grown.items():
+            if timeout_ms <= 0 or not _all_led(self._metadata.image, name, assignments):
+                results[name] = TIMED_OUT
+        return results
+
+    async def _grow_one(
+        self, topic: NewPartitions, allowance: topic_rules.Allowance, *, validate_only: bool
+    ) -> Mapping[int, ReplicaAssignment]:
+        """All partitions of the topic as they will be. Raises KafkaError."""
+        path = znodes.topic_path(topic.name)
+        brokers = placement_brokers(self._metadata.image, await self._hosts())
+        while True:
+            try:
+                data, stat = await self._store.get(path)
+            except NoNodeError as error:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist."
+                ) from error
+            registration = TopicRegistration.decode(topic.name, data)
+            allowance.check(topic.count - len(registration.assignments))
+            added = topic_rules.plan_growth(
+                topic.name,
+                registration.assignments,
+                topic.count,
+                topic.assignments,
+                brokers,
+                self._random_index(brokers),
+            )
+            assignments = {**registration.assignments, **{each: ReplicaAssignment(added[each]) for each in added}}
+            if validate_only:
+                allowance.left -= len(added)
+                return assignments
+            try:
+                await self._store.set(path, replace(registration, assignments=assignments).encode(), stat.version)
+            except (BadVersionError, NoNodeError):
+                continue  # somebody else changed it: what they wrote decides
+            except ConnectionLossError:
+                data, _ = await self._store.get(path)
+                if TopicRegistration.decode(topic.name, data).assignments != assignments:
+                    continue
+            allowance.left -= len(added)
+            log.info("topic grown topic=%s partitions=%d", topic.name, len(assignments))
+            return assignments
+
+    # Deletion.
+
+    async def delete(self, names: Iterable[str], timeout_ms: int) -> dict[str, Outcome]:
+        """Answers once this broker's metadata shows no such topic any more. REQUEST_TIMED_OUT does not take the wish
+        back."""
+        wanted = list(dict.fromkeys(names))
+        try:
+            wishes = await self._store.write_many([[Create(znodes.delete_topic_path(name))] for name in wanted])
+        except (ConnectionLossError, SessionExpiredError):
+            return dict.fromkeys(wanted, TIMED_OUT)
+        for wish in wishes:
+            # The same wish twice is one wish.
+            assert not isinstance(wish, StoreError) or isinstance(wish, NodeExistsError), repr(wish)
+
+        def are_gone(image: ClusterImage) -> bool:
+            return not any(name in image.topics for name in wanted)
+
+        if timeout_ms > 0:
+            await image_shows(self._metadata, are_gone, timeout_ms)
+        late = Outcome(ErrorCode.REQUEST_TIMED_OUT)
+        return {name: late if timeout_ms <= 0 or name in self._metadata.image.topics else Outcome() for name in wanted}
+
+
+def placement_brokers(image: ClusterImage, hosts: Mapping[int, str]) -> list[PlacementBroker]:
+    return [
+        PlacementBroker(broker.broker_id, broker.rack, hosts.get(broker.broker_id)) for broker in image.brokers.values()
+    ]
+
+
+def _all_led(image: ClusterImage, name: str, assignments: Mapping[int, ReplicaAssignment]) -> bool:
+    return all(image.has_leader(name, partition) for partition in assignments)

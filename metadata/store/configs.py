@@ -1,0 +1,141 @@
+"""Dynamic settings in the tree: /config/<type>/<name>, and the notifications that make brokers read them again.
+
+Rules: the settings are written first and the notification after, so that whoever hears it finds the new values. Any
+broker writes them, not only the controller. A notification says only which entity changed.
+Source: Kafka AdminZkClient.changeEntityConfig, ZkNodeChangeNotificationListener.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from metadata.store import znodes
+from metadata.store.port import Delete, NodeExistsError, NoNodeError, Tree, Watch
+
+CHANGE_PREFIX = "config_change_"
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000  # Kafka's: a broker that sleeps longer reads everything at its new session
+DEFAULT_ENTITY = "<default>"
+QUOTA_TYPES = ("users", "clients", "ips")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """`sequence` orders changes; `entity_path` is as in "topics/orders"."""
+
+    sequence: int
+    entity_path: str
+
+
+async def entity_config(store: Tree, entity_type: str, name: str) -> dict[str, str]:
+    """The settings of one entity ("topics", "orders"); empty when it has none."""
+    try:
+        data, _ = await store.get(znodes.config_path(entity_type, name))
+    except NoNodeError:
+        return {}
+    return _decoded(znodes.config_path(entity_type, name), data)
+
+
+async def entity_configs(store: Tree, entity_type: str) -> dict[str, dict[str, str]]:
+    """The settings of every entity of a type, by name: what a broker reads at its start."""
+    return await named_configs(store, entity_type, await _names(store, f"{znodes.CONFIG}/{entity_type}"))
+
+
+async def named_configs(store: Tree, entity_type: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The settings of the named entities of a type; those that have none are left out."""
+    paths = [znodes.config_path(entity_type, name) for name in names]
+    nodes = await store.read_many(paths)
+    return {
+        name: _decoded(path, node[0]) for name, path, node in zip(names, paths, nodes, strict=True) if node is not None
+    }
+
+
+async def quota_entities(store: Tree) -> dict[str, Mapping[str, str]]:
+    """The settings of users, clients and addresses, and of clients of one user, by path ("users/alice/clients/app")."""
+    found: dict[str, Mapping[str, str]] = {}
+    for entity_type in QUOTA_TYPES:
+        entities = await entity_configs(store, entity_type)
+        found |= {f"{entity_type}/{name}": config for name, config in entities.items()}
+        if entity_type == "users":
+            for user in entities:
+                inner = f"users/{user}/clients"
+                clients = await named_configs(store, inner, await _names(store, f"{znodes.CONFIG}/{inner}"))
+                found |= {f"{inner}/{name}": config for name, config in clients.items()}
+    return found
+
+
+async def _names(store: Tree, parent: str) -> list[str]:
+    try:
+        return await store.children(parent)
+    except NoNodeError:
+        return []
+
+
+def _decoded(path: str, data: bytes) -> dict[str, str]:
+    """A node that is none of ours counts as no settings: it must not stop a broker."""
+    try:
+        return znodes.decode_config(data)
+    except ValueError as error:
+        log.warning("settings node ignored path=%s error=%r", path, str(error))
+        return {}
+
+
+async def write_entity_config(store: Tree, entity_type: str, name: str, config: Mapping[str, str]) -> None:
+    """Replace an entity's settings, without telling anybody: for entities that nobody has read yet."""
+    path, data = znodes.config_path(entity_type, name), znodes.encode_config(config)
+    try:
+        await store.set(path, data)
+    except NoNodeError:
+        try:
+            await store.create(path, data)
+        except NodeExistsError:
+            await store.set(path, data)
+
+
+async def alter_entity_config(store: Tree, entity_type: str, name: str, new_config: Mapping[str, str]) -> None:
+    """Replace an entity's settings and notify every broker."""
+    await write_entity_config(store, entity_type, name, new_config)
+    await notify(store, f"{entity_type}/{name}")
+
+
+async def notify(store: Tree, entity_path: str) -> None:
+    await store.create(znodes.config_change_path(), znodes.encode_config_change(entity_path), sequential=True)
+
+
+async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) -> list[ConfigChange]:
+    """The notifications behind `sequence` (-1: all), in order. `watch` is left on the list."""
+    names = await store.children(znodes.CONFIG_CHANGES, watch)
+    # They stay for a quarter of an hour, and a change of thousands of topics makes thousands: only the end is looked at.
+    known = f"{CHANGE_PREFIX}{sequence:010}" if sequence >= 0 else ""
+    newer = [
+        (int(name.removeprefix(CHANGE_PREFIX)), name)
+        for name in names[bisect_right(names, known) :]
+        if name.startswith(CHANGE_PREFIX) and name.isascii() and name.removeprefix(CHANGE_PREFIX).isdigit()
+    ]
+    nodes = await store.read_many([f"{znodes.CONFIG_CHANGES}/{name}" for _, name in newer])
+    changes = []
+    for (number, name), node in zip(newer, nodes, strict=True):
+        if node is not None:
+            try:
+                changes.append(ConfigChange(number, znodes.decode_config_change(node[0])))
+            except ValueError as error:
+                log.warning("change of settings ignored node=%s error=%r", name, str(error))
+    return changes
+
+
+async def purge_changes(store: Tree, now_ms: int) -> int:
+    """Remove notifications older than CHANGE_EXPIRATION_MS; returns how many."""
+    names = await store.children(znodes.CONFIG_CHANGES)
+    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names]
+    nodes = await store.read_many(paths)
+    old = [
+        path
+        for path, node in zip(paths, nodes, strict=True)
+        if node is not None and node[1].ctime_ms + CHANGE_EXPIRATION_MS < now_ms
+    ]
+    await store.write_many([[Delete(path)] for path in old])
+    return len(old)

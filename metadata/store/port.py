@@ -1,0 +1,225 @@
+"""The tree store that coordinates a cluster: the port that every controller speaks to, and the words of its answers.
+
+A tree of small nodes with versions, as ZooKeeper keeps it. Adapters: `metadata.store.embedded` (in process, one file) and
+one over a real ensemble; the simulation has its own. All pass one conformance suite.
+
+Rules:
+- Everything runs on the event loop. Watches and replies of one session arrive in the order in which the store decided:
+  a watch is told before any answer that already shows the change.
+- A watch is one-shot, and lost when its session ends.
+- `session()` binds the operations to the session of now. Whoever must not act under a later session (a controller that
+  may have been deposed meanwhile) keeps that object: its operations raise SessionExpired once the session is gone.
+- ConnectionLoss on a write means "outcome unknown": read and decide. On a read it means nothing: read again.
+- Paths are absolute, without a slash at the end; "/" always exists.
+
+Source: ZooKeeper's programmer's guide; Kafka KafkaZkClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+ANY_VERSION = -1
+NOT_EPHEMERAL = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What a store knows of a node. `czxid` and `mzxid` are the transactions that made it and last set its data."""
+
+    version: int
+    cversion: int
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    ephemeral_owner: int
+    num_children: int
+
+    @property
+    def is_ephemeral(self) -> bool:
+        return self.ephemeral_owner != NOT_EPHEMERAL
+
+
+class StoreError(Exception):
+    """A store's refusal or silence. `operation_index` tells which operation of a multi failed."""
+
+    def __init__(self, path: str = "", operation_index: int | None = None) -> None:
+        super().__init__(path)
+        self.path = path
+        self.operation_index = operation_index
+
+
+class NoNodeError(StoreError):
+    """The node, or the parent of a node to create, does not exist."""
+
+
+class NodeExistsError(StoreError):
+    """The node to create is there already."""
+
+
+class BadVersionError(StoreError):
+    """The node's data has another version than the caller believed."""
+
+
+class NotEmptyError(StoreError):
+    """The node to delete has children."""
+
+
+class NoChildrenForEphemeralsError(StoreError):
+    """An ephemeral node cannot be a parent."""
+
+
+class FinalError(StoreError):
+    """The store refuses this for good: asked again, it would say the same."""
+
+
+class AccessDeniedError(FinalError):
+    """The node's access list forbids it, or the list for a new node names nobody."""
+
+
+class RefusedError(FinalError):
+    """The store cannot carry this out at all: it is too large, or malformed in the store's eyes."""
+
+
+class SessionExpiredError(StoreError):
+    """The session that this operation belongs to is over; its ephemeral nodes are gone or going."""
+
+
+class ConnectionLossError(StoreError):
+    """No answer came: a write may or may not have happened."""
+
+
+class WatchKind(Enum):
+    CREATED = "created"
+    CHANGED = "changed"
+    DELETED = "deleted"
+    CHILDREN = "children"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    kind: WatchKind
+    path: str
+
+
+Watch = Callable[[WatchEvent], None]
+
+
+class SessionEvent(Enum):
+    """CONNECTED: a new session, or the old one back after SUSPENDED. EXPIRED: the session's watches and ephemerals are
+    gone."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """`sequential` appends the parent's ten-digit counter to the name; the result is the path that was created."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    """The result is the new Stat."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Succeeds when the node's data has this version (any, for ANY_VERSION)."""
+
+    path: str
+    version: int
+
+
+Operation = Create | SetData | Delete | Check
+OperationResult = str | Stat | None
+Transaction = Sequence[Operation]
+
+
+class Tree(Protocol):
+    """The operations. Every one raises StoreError's children and nothing else."""
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
+        """Raises NoNodeError for a missing parent, NodeExistsError, NoChildrenForEphemeralsError."""
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """Raises NoNodeError, and leaves no watch then. `watch` tells CHANGED or DELETED."""
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Raises NoNodeError, BadVersionError."""
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Raises NoNodeError, BadVersionError, NotEmptyError."""
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """`watch` tells CREATED, CHANGED or DELETED, and is left in any case."""
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Sorted names. Raises NoNodeError, and leaves no watch then. `watch` tells CHILDREN, or DELETED of the
+        node."""
+
+    async def multi(self, operations: Transaction) -> list[OperationResult]:
+        """All or nothing; results in order. Raises the error of the first operation that fails, with its index."""
+
+    async def sync(self, path: str) -> None:
+        """Later reads see at least what was decided before this call."""
+
+    async def read_many(self, paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
+        """`get` of each path, pipelined: results in order, None (and no watch) for a missing node."""
+
+    async def write_many(self, transactions: Sequence[Transaction]) -> list[list[OperationResult] | StoreError]:
+        """`multi` of each transaction, pipelined in order: one's refusal does not stop the next. Raises only
+        SessionExpiredError and ConnectionLossError."""
+
+
+class Session(Tree, Protocol):
+    """The operations, bound to one session."""
+
+    session_id: int
+
+
+class Store(Tree, Protocol):
+    """A client of the store, over all of its sessions. Operations go to the session of now."""
+
+    def session(self) -> Session: ...
+
+    def subscribe(self, callback: Callable[[SessionEvent], None]) -> None:
+        """Tell session events, in one order with watches and replies."""
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes go at once."""
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+async def ensure_path(store: Tree, path: str) -> None:
+    """Create `path` and what is missing above it, empty."""
+    if path == "/" or await store.exists(path) is not None:
+        return
+    await ensure_path(store, parent_of(path))
+    try:
+        await store.create(path)
+    except NodeExistsError:
+        return  # another session was faster, which serves as well

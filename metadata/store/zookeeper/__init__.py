@@ -1,0 +1,1 @@
+"""The tree store over a real ZooKeeper ensemble: session, wire format, client."""

@@ -1,0 +1,120 @@
+"""The store's operations as ZooKeeper requests: under the chroot, with the access lists that Kafka gives its nodes. Pure.
+
+Rules: callers speak of paths below the chroot and never see it; errors name their paths. With `zookeeper.set.acl` a new
+node is its creator's, and readable by all unless it may hold secrets; /consumers stays open, since old clients write
+below it. Without it every node is open.
+Source: Kafka ZkData.defaultAcls; ZooKeeper chroot handling in ZooKeeper.prependChroot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from metadata.store.port import Operation, OperationResult, Transaction, Watch
+from metadata.store.zookeeper import wire as wire
+from metadata.store.zookeeper.session import Request, WatchTarget
+from metadata.store.zookeeper.wire import Acl, OpCode, Reader
+
+# What must not be read by everybody: users' credentials, brokers' passwords, delegation tokens.
+SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
+CONSUMERS_PATH: Final = "/consumers"
+
+
+class Requests:
+    """Makes requests for the tree under `chroot` ("" is the whole tree)."""
+
+    def __init__(self, chroot: str, *, is_secure: bool) -> None:
+        self._chroot = chroot
+        self._is_secure = is_secure
+
+    def server_path(self, path: str) -> str:
+        return self._chroot or "/" if path == "/" else self._chroot + path
+
+    def path(self, server_path: str) -> str:
+        """The other way. What lies outside the chroot is nothing that was asked for."""
+        assert server_path.startswith(self._chroot), f"{server_path} is not under {self._chroot}"
+        return server_path[len(self._chroot) :] or "/"
+
+    def acl(self, path: str) -> Sequence[Acl]:
+        if not self._is_secure or path == CONSUMERS_PATH:
+            return wire.OPEN_ACL
+        if any(path == each or path.startswith(f"{each}/") for each in SENSITIVE_PATHS):
+            return (wire.CREATOR_ALL,)
+        return (wire.CREATOR_ALL, wire.ANYONE_READS)
+
+    # --- reads ---
+
+    def get(self, path: str, watch: Watch | None, *, is_missing_none: bool = False) -> Request:
+        return self._read(
+            OpCode.GET_DATA, path, watch, WatchTarget.DATA, _read_data_and_stat, is_missing_none=is_missing_none
+        )
+
+    def exists(self, path: str, watch: Watch | None) -> Request:
+        return self._read(OpCode.EXISTS, path, watch, WatchTarget.MISSING, Reader.stat, is_missing_none=True)
+
+    def children(self, path: str, watch: Watch | None) -> Request:
+        return self._read(OpCode.GET_CHILDREN, path, watch, WatchTarget.CHILDREN, _read_sorted_names)
+
+    def sync(self, path: str) -> Request:
+        return Request(OpCode.SYNC, wire.path_body(self.server_path(path)), path, Reader.text, is_repeatable=True)
+
+    def _read(
+        self,
+        code: OpCode,
+        path: str,
+        watch: Watch | None,
+        target: WatchTarget,
+        read: wire.ReadBody,
+        *,
+        is_missing_none: bool = False,
+    ) -> Request:
+        server_path = self.server_path(path)
+        return Request(
+            code,
+            wire.watched_path_body(server_path, is_watched=watch is not None),
+            path,
+            read,
+            is_repeatable=True,
+            is_missing_none=is_missing_none,
+            watch=watch,
+            watch_target=target,
+            server_path=server_path,
+        )
+
+    # --- writes ---
+
+    def write(self, operation: Operation) -> Request:
+        """One operation on its own."""
+        code, body = self._operation(operation)
+        return Request(
+            code,
+            body,
+            operation.path,
+            lambda reader: self._result(wire.read_operation_result(code, reader)),
+            is_repeatable=False,
+        )
+
+    def multi(self, operations: Transaction) -> Request:
+        paths = [operation.path for operation in operations]
+
+        def read(reader: Reader) -> list[OperationResult]:
+            return [self._result(result) for result in wire.read_multi_results(reader, paths)]
+
+        body = wire.multi_body(map(self._operation, operations))
+        return Request(OpCode.MULTI, body, paths[0] if paths else "", read, is_repeatable=False)
+
+    def _operation(self, operation: Operation) -> tuple[OpCode, bytes]:
+        return wire.operation_body(operation, self.server_path(operation.path), self.acl(operation.path))
+
+    def _result(self, result: OperationResult) -> OperationResult:
+        return self.path(result) if isinstance(result, str) else result
+
+
+def _read_data_and_stat(reader: Reader) -> object:
+    data = reader.opaque()
+    return data, reader.stat()
+
+
+def _read_sorted_names(reader: Reader) -> list[str]:
+    return sorted(reader.texts())

@@ -1,0 +1,90 @@
+"""The session that this broker holds, written down so that the next process on the directory can end it.
+
+    0                      version of the format
+    0x1000a2b3c4d0001      session id
+    6f2a...                password, hexadecimal
+
+After kill -9 a session lives on until its timeout, and with it the broker's node: nobody may register that id meanwhile.
+Whoever holds the directory's lock takes the session up with this file and closes it.
+
+Rules: the file is readable by its owner alone, since it lets its reader act as the broker. It is on the disk before the
+session is used, and goes when the session was closed. It is a file of the log directory, not a folder: Apache Kafka
+reads an unknown folder there as a partition. A file that cannot be understood counts as none: the session it named then
+ends by its timeout.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from typing import Final, Protocol
+
+from metadata.store.zookeeper import wire as wire
+from metadata.store.zookeeper.session import Credentials
+from runtime.disk import DiskQueue
+from runtime.filesystem import FileSystem
+
+FILE_NAME: Final = "barnabas-zookeeper-session"
+FORMAT_VERSION: Final = "0"
+
+log = logging.getLogger(__name__)
+
+
+class SessionFile(Protocol):
+    """Where credentials outlive the process. All raise OSError."""
+
+    async def load(self) -> Credentials | None: ...
+
+    async def save(self, credentials: Credentials) -> None: ...
+
+    async def remove(self) -> None: ...
+
+
+class LogDirectorySessionFile:
+    """In `directory`, whose lock the caller holds; `queue` runs what blocks."""
+
+    def __init__(self, directory: str, filesystem: FileSystem, queue: DiskQueue) -> None:
+        self._directory = directory
+        self._path = posixpath.join(directory, FILE_NAME)
+        self._filesystem = filesystem
+        self._queue = queue
+
+    async def load(self) -> Credentials | None:
+        def read() -> bytes | None:
+            return self._filesystem.read_bytes(self._path) if self._filesystem.exists(self._path) else None
+
+        content = await self._queue.run(read)
+        if content is None:
+            return None
+        try:
+            return decode(content)
+        except ValueError as error:
+            log.warning("session file is not understood path=%s error=%s", self._path, error)
+            return None
+
+    async def save(self, credentials: Credentials) -> None:
+        content = encode(credentials)
+        await self._queue.run(lambda: self._filesystem.replace(self._path, content, is_private=True))
+
+    async def remove(self) -> None:
+        def unlink() -> None:
+            self._filesystem.unlink(self._path)
+            self._filesystem.sync_directory(self._directory)
+
+        await self._queue.run(unlink)
+
+
+def encode(credentials: Credentials) -> bytes:
+    session_id = credentials.session_id & 0xFFFFFFFFFFFFFFFF
+    return f"{FORMAT_VERSION}\n{session_id:#x}\n{credentials.password.hex()}\n".encode()
+
+
+def decode(content: bytes) -> Credentials:
+    """Raises ValueError."""
+    lines = content.decode("ascii").split("\n")
+    if len(lines) != 4 or lines[0] != FORMAT_VERSION or lines[3]:
+        raise ValueError("it has another format")
+    session_id, password = int(lines[1], 16), bytes.fromhex(lines[2])
+    if not 0 < session_id < 1 << 64 or len(password) != wire.PASSWORD_BYTES:
+        raise ValueError("a number is out of bounds")
+    return Credentials(session_id - (1 << 64) if session_id >> 63 else session_id, password)

@@ -1,0 +1,1 @@
+"""The log cleaner: compaction of logs, beside everything else."""

@@ -1,0 +1,1 @@
+"""Records between message formats and codecs."""

@@ -1,0 +1,139 @@
+"""The logs that this broker serves, and the settings of their topics.
+
+    folder  --`request_for`-->  read by a job  --`make`-->  log  --`take_in`-->  the partition's  --`let_go`-->  nobody's
+
+Rules: runs on the event loop, and touches no disk. A topic's settings are one object for all its logs, asked for when
+its first log is opened, and forgotten with its last one: a topic of this name will be another one.
+Invariant: a log is in `logs` exactly while it is in the `logs` of a directory that is online.
+Source: Kafka LogManager.currentLogs, loadLog, updateTopicConfig.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from config.broker import BrokerSettings
+from config.topic import LogConfig
+from runtime.clock import Clock
+from storage.directories.checkpoints import Key
+from storage.directories.log_directory import DirectoryRefused
+from storage.directories.online_directory import OnlineDirectory
+from storage.log.loading import LoadedLog, LoadRequest
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment import full_bytes
+
+logger = logging.getLogger(__name__)
+
+
+class CurrentLogs:
+    """`logs` by partition. `config_of(topic)` answers a topic's effective settings at any time."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock, config_of: Callable[[str], LogConfig]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._config_of = config_of
+        self._configs: dict[str, LogConfig] = {}
+        self._topic_logs: Counter[str] = Counter()
+        self.logs: dict[Key, PartitionLog] = {}
+
+    def _config(self, topic: str) -> LogConfig:
+        config = self._configs.get(topic)
+        if config is None:
+            config = self._configs[topic] = self._config_of(topic)
+        return config
+
+    # --- opening ---
+
+    def request_for(self, directory: OnlineDirectory, key: Key, path: str) -> LoadRequest:
+        """How the log in a folder is to be read."""
+        config = self._config(key[0])
+        return LoadRequest(
+            path,
+            is_clean=directory.is_clean,
+            index_interval_bytes=config.index_interval_bytes,
+            now_ms=self._clock.wall_ms(),
+            recovery_point=directory.checkpoints.recovery_point(key),
+            # Gaps stay when the topic's settings change.
+            is_compacted=config.is_compacted or directory.checkpoints.first_dirty_offset(key) is not None,
+            log_start_offset=directory.checkpoints.log_start_offset(key),
+            producer_expiration_ms=self._settings.producer_id_expiration_ms,
+            full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
+        )
+
+    def request_for_new(self, key: Key, path: str, topic_id: bytes) -> LoadRequest:
+        """The same for a folder that is to be made."""
+        return LoadRequest(
+            path,
+            is_clean=False,
+            index_interval_bytes=self._config(key[0]).index_interval_bytes,
+            now_ms=self._clock.wall_ms(),
+            topic_id=topic_id,
+        )
+
+    def make(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
+        """A log of what was read there."""
+        log = PartitionLog(key, path, self._config(key[0]), directory.environment, loaded)
+        log.high_watermark = max(
+            log.log_start_offset, min(directory.checkpoints.high_watermark(key), log.log_end_offset)
+        )
+        first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
+        if first_dirty_offset is not None:
+            # Of a log that has lost its end since: what is appended there was never cleaned. It keeps its name, for the gaps.
+            log.first_dirty_offset = min(first_dirty_offset, log.log_end_offset)
+        return log
+
+    # --- coming and going ---
+
+    def register(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
+        """What was read there is the partition's log. Raises DirectoryRefused when it has one."""
+        if key in self.logs:
+            raise DirectoryRefused(
+                f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}. Keep the one with its "
+                "records."
+            )
+        log = self.make(directory, key, path, loaded)
+        high_watermark = directory.checkpoints.high_watermark(key)
+        if high_watermark > log.log_end_offset:  # of a copy that has just begun it may be the log's of before
+            logger.warning(
+                "log ends below its high watermark, so that records are missing: directory=%s end=%d high_watermark=%d",
+                path, log.log_end_offset, high_watermark,
+            )  # fmt: skip
+        self.take_in(directory, key, log)
+        return log
+
+    def take_in(self, directory: OnlineDirectory, key: Key, log: PartitionLog) -> None:
+        """The log is the partition's from now on."""
+        directory.logs[key] = self.logs[key] = log
+        self._topic_logs[key[0]] += 1
+        # The log that it replaces has taken the settings along, if it was the topic's last.
+        self._configs.setdefault(key[0], log.config)
+
+    def let_go(self, directory: OnlineDirectory, key: Key) -> None:
+        """The partition has no log any more."""
+        del directory.logs[key]
+        self._forget(key)
+
+    def let_go_of_all(self, directory: OnlineDirectory) -> None:
+        """The directory is offline: it keeps its logs until their files are closed."""
+        for key in directory.logs:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        del self.logs[key]
+        self._topic_logs[key[0]] -= 1
+        if not self._topic_logs[key[0]]:
+            del self._topic_logs[key[0]], self._configs[key[0]]
+
+    # --- settings ---
+
+    def update_configs(self, topic: str | None, copies: Iterable[PartitionLog]) -> None:
+        """The settings of a topic, or (None) what all of them build upon, have changed. `copies`: logs that are not served
+        yet, and have them too."""
+        concerned = list(self._configs) if topic is None else [topic] if topic in self._configs else []
+        if concerned:
+            self._configs.update((each, self._config_of(each)) for each in concerned)
+            for log in chain(self.logs.values(), copies):
+                log.config = self._config(log.topic)  # a copy may be all that is left of its topic here

@@ -1,0 +1,430 @@
+"""Logs on their way to another directory of this broker: the copies, kept in folders of their own until they are complete.
+
+    orders-0                          the log, in its directory
+    orders-0.<uuid>-future            its copy, in the other one; whoever copies appends to it as a follower does
+    orders-0.<uuid>-future/moved      it has everything, and the log's folder is about to go
+
+`complete_move` lets the copy take the log's place: the copy is flushed, checkpointed and marked, its folder gets the log's
+name, and the log's folder is set aside for deletion. Appends are held meanwhile, by the caller: what the log acknowledged until
+then is in the copy, and nothing is acknowledged in between. When both names are on the disk the mark goes.
+
+Killed between the two renames, the broker leaves two folders with the log's name, one marked: see
+`storage.directories.interrupted_move`.
+A loss of power may undo either. If it left a marked copy and no log, a start finishes the work here; if it left a log and its
+copy, it goes on copying.
+
+Rules: runs on the event loop; jobs in the queues of the two directories, one after the other.
+Invariants: a directory holds at most one of log and copy of a partition; there is one copy of a partition at most. When a copy
+is marked, the checkpoints of its directory say of it what those of the log's directory say of the log: where it begins, up to
+where it is on the disk, and that gaps in it are no tears.
+But for a loss of power there is always a folder with the log's name that has everything: Apache Kafka, which knows no marks,
+would begin an empty log where there is none. It does not start on two.
+Source: Kafka LogManager.futureLogs, replaceCurrentWithFutureLog; KIP-113.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from runtime.filesystem import FileSystem
+from runtime.randomness import uuid_bytes
+from storage.directories.checkpoints import Key
+from storage.directories.interrupted_move import sync_directories
+from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_directory import deletion_folder, future_folder
+from storage.directories.online_directory import OnlineDirectory
+from storage.folder_files import MOVED_FILE, partition_folder, rename_folder, unmark
+from storage.log.loading import LoadRequest, load_log, make_and_load_log
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, create_files, segment_path, sync_file
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+# Wishes for logs that are not made yet, and may never be: the oldest go.
+_MAX_PREFERRED = 10_000
+
+
+class FutureLogs:
+    """See the module. `logs` are the copies by partition; `paths` those of all directories; `checkpoint(directory)` writes what
+    its logs and copies are at, and answers why not; `checkpoint_soon` does not wait for it."""
+
+    def __init__(
+        self,
+        doors: LogDoors,
+        paths: Sequence[str],
+        checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
+        checkpoint_soon: Callable[[OnlineDirectory], None],
+    ) -> None:
+        self._doors = doors
+        self._paths = paths
+        self._checkpoint = checkpoint
+        self._checkpoint_soon = checkpoint_soon
+        self._preferred: dict[Key, str] = {}
+        self.logs: dict[Key, PartitionLog] = {}
+
+    # --- places ---
+
+    def check_directory(self, path: str) -> OnlineDirectory:
+        """Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+        if path not in self._paths:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this broker's log directories.")
+        directory = self._doors.directories.get(path)
+        if directory is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {path} is offline.")
+        return directory
+
+    def prefer(self, topic: str, partition: int, path: str) -> None:
+        """A log that is made for this partition later is made there."""
+        self._preferred.pop((topic, partition), None)
+        self._preferred[topic, partition] = path
+        if len(self._preferred) > _MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    def preferred(self, key: Key) -> OnlineDirectory | None:
+        """Where the log that is made now was wanted; that is forgotten then."""
+        return self._doors.directories.get(self._preferred.pop(key, ""))
+
+    # --- start ---
+
+    async def load(self) -> None:
+        """Open the copies of all directories, whose logs are open. Raises nothing: a directory that fails goes offline."""
+        for directory in list(self._doors.directories.values()):
+            try:
+                await self._load_directory(directory)
+            except OSError as error:
+                self._doors.on_error(directory.path, error)
+
+    async def _load_directory(self, directory: OnlineDirectory) -> None:
+        doors, filesystem = self._doors, self._doors.filesystem
+        folders = await directory.queue.run(directory.files.future_folders)
+        marked = await directory.queue.run(partial(_marked, filesystem, [path for _, path in folders]))
+        if any(path in marked and key not in doors.current.logs for key, path in folders):
+            await sync_directories(doors)
+        for key, path in folders:
+            log, is_marked = doors.current.logs.get(key), path in marked
+            if log is None and is_marked and not doors.offline:
+                await directory.queue.run(partial(_finish, filesystem, directory.path, path, partition_folder(*key)))
+                await self._adopt(directory, key, f"{directory.path}/{partition_folder(*key)}")
+                logger.info("interrupted move finished: topic=%s partition=%d directory=%s", *key, directory.path)
+            elif log is None and not is_marked and not doors.offline:
+                logger.warning("folder left alone, there is no log to it: folder=%s", path)
+            elif log is None:
+                logger.warning("folder left alone, its log may be in a directory that is offline: folder=%s", path)
+            elif key in self.logs or log.directory.startswith(f"{directory.path}/"):
+                logger.warning("copy of a log dropped, there is another: folder=%s", path)
+                await self._doors.set_aside(directory, key, path, 0)
+            else:
+                if is_marked:
+                    await directory.queue.run(partial(unmark, filesystem, path))
+                request = doors.current.request_for(directory, key, path)
+                request.is_compacted |= log.first_dirty_offset is not None
+                copy = await self._open(directory, key, path, request)
+                if copy.topic_id != log.topic_id:
+                    await self._drop_stranger(directory, key, log, copy)
+                elif request.is_compacted and not request.is_clean:
+                    # A loss of power may have left a hole there, which looks like one of compaction; the log has it all.
+                    try:
+                        await copy.truncate_to(copy.recovery_point)
+                    except KafkaError:
+                        await self.drop_future_log(*key)
+        await directory.checkpoints.follow(directory.logs_by_key())
+
+    async def _drop_stranger(self, directory: OnlineDirectory, key: Key, log: PartitionLog, copy: PartitionLog) -> None:
+        """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are
+        copied once more: epochs would not tell them from those of another topic."""
+        is_known = ZERO_UUID not in (copy.topic_id, log.topic_id)
+        certainty = "is" if is_known else "may be"
+        logger.warning(
+            "copy of a log dropped, it %s of another topic of this name: folder=%s", certainty, copy.directory
+        )
+        await self.drop_future_log(*key)
+        if not is_known:
+            try:
+                await self.future_log_for(*key, directory.path)
+            except KafkaError as error:
+                logger.warning("move given up: topic=%s partition=%d error=%s", *key, error)
+
+    async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
+        doors = self._doors
+        request = doors.current.request_for(directory, key, path)
+        loaded = await directory.queue.run(partial(load_log, doors.filesystem, request))
+        doors.current.take_in(directory, key, doors.current.make(directory, key, path, loaded))
+
+    async def _open(self, directory: OnlineDirectory, key: Key, path: str, request: LoadRequest) -> PartitionLog:
+        doors = self._doors
+        loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
+        if not doors.is_online(directory):
+            raise OSError(errno.EIO, f"The log directory {directory.path} went offline.")
+        log = doors.current.make(directory, key, path, loaded)
+        directory.future_logs[key] = self.logs[key] = log
+        return log
+
+    # --- one copy ---
+
+    def future_log(self, topic: str, partition: int) -> PartitionLog | None:
+        """The copy, if there is one."""
+        return self.logs.get((topic, partition))
+
+    async def future_log_for(self, topic: str, partition: int, path: str) -> PartitionLog:
+        """An empty copy of the log, which there is and which has none. Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+        key, doors = (topic, partition), self._doors
+        assert key not in self.logs
+        directory = self.check_directory(path)
+        if doors.offline:  # which may hold a copy
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{topic}-{partition} is not moved while {doors.offline} is offline.",
+            )
+        log = doors.current.logs.get(key)
+        path = f"{directory.path}/{future_folder(*key, uuid_bytes(doors.randomness))}"
+        try:
+            with directory.held():
+                await directory.checkpoints.forget(key)
+                request = doors.current.request_for(directory, key, path)
+                request.is_clean, request.topic_id = False, ZERO_UUID if log is None else log.topic_id
+                copy = await self._open(directory, key, path, request)
+        except OSError as error:
+            doors.on_error(directory.path, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
+        if log is None or doors.current.logs.get(key) is not log:
+            await self.drop_future_log(*key)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{partition} went away.")
+        return copy
+
+    async def drop_future_log(self, topic: str, partition: int) -> None:
+        """The log is not to move any more. Missing is no error."""
+        key = (topic, partition)
+        self._preferred.pop(key, None)
+        log = self.logs.pop(key, None)
+        directory = None if log is None else self._doors.directory_of(log)
+        if log is None or directory is None:
+            return
+        del directory.future_logs[key]
+        try:
+            with directory.held():
+                await log.close(flush=False)
+                await self._doors.set_aside(directory, key, log.directory, 0)
+        except OSError as error:
+            self._doors.on_error(directory.path, error)
+
+    async def complete_move(self, topic: str, partition: int) -> PartitionLog:
+        """The copy, which holds everything, takes the log's place; answers the log that it is from now on.
+
+        The log is held, and gives way. Raises KAFKA_STORAGE_ERROR: the log stays, unless its directory has failed.
+        """
+        key, doors = (topic, partition), self._doors
+        log, copy = doors.current.logs.get(key), self.logs.get(key)
+        source = None if log is None else doors.directory_of(log)
+        target = None if copy is None else doors.directory_of(copy)
+        if log is None or copy is None or source is None or target is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"A directory of {topic}-{partition} is offline.")
+        with source.held(), target.held():
+            try:
+                await copy.finish()
+                copy = await self._make_whole(key, log, copy, target)
+                _take_over_offsets(log, copy)
+                refusal = await self._checkpoint(target)
+                if refusal is not None:
+                    raise refusal
+                await self._run(target, partial(_mark, doors.filesystem, copy.directory))
+            except OSError as error:
+                raise _not_moved(key, error) from error
+            try:
+                return await self._exchange(key, log, copy, source, target)
+            except (OSError, KafkaError) as error:
+                await self._open_again(target, key, copy)
+                raise _not_moved(key, error) from error
+
+    async def _make_whole(
+        self, key: Key, log: PartitionLog, copy: PartitionLog, target: OnlineDirectory
+    ) -> PartitionLog:
+        """The last records may have been compacted away, or all of a producer that snapshots of the log know: then files of
+        the copy that begin where the log ends tell of it. Answers the copy, opened anew with these. Raises OSError."""
+        end_offset = log.log_end_offset
+        if not copy.recall_producers(log.producers) and end_offset == copy.log_end_offset:
+            return copy
+        await copy.close(flush=False)
+        snapshot = copy.producers.to_snapshot()
+        try:
+            await self._run(
+                target, partial(_begin_segment, self._doors.filesystem, copy.directory, end_offset, snapshot)
+            )
+        except OSError:
+            await self._open_again(target, key, copy)
+            raise
+        await self._open_again(target, key, copy)
+        whole = self.logs.get(key)
+        if whole is None or whole is copy:
+            raise OSError(errno.EIO, f"The log directory {target.path} went offline.")
+        return whole
+
+    async def _exchange(
+        self, key: Key, log: PartitionLog, copy: PartitionLog, source: OnlineDirectory, target: OnlineDirectory
+    ) -> PartitionLog:
+        """Raises OSError, KafkaError; then the folders are where they were.
+
+        Both are renamed in the source's queue, behind all that the log has put there; in the target's there is nothing of the
+        copy, which is closed.
+        """
+        doors, filesystem = self._doors, self._doors.filesystem
+        aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
+        path = f"{target.path}/{partition_folder(*key)}"
+        request = doors.current.request_for(target, key, path)
+        request.go_on(copy.log_end_offset, copy.log_start_offset)
+        await copy.close(flush=False)
+        await target.queue.drain()
+        try:
+            await self._exchange_folders(source, target, (copy.directory, path), (log.directory, aside))
+            # The target first: of what a loss of power can leave, two folders are better than none.
+            await self._run(target, partial(filesystem.sync_directory, target.path))
+            await self._run(source, partial(filesystem.sync_directory, source.path))
+            loaded = await self._run(target, partial(load_log, filesystem, request))
+            if not (doors.is_online(source) and doors.is_online(target)):
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
+        except (Exception, asyncio.CancelledError):  # whoever holds the log has it go on, in its folder
+            await self._undo_exchange(key, source, target, (copy.directory, path), (log.directory, aside))
+            raise
+        new = doors.current.make(target, key, path, loaded)
+        new.producers.remember(log.producers)
+        _take_over_offsets(log, new)  # records may have been deleted since the copy heard of the log's start
+        del target.future_logs[key], self.logs[key]
+        doors.current.let_go(source, key)
+        doors.current.take_in(target, key, new)
+        self._checkpoint_soon(source)
+        self._checkpoint_soon(target)
+        doors.remove_later([aside], log.config.file_delete_delay_ms)
+        # Nothing is waited for any more: a directory that fails now fails with the logs that are registered.
+        target.queue.write(
+            partial(unmark, filesystem, path),
+            lambda error: None if error is None else doors.on_error(target.path, error),
+        )
+        return new
+
+    async def _exchange_folders(
+        self, source: OnlineDirectory, target: OnlineDirectory, of_copy: tuple[str, str], of_log: tuple[str, str]
+    ) -> None:
+        """Raises OSError: one of the two may be renamed."""
+        try:
+            refusal = await source.queue.run(partial(_rename_both, self._doors.filesystem, of_copy, of_log))
+        except OSError as error:
+            self._doors.on_error(target.path, error)
+            raise
+        if refusal is not None:
+            self._doors.on_error(source.path, refusal)
+            raise refusal
+
+    async def _undo_exchange(
+        self,
+        key: Key,
+        source: OnlineDirectory,
+        target: OnlineDirectory,
+        of_copy: tuple[str, str],
+        of_log: tuple[str, str],
+    ) -> None:
+        """Behind the renames, should nobody have waited for them. The log gets its name first: at any moment there is a folder
+        of that name. If it cannot, the copy keeps the name and the mark, and a start that sees both directories goes on
+        with it."""
+        if await self._put_back(source, source, *of_log):
+            await self._put_back(source, target, *of_copy)
+        else:
+            target.future_logs.pop(key, None)
+            self.logs.pop(key, None)
+
+    async def _put_back(self, queue_of: OnlineDirectory, directory: OnlineDirectory, name: str, path: str) -> bool:
+        """Undo a rename, if it was carried out; whether that is done. A folder that cannot have its name again is the end of
+        its directory."""
+        filesystem = self._doors.filesystem
+
+        def job() -> None:
+            if filesystem.exists(path):
+                rename_folder(filesystem, path, name)
+
+        try:
+            await queue_of.queue.run(job)
+        except OSError as error:
+            self._doors.on_error(directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {error}"))
+            return False
+        return True
+
+    async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog) -> None:
+        """A copy that was closed, and did not take the log's place, is a copy still, and not marked."""
+        if not self._doors.is_online(directory) or self.logs.get(key) is not copy:
+            return
+        request = self._doors.current.request_for(directory, key, copy.directory)
+        request.go_on(copy.log_end_offset, copy.log_start_offset)
+        try:
+            await directory.queue.run(partial(unmark, self._doors.filesystem, copy.directory))
+            await self._open(directory, key, copy.directory, request)
+        except OSError as error:
+            directory.future_logs.pop(key, None)
+            self.logs.pop(key, None)
+            self._doors.on_error(directory.path, error)
+
+    async def _run(self, directory: OnlineDirectory, job: Callable[[], T]) -> T:
+        """An error takes the directory offline, unless there was only no room. Raises it."""
+        try:
+            return await directory.queue.run(job)
+        except OSError as error:
+            self._doors.on_error(directory.path, error)
+            raise
+
+
+def _take_over_offsets(log: PartitionLog, copy: PartitionLog) -> None:
+    """What a log knows that its records do not tell. Gaps that compaction has left stay when the topic's settings change."""
+    copy.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
+    copy.high_watermark = max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset)
+    if log.first_dirty_offset is not None:  # else the copy may know of gaps of its own
+        copy.first_dirty_offset = log.first_dirty_offset
+
+
+def _not_moved(key: Key, error: Exception) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} was not moved: {error}")
+
+
+# --- jobs: these block ---
+
+
+def _begin_segment(filesystem: FileSystem, path: str, base_offset: int, snapshot: bytes) -> None:
+    """The copy ends where the log does by an empty segment, with the producers before it."""
+    snapshot_path = segment_path(path, base_offset, SNAPSHOT_SUFFIX)
+    filesystem.write_bytes(snapshot_path, snapshot)
+    sync_file(filesystem, snapshot_path)
+    if not filesystem.exists(segment_path(path, base_offset, LOG_SUFFIX)):
+        create_files(filesystem, path, base_offset).close()
+    filesystem.sync_directory(path)
+
+
+def _mark(filesystem: FileSystem, path: str) -> None:
+    filesystem.write_bytes(f"{path}/{MOVED_FILE}", b"")
+    filesystem.sync_directory(path)
+
+
+def _rename_both(filesystem: FileSystem, of_copy: tuple[str, str], of_log: tuple[str, str]) -> OSError | None:
+    """Each from, to. Back to back, and the copy first: killed in between, the broker leaves two folders with the log's name,
+    one of them marked, and never none. Raises OSError for the copy's directory, answers that of the log's."""
+    filesystem.rename(*of_copy)
+    try:
+        filesystem.rename(*of_log)
+    except OSError as error:
+        return error
+    return None
+
+
+def _marked(filesystem: FileSystem, paths: Sequence[str]) -> set[str]:
+    """Those of the folders that hold copies which have everything."""
+    return {path for path in paths if filesystem.exists(f"{path}/{MOVED_FILE}")}
+
+
+def _finish(filesystem: FileSystem, directory: str, path: str, name: str) -> None:
+    """Give a marked copy the log's name."""
+    rename_folder(filesystem, path, f"{directory}/{name}")
+    unmark(filesystem, f"{directory}/{name}")

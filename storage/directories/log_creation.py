@@ -1,0 +1,104 @@
+"""Making a partition's log: in the directory where it was wanted, else in the one with the fewest logs; where there is no
+room for it, in the next.
+
+Rules: runs on the event loop; the folder is made by a job in the queue of its directory.
+Invariants: a partition's log is made by one caller at a time, the others get the same; a directory is held while a log is
+made in it, and one that had no room for it keeps no folder of it.
+Source: Kafka LogManager.getOrCreateLog, nextLogDirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from storage.directories.checkpoints import Key
+from storage.directories.future_logs import FutureLogs
+from storage.directories.log_dependencies import LogDoors
+from storage.directories.online_directory import OnlineDirectory
+from storage.folder_files import partition_folder
+from storage.free_space import NoRoom, is_no_space
+from storage.log.loading import make_and_load_log
+from storage.log.partition_log import PartitionLog
+
+
+class LogCreation:
+    """See the module. `future` knows where logs were wanted that there are not yet."""
+
+    def __init__(self, doors: LogDoors, future: FutureLogs) -> None:
+        self._doors = doors
+        self._future = future
+        self._creating: dict[Key, asyncio.Future[None]] = {}
+
+    async def log_for(self, key: Key, topic_id: bytes, *, is_new: bool) -> PartitionLog:
+        """The log, made when there is none.
+
+        `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
+        Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when no directory has room.
+        """
+        doors = self._doors
+        while (creating := self._creating.get(key)) is not None:
+            await asyncio.shield(creating)
+        log = doors.current.logs.get(key)
+        if log is not None:
+            await self._adopt_topic_id(log, topic_id)
+            return log
+        if doors.offline and not is_new:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"No log is made for {key[0]}-{key[1]}: it may be in {doors.offline}, which is offline.",
+            )
+        if not doors.directories:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
+        created = self._creating[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._create_in_some(key, topic_id)
+        finally:
+            del self._creating[key]
+            created.set_result(None)
+
+    async def _adopt_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
+        if log.topic_id == ZERO_UUID and topic_id != ZERO_UUID:
+            await log.adopt_topic_id(topic_id)
+
+    async def _create_in_some(self, key: Key, topic_id: bytes) -> PartitionLog:
+        """In the directory where it was wanted, else in the best; where there is no room for it, in the next. Each is asked: a
+        disk may look full and have room for a log, and one that has refused is heard of when it has room again."""
+        directories = self._doors.directories
+        directory = wanted = self._future.preferred(key)
+        refusing: list[OnlineDirectory] = []
+        while True:
+            if directory is None:
+                directory = min(
+                    (each for each in directories.values() if each not in refusing),
+                    key=OnlineDirectory.rank_as_place,
+                )
+            directory.reserved += 1
+            try:
+                with directory.held():
+                    return await self._create(directory, key, topic_id)
+            except NoRoom:
+                refusing.append(directory)
+                if all(each in refusing for each in directories.values()):
+                    if wanted is not None:
+                        self._future.prefer(*key, wanted.path)
+                    raise
+            finally:
+                directory.reserved -= 1
+            directory = None
+
+    async def _create(self, directory: OnlineDirectory, key: Key, topic_id: bytes) -> PartitionLog:
+        doors = self._doors
+        path = f"{directory.path}/{partition_folder(*key)}"
+        request = doors.current.request_for_new(key, path, topic_id)
+        try:
+            await directory.checkpoints.forget(key)
+            loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
+        except OSError as error:
+            doors.on_error(directory.path, error)
+            kind = NoRoom if is_no_space(error) else KafkaError
+            raise kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
+        doors.check_online(directory)
+        return doors.current.register(directory, key, path, loaded)

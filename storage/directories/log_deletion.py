@@ -1,0 +1,69 @@
+"""Deleting a partition's log: it is nobody's at once, its folder is set aside, and removed after `file.delete.delay.ms`.
+
+    orders-0  --renamed-->  orders-0.<uuid>-delete  --`storage.directories.removal`, or the next start-->  gone
+
+Rules: runs on the event loop; the folder is renamed in the queue of its directory, once no cleaner is at work in the log
+and the log is closed. A folder that cannot be set aside is the end of its directory.
+Invariant: when `delete` returns, the rename is on the disk: no start finds the log again.
+Source: Kafka LogManager.asyncDelete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.cleaner.log_cleaner import LogCleaner
+from storage.directories.checkpoints import Key
+from storage.directories.future_logs import FutureLogs
+from storage.directories.log_dependencies import LogDoors
+from storage.directories.online_directory import OnlineDirectory
+from storage.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+class LogDeletion:
+    """See the module. `on_failed(directory, error)` takes the directory offline."""
+
+    def __init__(
+        self, doors: LogDoors, future: FutureLogs, cleaner: LogCleaner, on_failed: Callable[[str, OSError], None]
+    ) -> None:
+        self._doors = doors
+        self._future = future
+        self._cleaner = cleaner
+        self._on_failed = on_failed
+
+    async def delete(self, key: Key) -> None:
+        """The log, and its copy in another directory, if there is one. Missing is no error, unless it may be in a directory
+        that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        doors = self._doors
+        await self._future.drop_future_log(*key)
+        log = doors.current.logs.get(key)
+        if log is None:
+            if doors.offline:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{key[0]}-{key[1]} may be in {doors.offline}, which is offline.",
+                )
+            return
+        directory = doors.directory_of(log)
+        assert directory is not None, "logs of an offline directory are not in `logs`"
+        doors.current.let_go(directory, key)
+        with directory.held():
+            await self._set_aside(directory, log)
+
+    async def _set_aside(self, directory: OnlineDirectory, log: PartitionLog) -> None:
+        """Raises KAFKA_STORAGE_ERROR."""
+        doors, topic, partition = self._doors, log.topic, log.partition
+        await self._cleaner.abort(log)
+        await log.close(flush=False)
+        doors.check_online(directory)
+        try:
+            delay_ms = log.config.file_delete_delay_ms
+            target = await doors.set_aside(directory, (topic, partition), log.directory, delay_ms)
+        except OSError as error:
+            self._on_failed(directory.path, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {error}") from error
+        logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)

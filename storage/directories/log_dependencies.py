@@ -1,0 +1,57 @@
+"""What the log manager gives to what makes, moves and deletes logs for it: its directories and logs, which change, and
+its ways with them.
+
+Source: none in Apache Kafka, whose LogManager does all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from protocol.errors import ErrorCode, KafkaError
+from runtime.filesystem import FileSystem
+from runtime.randomness import Randomness, uuid_bytes
+from storage.directories.checkpoints import Key
+from storage.directories.current_logs import CurrentLogs
+from storage.directories.log_directory import deletion_folder
+from storage.directories.offline_directories import OfflineDirectories
+from storage.directories.online_directory import OnlineDirectory
+from storage.folder_files import parent_of, rename_folder
+from storage.log.partition_log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class LogDoors:
+    """See the module."""
+
+    directories: Mapping[str, OnlineDirectory]
+    """Those that are online."""
+    offline: OfflineDirectories
+    current: CurrentLogs
+    filesystem: FileSystem
+    randomness: Randomness
+    on_error: Callable[[str, OSError], None]
+    """Work on a directory was refused: it goes offline, unless there was only no room."""
+    remove_later: Callable[[Iterable[str], int], None]
+
+    def directory_of(self, log: PartitionLog) -> OnlineDirectory | None:
+        """None when it is offline."""
+        return self.directories.get(parent_of(log.directory))
+
+    def is_online(self, directory: OnlineDirectory) -> bool:
+        """Still: it may have gone offline while somebody waited."""
+        return self.directories.get(directory.path) is directory
+
+    def check_online(self, directory: OnlineDirectory) -> None:
+        """Raises KAFKA_STORAGE_ERROR."""
+        if not self.is_online(directory):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
+
+    async def set_aside(self, directory: OnlineDirectory, key: Key, path: str, delay_ms: int) -> str:
+        """Have a closed log's folder removed after the delay; answers what it is called until then. Raises OSError."""
+        target = f"{directory.path}/{deletion_folder(*key, uuid_bytes(self.randomness))}"
+        await directory.queue.run(partial(rename_folder, self.filesystem, path, target))
+        self.remove_later([target], delay_ms)
+        return target

@@ -1,0 +1,326 @@
+"""One of the broker's `log.dirs`: its lock, its identity, its checkpoints, and the folders of its partitions.
+
+Files, all Kafka's: `.lock` (held while the broker lives), `meta.properties` (whose data this is),
+`.kafka_cleanshutdown` (written last at a clean stop, removed before loading; empty or unreadable counts as unclean),
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks),
+`cleaner-offset-checkpoint`.
+A partition's folder is `<topic>-<partition>`; set aside for deletion it is `<topic>-<partition>.<uuid>-delete`, and a copy
+of a log of another directory is `<topic>-<partition>.<uuid>-future`. Any other folder is somebody else's: it stops the start,
+and is never touched.
+
+Rules: blocking; called at start and stop, and in the directory's queue in between. A `meta.properties` that is there says whose
+data this is, or it is damaged and stops the start: every release of Apache Kafka that writes one writes version and
+broker.id, and from 0.10.1 on cluster.id. (Apache Kafka takes an empty one for a new directory's, and the broker may become
+another one by that, for good.)
+Invariant: a checkpoint is replaced as a whole and is on the disk when the call returns.
+Source: Kafka LogManager, MetaPropertiesEnsemble, CleanShutdownFileHandler, LocalLog (folder names).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+
+from config.sources import read_properties
+from runtime.filesystem import FileLock, FileSystem
+from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
+from storage.folder_files import parent_of
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE = ".lock"
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+_CUT_SHORT = frozenset(
+    f"{name}.tmp"
+    for name in (
+        META_PROPERTIES_FILE,
+        CLEAN_SHUTDOWN_FILE,
+        RECOVERY_POINT_FILE,
+        LOG_START_OFFSET_FILE,
+        REPLICATION_OFFSET_FILE,
+        CLEANER_OFFSET_FILE,
+    )
+)
+
+UNKNOWN_BROKER_EPOCH = -1
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+# A file system's own folder, and one of Apache Kafka that is no partition.
+_FOREIGN_FOLDERS = frozenset({"lost+found", "remote-log-index-cache"})
+_MAX_FOLDER_NAME = 255
+_MAX_PARTITION = (1 << 31) - 1
+# What goes is told by a whole name: nobody calls a folder of his own so.
+_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]{32}-delete", re.DOTALL)
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class DirectoryRefused(Exception):
+    """The broker must not start on this directory; the message says why, to the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """`meta.properties`: None where no file says. `path` is that of the file."""
+
+    broker_id: int | None = None
+    cluster_id: str | None = None
+    path: str = field(default="", compare=False)
+
+    @classmethod
+    def parse(cls, path: str, content: bytes) -> MetaProperties:
+        """Raises DirectoryRefused."""
+        try:
+            values = {name: value.strip() for name, value in read_properties(content.decode("latin-1")).items()}
+        except ValueError as error:
+            raise _damaged(path, str(error)) from error
+        version, broker_id, cluster_id = (values.get(name) for name in ("version", "broker.id", "cluster.id"))
+        if version == "1":
+            raise DirectoryRefused(f"{path} cannot be used: its version is 1, that of a broker without ZooKeeper.")
+        if version != "0":
+            raise _damaged(path, "it has no version=0")
+        if broker_id is None or not (broker_id.isascii() and broker_id.isdigit()):
+            raise _damaged(path, "it names no broker.id")
+        if cluster_id == "":
+            raise _damaged(path, "its cluster.id is empty")
+        return cls(int(broker_id), cluster_id, path)
+
+    def format(self) -> bytes:
+        return f"#\nbroker.id={self.broker_id}\nversion=0\ncluster.id={self.cluster_id}\n".encode()
+
+
+def _damaged(path: str, problem: str) -> DirectoryRefused:
+    return DirectoryRefused(
+        f"{path} is damaged: {problem}. Give it its lines again (version=0, broker.id=<of this broker>, cluster.id=<of its "
+        "cluster>; the other log.dirs have the same). Where broker.id is set, or there is no zookeeper.connect, it may be "
+        "removed, and is made anew."
+    )
+
+
+def parse_partition_folder(name: str) -> tuple[str, int] | None:
+    """(topic, partition) that a folder's name tells, None for any other name."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+        return None
+    if int(partition) > _MAX_PARTITION:
+        return None
+    return intern(topic), int(partition)  # one string for all partitions of a topic
+
+
+def future_folder(topic: str, partition: int, unique: bytes) -> str:
+    """The name of the folder of a log's copy. A topic name may be too long for it: see `is_future_name_too_long`."""
+    return f"{topic}-{partition}.{unique.hex()}{FUTURE_SUFFIX}"
+
+
+def is_future_name_too_long(topic: str, partition: int) -> bool:
+    """Whether no log of this partition can be moved, as in Apache Kafka (KAFKA-4893)."""
+    return len(future_folder(topic, partition, bytes(16))) > _MAX_FOLDER_NAME
+
+
+def parse_future_folder(name: str) -> tuple[str, int] | None:
+    """(topic, partition) that the name of a copy's folder tells, None for any other name."""
+    return _parse_set_aside(name, FUTURE_SUFFIX)
+
+
+def partition_of_folder(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a folder of any kind, also of one that was set aside; None for any other name."""
+    own = parse_partition_folder(name)
+    for suffix in (FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX):
+        own = own or _parse_set_aside(name, suffix)
+    return own
+
+
+def _parse_set_aside(name: str, suffix: str) -> tuple[str, int] | None:
+    partition, _dot, unique = name.removesuffix(suffix).rpartition(".")
+    return parse_partition_folder(partition) if unique and name.endswith(suffix) else None
+
+
+def deletion_folder(topic: str, partition: int, unique: bytes) -> str:
+    """The name of a folder set aside: a long topic name is cut so that the file system can still hold it."""
+    suffix = f"-{partition}.{unique.hex()}{DELETE_SUFFIX}"
+    return topic[: _MAX_FOLDER_NAME - len(suffix)] + suffix
+
+
+class LogDirectory:
+    """See the module. Lock first, then read or write."""
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        self.path = path
+        self._filesystem = filesystem
+        self._lock: FileLock | None = None
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    # --- ownership ---
+
+    def lock(self) -> None:
+        """Make the directory if need be, and hold it. Raises DirectoryRefused, OSError."""
+        if not self._filesystem.exists(self.path):
+            self._filesystem.make_directory(self.path)
+            self._filesystem.sync_directory(parent_of(self.path))
+        if not self._filesystem.is_directory(self.path):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", self.path)
+        self._lock = self._filesystem.lock(self._file(LOCK_FILE))
+        if self._lock is None:
+            raise DirectoryRefused(
+                f"Failed to acquire the lock {self._file(LOCK_FILE)}: another broker is using {self.path}, or log.dirs names "
+                "it twice, through a link."
+            )
+
+    def unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    def read_meta(self) -> MetaProperties | None:
+        """None when there is none yet. Raises DirectoryRefused, OSError."""
+        path = self._file(META_PROPERTIES_FILE)
+        try:
+            content = self._filesystem.read_bytes(path)
+        except FileNotFoundError:
+            return None
+        return MetaProperties.parse(path, content)
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Write whose data this is, unless the file says so. Raises DirectoryRefused, OSError."""
+        own = MetaProperties(broker_id, cluster_id)
+        if self.read_meta() != own:
+            self._filesystem.replace(self._file(META_PROPERTIES_FILE), own.format())
+
+    # --- clean stops ---
+
+    def take_clean_shutdown(self) -> tuple[bool, int]:
+        """(whether the last stop was clean, the broker epoch it noted); the marker is gone afterwards, durably."""
+        path = self._file(CLEAN_SHUTDOWN_FILE)
+        try:
+            content = self._filesystem.read_bytes(path)
+        except FileNotFoundError:
+            content = None  # which a broker that was killed may have done, and not for good
+        else:
+            self._filesystem.unlink(path)
+        self._filesystem.sync_directory(self.path)  # or a loss of power would bring it back, to be believed
+        if content is None:
+            return False, UNKNOWN_BROKER_EPOCH
+        try:
+            marker = json.loads(content)
+            if marker["version"] != 0:
+                raise ValueError(f"version {marker['version']}")
+            return True, int(marker.get("brokerEpoch", UNKNOWN_BROKER_EPOCH))
+        except (ValueError, KeyError, TypeError) as error:
+            logger.warning(
+                "clean shutdown marker unreadable, so the stop counts as unclean: file=%s problem=%r", path, error
+            )
+            return False, UNKNOWN_BROKER_EPOCH
+
+    def write_clean_shutdown(self, broker_epoch: int) -> None:
+        marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self._filesystem.replace(self._file(CLEAN_SHUTDOWN_FILE), marker.encode())
+
+    # --- checkpoints ---
+
+    def read_checkpoint(self, name: str) -> dict[tuple[str, int], int] | None:
+        """None when there is none. One that cannot be read counts as missing: what it says can be found otherwise."""
+        try:
+            return decode_offsets(self._filesystem.read_bytes(self._file(name)))
+        except FileNotFoundError:
+            return None
+        except CorruptCheckpoint as error:
+            logger.warning("checkpoint unreadable: file=%s problem=%r", self._file(name), str(error))
+            return None
+
+    def write_checkpoint(self, name: str, offsets: Offsets) -> None:
+        self._filesystem.replace(self._file(name), encode_offsets(offsets))
+
+    # --- folders ---
+
+    def partition_folders(self) -> dict[tuple[str, int], str]:
+        """The folders of partitions by what they hold. Folders set aside are removed, and so is what a write of a file
+        left when it was cut short. Raises DirectoryRefused."""
+        found: dict[tuple[str, int], str] = {}
+        for name in self._filesystem.list_directory(self.path):
+            path = self._file(name)
+            if name in _CUT_SHORT:
+                self._filesystem.unlink(path)
+                continue
+            if name in _FOREIGN_FOLDERS or not self._filesystem.is_directory(path):
+                continue
+            if _DELETED.fullmatch(name):
+                self._filesystem.remove_tree(path)
+                continue
+            if _parse_set_aside(name, FUTURE_SUFFIX):
+                continue  # see `future_folders`
+            if _parse_set_aside(name, STRAY_SUFFIX):
+                logger.warning("folder left alone: folder=%s", path)
+                continue
+            key = parse_partition_folder(name)
+            if key is None:
+                raise DirectoryRefused(
+                    f"Found directory {path}: its name is not topic-partition, nor one with .uuid-delete, -future or -stray. "
+                    "Kafka's log directories hold nothing else; move it away, or choose another log.dirs."
+                )
+            if key in found:
+                raise DirectoryRefused(
+                    f"{key[0]}-{key[1]} is in two folders: {found[key]} and {path}. Keep the one with its records."
+                )
+            found[key] = path
+        return found
+
+    def future_folders(self) -> list[tuple[tuple[str, int], str]]:
+        """The folders of copies on their way here (`storage.directories.future_logs`), with whose copies they are."""
+        named = [(parse_future_folder(name), self._file(name)) for name in self._filesystem.list_directory(self.path)]
+        return [(key, path) for key, path in named if key is not None and self._filesystem.is_directory(path)]
+
+    def total_bytes(self) -> int:
+        return self._filesystem.total_bytes(self.path)
+
+    def free_bytes(self) -> int:
+        return self._filesystem.free_bytes(self.path)
+
+
+def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
+    """Whose data they hold together; None where none says. Raises OSError, and DirectoryRefused when they disagree."""
+    known = MetaProperties()
+    for directory in directories:
+        meta = directory.read_meta()
+        if meta is None:
+            continue
+        for name, one, other in (
+            ("broker", known.broker_id, meta.broker_id),
+            ("cluster", known.cluster_id, meta.cluster_id),
+        ):
+            if None not in (one, other) and one != other:
+                raise DirectoryRefused(
+                    f"{known.path} and {meta.path} name different {name}s: {one} and {other}. "
+                    f"All log.dirs must belong to one {name}."
+                )
+        if known.broker_id is None or (known.cluster_id is None and meta.cluster_id is not None):
+            known = meta
+    return known
+
+
+def check_identity(stored: MetaProperties, broker_id: int, cluster_id: str) -> None:
+    """Raises DirectoryRefused when the directories are not those of broker `broker_id` in `cluster_id`."""
+    if stored.cluster_id not in (None, cluster_id):
+        raise DirectoryRefused(
+            f"The cluster id {cluster_id} does not match {stored.cluster_id}, which {stored.path} holds: this data is another "
+            f"cluster's. With zookeeper.connect, {cluster_id} is that ZooKeeper's: is it the right one? Without, it is that of "
+            "barnabas-store.sqlite in log.dirs: did the two files come from one broker?"
+        )
+    if stored.broker_id not in (None, broker_id):
+        raise DirectoryRefused(
+            f"The configured broker.id {broker_id} does not match {stored.broker_id}, which {stored.path} holds. To be the "
+            f"broker of this data, leave broker.id unset, or -1 (with broker.id.generation.enable=false, set "
+            f"broker.id={stored.broker_id}); for a new broker, name other log.dirs."
+        )

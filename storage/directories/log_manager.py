@@ -1,0 +1,415 @@
+"""All logs of this broker: its log directories, loading and closing, creation and deletion, periodic work.
+
+Life cycle: `lock` -> `stored_identity` -> `claim` -> `load` -> `start` -> serving -> `close`. A directory that fails at
+any of it goes offline alone, with its logs; the owner is told, and decides what to do when none is left.
+
+Rules: runs on the event loop; whatever touches a disk runs in the queue of its directory. Loading and closing go
+through the logs in batches, so that ten thousand of them cost some system calls each and no task.
+Invariants: a log is in `logs` exactly while its directory is online and its folder has the partition's name; the clean
+shutdown marker of a directory is written last, after all its logs were flushed and its checkpoints written.
+Source: Kafka LogManager; KIP-112, KIP-113.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from config.broker import BrokerSettings
+from config.topic import LogConfig
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from runtime.clock import Clock
+from runtime.disk import Disk, DiskQueue
+from runtime.filesystem import FileSystem
+from runtime.randomness import Randomness
+from runtime.slices import Slices
+from runtime.tasks import TaskScope
+from storage.cleaner.log_cleaner import LogCleaner
+from storage.description import DirectoryDescription
+from storage.directories.checkpoints import Key
+from storage.directories.current_logs import CurrentLogs
+from storage.directories.future_logs import FutureLogs
+from storage.directories.interrupted_move import InterruptedMoves
+from storage.directories.log_creation import LogCreation
+from storage.directories.log_deletion import LogDeletion
+from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_directory import (
+    UNKNOWN_BROKER_EPOCH,
+    DirectoryRefused,
+    LogDirectory,
+    MetaProperties,
+    check_identity,
+    stored_identity,
+)
+from storage.directories.log_retention import LogRetention
+from storage.directories.log_upkeep import LogUpkeep
+from storage.directories.offline_directories import OfflineDirectories
+from storage.directories.online_directory import OnlineDirectory
+from storage.directories.removal import DelayedRemoval
+from storage.directories.space_watch import SpaceWatch
+from storage.free_space import FreeSpace, is_no_space
+from storage.log.log_environment import LogEnvironment
+from storage.log.partition_log import PartitionLog
+from storage.segments.open_segments import OpenSegments
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_MS = 60_000
+
+
+class LogManager:
+    """See the module. `config_of(topic)` answers a topic's effective settings at any time; `is_named(key)`: whether the
+    controller has named the partition. Before, its topic's settings may not be known, and its records are all kept."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        directories: Sequence[str],
+        config_of: Callable[[str], LogConfig],
+        filesystem: FileSystem,
+        disk: Disk,
+        clock: Clock,
+        randomness: Randomness,
+        on_directory_failed: Callable[[str, OSError], None],
+        is_named: Callable[[Key], bool] = lambda _key: True,
+        on_room_again: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._filesystem = filesystem
+        self._disk = disk
+        self._clock = clock
+        self._randomness = randomness
+        self._on_directory_failed = on_directory_failed
+        self._tasks = TaskScope("logs")
+        self._paths = [filesystem.absolute(path) for path in directories]
+        self._open_segments = OpenSegments(disk.readers())
+        self._directories: dict[str, OnlineDirectory] = {}
+        self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
+        self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
+        self._current = CurrentLogs(settings, clock, config_of)
+        self.logs = self._current.logs
+        self.retention = LogRetention(
+            settings=settings, clock=clock, directories=self._directories, logs=self.logs, is_named=is_named
+        )
+        self.upkeep = LogUpkeep(
+            settings=settings,
+            clock=clock,
+            directories=self._directories,
+            logs=self.logs,
+            retention=self.retention,
+            on_failed=self._on_error,
+        )
+        self.cleaner = LogCleaner(
+            settings=settings,
+            clock=clock,
+            filesystem=filesystem,
+            readers=disk.readers(),
+            directories=self._directories,
+            is_named=is_named,
+            retention=self.retention,
+            checkpoint=self.upkeep.checkpoint_first_dirty_offsets,
+            on_failed=self._on_error,
+        )
+        self.space = SpaceWatch(
+            settings=settings,
+            directories=self._directories,
+            readers=disk.readers(),
+            clock=clock,
+            on_failed=self.fail_directory,
+            on_room_again=on_room_again,
+        )
+        doors = LogDoors(
+            self._directories, self._offline, self._current, filesystem, randomness, self._on_error, self._removal.later
+        )
+        self.future = FutureLogs(doors, self._paths, self.upkeep.checkpoint_directory, self._checkpoint_soon)
+        self._interrupted_moves = InterruptedMoves(doors)
+        self._creation = LogCreation(doors, self.future)
+        self._deletion = LogDeletion(doors, self.future, self.cleaner, self.fail_directory)
+        self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
+
+    # --- start ---
+
+    def lock(self) -> None:
+        """Hold every directory. Raises DirectoryRefused. Blocks. A directory with IO errors, here and until it is loaded, is
+        offline; with none left there is nothing to start on."""
+        for path, count in Counter(self._paths).items():
+            if count > 1:
+                raise DirectoryRefused(f"log.dirs names {path} twice.")
+        for path in self._paths:
+            files = LogDirectory(self._filesystem, path)
+            try:
+                files.lock()
+            except OSError as error:
+                self._offline.note(path, error)
+                continue
+            queue = self._disk.queue(path)
+            upkeep_queue = self._disk.queue(f"{path} upkeep")
+            self._directories[path] = OnlineDirectory(files, queue, upkeep_queue, self._environment(path, queue))
+        self._check_any_online()
+
+    def _check_any_online(self) -> None:
+        if not self._directories:
+            reasons = ", ".join(f"{path} ({reason})" for path, reason in self._offline.reasons.items())
+            raise DirectoryRefused(f"None of the log directories can be used: {reasons}.")
+
+    def _in_each(self, work: Callable[[LogDirectory], object]) -> list[LogDirectory]:
+        """Those in which the work did not meet an IO error: the others are offline. Raises DirectoryRefused. Blocks."""
+        for path, directory in list(self._directories.items()):
+            try:
+                work(directory.files)
+            except OSError as error:
+                del self._directories[path]
+                directory.files.unlock()
+                self._offline.note(path, error)
+        self._check_any_online()
+        return [directory.files for directory in self._directories.values()]
+
+    def _environment(self, path: str, queue: DiskQueue) -> LogEnvironment:
+        return LogEnvironment(
+            path=path,
+            filesystem=self._filesystem,
+            queue=queue,
+            readers=self._disk.readers(),
+            clock=self._clock,
+            randomness=self._randomness,
+            tasks=self._tasks,
+            open_segments=self._open_segments,
+            validation=self._settings.barnabas_produce_validation,
+            on_failed=self._on_log_failed,
+            on_no_room=self._on_no_room,
+            on_less_room=self._on_less_room,
+            space=FreeSpace(),
+            delete_later=self._removal.later,
+            checkpoint_recovery_points=self._checkpoint_recovery_points_of,
+        )
+
+    def stored_identity(self) -> MetaProperties:
+        """Whose data the directories hold; None where none says. Raises DirectoryRefused. Blocks."""
+        return stored_identity(self._in_each(LogDirectory.read_meta))
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Be broker `broker_id` of `cluster_id` on these directories. Raises DirectoryRefused. Blocks."""
+        check_identity(self.stored_identity(), broker_id, cluster_id)
+        self._in_each(lambda files: files.claim(broker_id, cluster_id))
+
+    async def load(self) -> None:
+        """Open every log, with recovery where the last stop was not clean. Raises DirectoryRefused."""
+        loads = [
+            self._tasks.spawn(self._load_or_refuse(directory), name=f"load {directory.path}")
+            for directory in list(self._directories.values())
+        ]
+        refusals = [await load for load in loads]
+        for refusal in filter(None, refusals):
+            raise refusal
+        await self._interrupted_moves.settle()
+        await self.future.load()
+        await self.space.look()
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last stop left everything on the disk; says so after `load`."""
+        return all(directory.is_clean for directory in self._directories.values() if directory.is_loaded)
+
+    async def _load_or_refuse(self, directory: OnlineDirectory) -> DirectoryRefused | None:
+        """A refusal is an answer, not a task's failure."""
+        try:
+            await self._load_directory(directory)
+        except DirectoryRefused as refusal:
+            return refusal
+        return None
+
+    async def _load_directory(self, directory: OnlineDirectory) -> None:
+        started_ms = self._clock.monotonic_ms()
+        try:
+            folders = await directory.queue.run(partial(self._prepare, directory))
+            await directory.load(
+                folders,
+                partial(self._current.request_for, directory),
+                partial(self._interrupted_moves.register, directory),
+                self._settings.num_recovery_threads_per_data_dir,
+            )
+        except OSError as error:
+            self.fail_directory(directory.path, error)
+            return
+        logger.info(
+            "logs loaded: directory=%s logs=%d clean=%s took_ms=%d",
+            directory.path, len(directory.logs), directory.is_clean, self._clock.monotonic_ms() - started_ms,
+        )  # fmt: skip
+
+    def _prepare(self, directory: OnlineDirectory) -> dict[Key, str]:
+        """A job: what the directory knows of its logs."""
+        files = directory.files
+        folders = files.partition_folders()  # first: a start that these refuse leaves the stop a clean one
+        directory.is_clean, epoch = files.take_clean_shutdown()
+        self.broker_epoch_at_clean_stop = max(self.broker_epoch_at_clean_stop, epoch)
+        directory.checkpoints.read(folders)
+        return folders
+
+    def start(self) -> None:
+        """Begin the periodic work."""
+        self.upkeep.start(self._tasks)
+        self.cleaner.start(self._tasks)
+        self._tasks.spawn(self.space.run(), name="free space")
+
+    # --- logs ---
+
+    def find(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get((topic, partition))
+
+    async def log_for(
+        self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
+    ) -> PartitionLog:
+        """See `LogCreation.log_for`. After a NoRoom, `on_room_again` says when to ask again."""
+        return await self._creation.log_for((topic, partition), topic_id, is_new=is_new)
+
+    def update_configs(self, topic: str | None = None) -> None:
+        """The settings of a topic, or (None) what all of them build upon, have changed."""
+        self._current.update_configs(topic, self.future.logs.values())
+
+    async def delete(self, topic: str, partition: int) -> None:
+        """See `LogDeletion.delete`."""
+        await self._deletion.delete((topic, partition))
+
+    async def _checkpoint_recovery_points_of(self, log_folder: str) -> OSError | None:
+        directory = self._directory_holding(log_folder)
+        if directory is None:
+            return OSError(errno.EIO, f"The log directory of {log_folder} is offline.")
+        return await self.upkeep.checkpoint_recovery_points_of(directory)
+
+    def _checkpoint_soon(self, directory: OnlineDirectory) -> None:
+        self._tasks.spawn(self.upkeep.checkpoint_directory(directory), name="checkpoints after a move")
+
+    def _directory_holding(self, path: str) -> OnlineDirectory | None:
+        """The directory of a log's folder, or of a file in one; None when it is offline."""
+        folder = path.rpartition("/")[0]
+        return self._directories.get(folder or "/") or self._directories.get(folder.rpartition("/")[0] or "/")
+
+    def _upkeep_queue_of(self, path: str) -> DiskQueue | None:
+        directory = self._directory_holding(path)
+        return None if directory is None else directory.upkeep_queue
+
+    # --- failure ---
+
+    def _on_log_failed(self, path: str, error: OSError) -> None:
+        directory = self._directory_holding(path)
+        if directory is not None:
+            self.fail_directory(directory.path, error)
+
+    def _on_no_room(self, path: str, error: OSError) -> None:
+        directory = self._directory_holding(path)
+        if directory is not None:
+            self.space.on_no_room(directory, error)
+
+    def _on_less_room(self, path: str) -> None:
+        directory = self._directory_holding(path)
+        if directory is not None:
+            self.space.on_less_room(directory)
+
+    def _on_error(self, path: str, error: OSError) -> None:
+        """Work on a directory was refused. Where there was only no room, it is done again when there is some."""
+        directory = self._directories.get(path)
+        if directory is not None and is_no_space(error):
+            self.space.on_no_room(directory, error)
+        else:
+            self.fail_directory(path, error)
+
+    def fail_directory(self, path: str, error: OSError) -> None:
+        """Take a directory offline with its logs: nothing of it can be trusted until the next start."""
+        directory = self._directories.pop(path, None)
+        if directory is None:
+            return
+        self._offline.note(path, error)
+        self._current.let_go_of_all(directory)
+        for key in directory.future_logs:
+            self.future.logs.pop(key, None)
+        self._offline.leave(directory, error)
+        self._on_directory_failed(path, error)
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Of all directories, online or not."""
+        return self._paths
+
+    @property
+    def offline_directories(self) -> list[str]:
+        return list(self._offline.reasons)
+
+    @property
+    def online_directories(self) -> list[str]:
+        return list(self._directories)
+
+    # --- description ---
+
+    async def describe(self, wanted: set[Key] | None = None) -> list[DirectoryDescription]:
+        """Every directory with its logs, or with those of `wanted` that it holds."""
+        described: list[DirectoryDescription] = []
+        slices = Slices(self._clock)
+        for path in self._paths:
+            directory = self._directories.get(path)
+            if directory is None:
+                described.append(DirectoryDescription(path, ErrorCode.KAFKA_STORAGE_ERROR))
+            else:
+                described.append(await directory.describe(self.logs, wanted, self._disk.readers(), slices))
+        return described
+
+    # --- stop ---
+
+    async def close(
+        self,
+        *,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        timeout_ms: int = CLOSE_TIMEOUT_MS,
+        is_clean: bool = True,
+    ) -> None:
+        """Flush and close every log; what could not be flushed in time is recovered at the next start, and so is
+        everything when this stop is not to count as a clean one."""
+        await self.cleaner.close()
+        await self._finish_cuts(timeout_ms)
+        await self._tasks.close()
+        for directory in list(self._directories.values()):
+            try:
+                if directory.is_loaded:  # else it stays as it was found
+                    async with asyncio.timeout(timeout_ms / 1000):
+                        await self._close_directory(directory, broker_epoch, is_clean=is_clean)
+            except TimeoutError:
+                logger.warning("log directory not closed in time: directory=%s", directory.path)
+            except (OSError, KafkaError) as error:
+                logger.warning("log directory not closed cleanly: directory=%s error=%s", directory.path, error)
+            await directory.upkeep_queue.drain()  # of a removal whose task has ended: the next owner would do the same
+            directory.files.unlock()
+        await self._offline.close(timeout_ms)
+        self._directories.clear()
+        self.logs.clear()
+
+    async def _finish_cuts(self, timeout_ms: int) -> None:
+        """Those that are under way, tasks of ours that are to be ended: their followers are."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                for directory in list(self._directories.values()):
+                    for log in list(directory.all_logs()):
+                        await log.when_cut()
+        except TimeoutError:
+            logger.warning("cuts not finished in time")
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, as when the start has failed half way: the next start recovers."""
+        for directory in self._directories.values():
+            directory.files.unlock()
+        self._offline.abandon()
+        self._directories.clear()
+        self.logs.clear()
+
+    async def _close_directory(self, directory: OnlineDirectory, broker_epoch: int, *, is_clean: bool) -> None:
+        async for log in Slices(self._clock).over(list(directory.all_logs())):
+            await log.close(flush=True)
+        refusal = await self.upkeep.checkpoint_directory(directory)
+        if refusal is not None:  # a clean start takes what is checkpointed for where the logs end
+            raise refusal
+        if is_clean:
+            await directory.queue.run(partial(directory.files.write_clean_shutdown, broker_epoch))

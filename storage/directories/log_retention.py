@@ -1,0 +1,130 @@
+"""Retention of all logs, again and again, and its turns with the cleaner.
+
+    a look at all logs --> cleaned just then: passed over --> carried out for it when that cleaning ends, however it ends
+                       --> else: its old segments go, and no cleaning of it begins meanwhile
+
+A cleaning reads the segments of its log from the first to the last, and gives up when one of them goes: a log whose segments
+expire sooner than they are cleaned would never be compacted. So the two take turns, log by log; what is passed over holds no
+other log up. In a directory without room retention does not wait, for it is what makes some: the cleaning gives up.
+
+Rules: runs on the event loop. What fails in one log is told, and the others go on.
+Invariant: where there is room no segment goes by retention from under a cleaning.
+Source: Kafka LogManager.cleanupLogs, LogCleanerManager.deletableLogs, pauseCleaningForNonCompactedPartitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from config.broker import BrokerSettings
+from protocol.errors import KafkaError
+from runtime.clock import Clock
+from runtime.slices import Slices
+from storage.directories.checkpoints import Key
+from storage.directories.online_directory import OnlineDirectory
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment import Segment
+from storage.segments.segment_age import AGES_AT_ONCE, segment_ages
+
+logger = logging.getLogger(__name__)
+
+
+class LogRetention:
+    """`directories` and `logs` are the log manager's own, which change; `is_named(key)`: whether the settings of its topic can
+    be believed. Logs that the controller has not named keep everything: their topic may have settings that a lost or foreign
+    store does not know."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        clock: Clock,
+        directories: Mapping[str, OnlineDirectory],
+        logs: Mapping[Key, PartitionLog],
+        is_named: Callable[[Key], bool],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._directories = directories
+        self._logs = logs
+        self._is_named = is_named
+        self._at_work: set[PartitionLog] = set()
+        # Logs that are being cleaned, and whether a look has passed over them.
+        self._waiting: dict[PartitionLog, bool] = {}
+
+    async def delete_old_segments(self) -> None:
+        """What retention lets go, of all logs."""
+        for directory in list(self._directories.values()):
+            await self._learn_ages(directory)
+        async for log in Slices(self._clock).over(list(self._logs.values())):
+            if not self._passes_over(log):
+                await self.retain(log)
+
+    def _passes_over(self, log: PartitionLog) -> bool:
+        if log not in self._waiting or not log.has_room:
+            return False
+        if not self._waiting[log]:
+            self._waiting[log] = True
+            logger.info("old segments wait for a cleaning: topic=%s partition=%d", log.topic, log.partition)
+        return True
+
+    async def retain(self, log: PartitionLog) -> None:
+        """What retention lets go of this log."""
+        if not self._has_retention(log):
+            return
+        self._at_work.add(log)
+        try:
+            await log.delete_old_segments()
+        except KafkaError as error:
+            logger.warning("retention failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
+        finally:
+            self._at_work.remove(log)
+
+    # --- turns ---
+
+    def is_at_work(self, log: PartitionLog) -> bool:
+        """Whether segments of the log may go just now: no cleaning of it begins."""
+        return log in self._at_work
+
+    def begin_waiting(self, log: PartitionLog) -> None:
+        """A cleaning of the log begins."""
+        self._waiting[log] = False
+
+    def end_waiting(self, log: PartitionLog) -> bool:
+        """The cleaning has ended; whether the log was passed over meanwhile, and is to be `retain`ed at once."""
+        return self._waiting.pop(log)
+
+    # --- looking ---
+
+    def _has_retention(self, log: PartitionLog) -> bool:
+        is_held = self._logs.get(log.key) is log
+        return is_held and not log.is_empty and self._is_named(log.key) and log not in self._at_work
+
+    async def _learn_ages(self, directory: OnlineDirectory) -> None:
+        """How old the segments are that retention looks at first, of many logs with one trip to the directory's thread: after a
+        start nobody knows, and a trip takes longer than the few small files of a segment."""
+        logs = iter(list(directory.logs.values()))
+        slices = Slices(self._clock)
+        with directory.held():
+            while self._directories.get(directory.path) is directory:
+                segments: list[Segment] = []
+                async for log in slices.over(logs):
+                    segment = log.undated_segment if self._has_retention(log) else None
+                    if segment is not None:
+                        segments.append(segment)
+                        if len(segments) == AGES_AT_ONCE:
+                            break
+                if not segments:
+                    return
+                job = partial(
+                    segment_ages, directory.environment.filesystem, segments, self._settings.log_index_interval_bytes
+                )
+                try:
+                    # In the queue: nobody is to open an active segment for appends meanwhile.
+                    found = await directory.queue.run(job)
+                except OSError:
+                    continue  # its log is asked by itself, and knows what that means
+                for segment, age in zip(segments, found, strict=True):
+                    segment.learn_age(age)

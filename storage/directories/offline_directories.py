@@ -1,0 +1,78 @@
+"""Log directories that are offline until the next start: why, and letting go of what the broker holds there.
+
+    fails  -->  its logs take nothing  -->  who works in it is through  -->  files closed  -->  lock released
+
+So a disk that broke can be taken out, mended and looked at by others while the broker goes on with the rest.
+
+Rules: runs on the event loop. A file is closed only behind everything that may use its descriptor: jobs of the directory's
+queues are waited for, threads that read it hold it (`Segment.pins`). A disk that never answers keeps the lock, and nothing else
+waits for it.
+Invariant: after the lock was released the broker changes nothing in the directory.
+Source: Kafka LogManager.handleLogDirFailure, UnifiedLog.closeHandlers; KIP-112.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from runtime.tasks import TaskScope
+from storage.directories.online_directory import OnlineDirectory
+from storage.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+class OfflineDirectories:
+    """`reasons` by path: why they went offline. `abort_cleaning(log)` returns when no cleaner is at work in a log."""
+
+    __slots__ = ("_abort_cleaning", "_leaving", "_tasks", "reasons")
+
+    def __init__(self, tasks: TaskScope, abort_cleaning: Callable[[PartitionLog], Awaitable[None]]) -> None:
+        self._tasks = tasks
+        self._abort_cleaning = abort_cleaning
+        self._leaving: dict[str, OnlineDirectory] = {}
+        # Told in words: an error holds the frames that it came through, and these hold logs.
+        self.reasons: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons)
+
+    def __str__(self) -> str:
+        return ", ".join(self.reasons)
+
+    def note(self, path: str, error: OSError) -> None:
+        self.reasons[path] = repr(error)
+        logger.error("log directory offline: directory=%s error=%r", path, error)
+
+    def leave(self, directory: OnlineDirectory, error: OSError) -> None:
+        """Its logs, which are nobody's any more, fail; their files and the lock follow when they can."""
+        self._leaving[directory.path] = directory
+        for log in list(directory.all_logs()):
+            log.give_up(error)
+        if not self._tasks.is_closed:
+            self._tasks.spawn(self._let_go_of(directory), name=f"let go of {directory.path}")
+
+    async def _let_go_of(self, directory: OnlineDirectory) -> None:
+        for log in list(directory.all_logs()):
+            await self._abort_cleaning(log)
+            await log.close(flush=False)
+        await directory.let_go()
+        self._leaving.pop(directory.path, None)
+
+    async def close(self, timeout_ms: int) -> None:
+        """Let go of those that were not yet, whether or not their disks answer."""
+        for directory in list(self._leaving.values()):
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._let_go_of(directory)
+            except TimeoutError:
+                logger.warning("log directory not closed in time: directory=%s", directory.path)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Release the locks as things are."""
+        for directory in self._leaving.values():
+            directory.files.unlock()
+        self._leaving.clear()

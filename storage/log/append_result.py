@@ -1,0 +1,48 @@
+"""What an append amounts to: the extent of batches that bring their offsets with them, and the answer to any append.
+
+Rules: pure. Source: Kafka LogAppendInfo, UnifiedLog.analyzeAndValidateRecords.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.records.batch import BatchHeader
+from storage.segments.segment import NO_TIMESTAMP
+
+
+@dataclass(slots=True)  # not frozen, which takes twice as long to make
+class AppendResult:
+    """What an append assigned; of a duplicate, what the first append of these records was assigned.
+
+    `log_append_time_ms` is -1 unless the topic stamps records itself.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    records_count: int
+    duplicate: bool = False
+
+
+@dataclass(slots=True)
+class Extent:
+    """What consecutive batches cover. `offset_of_max_timestamp` is the last offset of the batch that has it."""
+
+    base_offset: int
+    next_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    records_count: int
+
+
+def extent_of(headers: list[BatchHeader]) -> Extent:
+    """Of one batch at least; without any timestamp, NO_TIMESTAMP and the last offset of all."""
+    next_offset = headers[-1].next_offset
+    extent = Extent(headers[0].base_offset, next_offset, NO_TIMESTAMP, next_offset - 1, 0)
+    for header in headers:
+        extent.records_count += header.last_offset_delta + 1
+        if header.max_timestamp > extent.max_timestamp:
+            extent.max_timestamp, extent.offset_of_max_timestamp = header.max_timestamp, header.last_offset
+    return extent

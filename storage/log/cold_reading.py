@@ -1,0 +1,215 @@
+"""Reading what is not in memory: an attempt runs until nothing that it needs is cold.
+
+An attempt is a function over a `SegmentReader`, which raises `Cold` where it would wait for the disk. The missing piece is
+read in a reader thread, or its segment opened, and the attempt begins again with it.
+
+Rules: on the event loop; nothing but raw reads, opening and closing leaves it. Meanwhile a log rolls, is cleaned, cut and
+shortened by retention: what was read of files that are not the log's any more is never given to an attempt.
+Invariants: a segment whose bytes a thread reads is pinned; whoever gets SegmentReplaced looks for its segments again.
+Source: ours, as an event loop must not wait; Kafka's LazyIndex opens what is touched, and its request threads wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.log.log_environment import LogEnvironment
+from storage.segments.index import CorruptIndex
+from storage.segments.segment import Cold, OpenedSegment, Segment, SegmentReader
+from storage.segments.segment_age import segment_ages
+from storage.segments.segment_files import LOG_SUFFIX
+from storage.segments.segment_list import Segments
+from storage.segments.segment_scan import open_segment, write_indexes
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class SegmentReplaced(KafkaError):
+    """What was being read is to be looked for again: another segment, a cleaned one, holds it now, or the log was cut."""
+
+
+class ColdReading:
+    """Of one log, whose segments it shares. `on_end_opened` hears what the files of the active segment hold."""
+
+    __slots__ = (
+        "_cut",
+        "_filesystem",
+        "_index_interval_bytes",
+        "_on_end_opened",
+        "_open_segments",
+        "_queue",
+        "_readers",
+        "_segments",
+        "cuts",
+    )
+
+    def __init__(
+        self,
+        segments: Segments,
+        environment: LogEnvironment,
+        index_interval_bytes: int,
+        on_end_opened: Callable[[OpenedSegment], None],
+    ) -> None:
+        self._segments = segments
+        self._filesystem = environment.filesystem
+        self._queue = environment.queue
+        self._readers = environment.readers
+        self._open_segments = environment.open_segments
+        self._index_interval_bytes = index_interval_bytes
+        self._on_end_opened = on_end_opened
+        # Done when the cut that is under way is through.
+        self._cut: asyncio.Future[None] | None = None
+        # How often a cut has begun or ended: what came from the files before may be none of theirs any more.
+        self.cuts = 0
+
+    @contextmanager
+    def while_cut(self) -> Iterator[None]:
+        """The active segment's files get shorter in here, its indexes in memory follow at the end."""
+        assert self._cut is None
+        cut = self._cut = asyncio.get_running_loop().create_future()
+        self.cuts += 1
+        try:
+            yield
+        finally:
+            self._cut = None
+            self.cuts += 1
+            cut.set_result(None)
+
+    async def run(self, attempt: Callable[[SegmentReader], T]) -> T:
+        """Run `attempt` until nothing it needs is cold; what it needed is read once, in reader threads.
+
+        Raises SegmentReplaced, KAFKA_STORAGE_ERROR.
+        """
+        reader = SegmentReader(self._filesystem, {})
+        cuts = self.cuts
+        segment: Segment | None = None
+        while True:
+            try:
+                return attempt(reader)
+            except Cold as cold:
+                segment, key, job = cold.segment, cold.key, cold.job
+            except CorruptIndex as error:
+                assert segment is not None, "an index in memory is sound"
+                raise await self._why_corrupt(segment, cuts, error) from error
+            except OSError as error:  # of what is read at once, as it is in memory
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {error}") from error
+            if job is None:
+                await self.open(segment)
+                continue
+            segment.pins += 1
+            try:
+                assert reader.fetched is not None
+                reader.fetched[key] = await self._readers.run(job)
+                self._raise_if_replaced(segment)  # a file of the same name may be what was read
+            except OSError as error:
+                self._raise_if_replaced(segment)
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
+            finally:
+                segment.pins -= 1
+                self._open_segments.unpinned(segment)
+            self.raise_if_cut_since(cuts)
+
+    async def again_when_replaced(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Run `attempt`, which finds its segments by itself, until none of them was replaced or cut meanwhile."""
+        while True:
+            with suppress(SegmentReplaced):
+                return await attempt()
+
+    async def _why_corrupt(self, segment: Segment, cuts: int, error: CorruptIndex) -> KafkaError:
+        """What to raise when the file of an index is not what its segment has in memory."""
+        if self._cut is not None:
+            await asyncio.shield(self._cut)
+        self.raise_if_cut_since(cuts)
+        self._raise_if_gone(segment)
+        logger.warning("index is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), str(error))
+        if segment is not self._segments.active:
+            self._open_segments.close(segment)  # the next read opens it, and goes by what the files hold then
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {segment} is damaged: {error}")
+
+    def raise_if_cut_since(self, cuts: int) -> None:
+        """`cuts`: what `self.cuts` was when the reading began. Raises SegmentReplaced."""
+        if cuts != self.cuts:
+            raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut while it was read.")
+
+    def _raise_if_replaced(self, segment: Segment) -> None:
+        """Raise SegmentReplaced if the log still has what `segment` was opened for."""
+        holder = self._segments.at_or_before(segment.base_offset)
+        if segment.is_gone and not holder.is_gone and holder.base_offset <= segment.base_offset:
+            raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was cleaned while it was read.")
+
+    def _raise_if_gone(self, segment: Segment) -> None:
+        """Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
+        if segment.is_gone:
+            self._raise_if_replaced(segment)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
+
+    async def ensure_known(self, segment: Segment) -> None:
+        """Until its `max_timestamp` is known. Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
+        while not segment.knows_timestamps:
+            if segment is self._segments.active or segment.is_awaited:
+                await self.open(segment)
+            else:
+                await self._learn_age(segment)
+
+    async def _learn_age(self, segment: Segment) -> None:
+        """What the last entries of its indexes say of a closed segment: a search passes most of them by."""
+        cuts = self.cuts
+        self._raise_if_gone(segment)
+        job = partial(segment_ages, self._filesystem, [segment], self._index_interval_bytes)
+        try:
+            (age,) = await self._readers.run(job)
+        except OSError as error:
+            self._raise_if_replaced(segment)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
+        self._raise_if_gone(segment)
+        self.raise_if_cut_since(cuts)
+        segment.learn_age(age)
+
+    async def open(self, segment: Segment) -> None:
+        """Open a closed segment, in a reader thread. Raises KAFKA_STORAGE_ERROR."""
+        if segment.is_awaited:
+            await self._queue.drain()
+            return
+        self._raise_if_gone(segment)
+        try:
+            opened = await self._readers.run(
+                partial(
+                    open_segment, self._filesystem, segment.directory, segment.base_offset, self._index_interval_bytes
+                )
+            )
+        except OSError as error:
+            self._raise_if_replaced(segment)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {error}") from error
+        if opened.has_new_indexes and segment.file is None and not (segment.is_gone or segment.is_awaited):
+            await self._keep_indexes(segment, opened)
+        if segment.is_gone:
+            await self._readers.run(opened.file.close)
+            self._raise_if_gone(segment)
+        if segment.file is not None or segment.is_awaited:
+            await self._readers.run(opened.file.close)  # somebody else was faster
+            return
+        segment.install(opened)
+        if segment is self._segments.active:
+            self._on_end_opened(opened)
+        if opened.problem is not None:
+            logger.warning("segment is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), opened.problem)
+        if segment is not self._segments.active:
+            self._open_segments.touch(segment)
+
+    async def _keep_indexes(self, segment: Segment, opened: OpenedSegment) -> None:
+        """Write indexes that were made again, in the directory's queue: behind what has the names of the segment's files
+        now, before what takes them later."""
+        try:
+            await self._queue.run(
+                partial(write_indexes, self._filesystem, segment.directory, segment.base_offset, opened)
+            )
+        except OSError as error:  # what is read needs them in memory only
+            logger.warning("indexes not written: file=%s error=%s", segment.path(LOG_SUFFIX), error)

@@ -1,0 +1,487 @@
+"""Opening a partition's folder: which segments there are, where the log ends, what its producers and epochs were.
+
+After a clean stop nothing is opened: the end is the checkpointed recovery point, the producers are in the snapshot at
+that offset, and the sizes come from the folder. Only where these tell that a last segment may be missing the file of the
+one that is there is asked where it ends. After an unclean stop every segment from the recovery point on is
+walked with its checksums; the first byte that is no valid batch ends the log, what lies behind is cut off, and indexes,
+producers and leader epochs are made anew from what was walked.
+
+Rules: blocking, touches nothing but its folder; runs in a queue's thread.
+Invariants: what is answered describes exactly the bytes of the files. After an unclean stop they may still be in the page
+cache alone, so the recovery point stays where it was.
+Source: Kafka LogLoader, LogSegment.recover; KIP-516 (partition.metadata).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass
+from itertools import pairwise
+
+from protocol.primitives import ZERO_UUID, DecodeError
+from runtime.filesystem import FileSystem
+from storage.checkpoint import CorruptCheckpoint
+from storage.folder_files import (
+    LEADER_EPOCH_FILE,
+    MOVED_FILE,
+    PARTITION_METADATA_FILE,
+    format_partition_metadata,
+    parent_of,
+    parse_partition_metadata,
+    remove_segment_files,
+)
+from storage.free_space import is_no_space
+from storage.log.leader_epochs import LeaderEpochs
+from storage.log.producer_replay import ProducerReplay, segment_after
+from storage.log.producer_state import ProducerStates
+from storage.log.segment_split import split_at_start
+from storage.log.truncation_marker import CUT_MARK, begin_cut, finish_cut
+from storage.segments.index import OffsetIndex, TimeIndex
+from storage.segments.interrupted_swap import finish_swap, segment_file_offset
+from storage.segments.segment import MOST_RECORDS, Segment
+from storage.segments.segment_files import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    create_files,
+    segment_path,
+    sync_file,
+    write_index,
+)
+from storage.segments.segment_scan import SegmentScan, open_and_mend_segment, scan_segment, write_indexes
+from storage.segments.txn_index import AbortedTransaction, CorruptTxnIndex, TxnIndex, check_content, encode_transactions
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What `load_log` found."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    topic_id: bytes
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    truncated_bytes: int = 0
+    lacks_snapshot: bool = False
+    """The producers are in no snapshot of this end: a clean stop has to leave one."""
+    is_marked: bool = False
+    """The folder has the mark of a move, which stays: see `storage.directories.interrupted_move`."""
+
+    @property
+    def is_blank(self) -> bool:
+        """It has no bytes, and one segment that begins where it ends."""
+        [first, *others] = self.segments
+        return not others and not first.end_bytes and first.base_offset == self.log_end_offset
+
+
+@dataclass(slots=True)
+class LoadRequest:
+    """What is known of a log before its folder is read: checkpoints are None where they do not name it."""
+
+    directory: str
+    is_clean: bool
+    index_interval_bytes: int
+    now_ms: int
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    topic_id: bytes = ZERO_UUID
+    is_compacted: bool = False
+    """Or was once: offsets may be missing."""
+    producer_expiration_ms: int | None = None
+    """Of producers in a snapshot, those that have been idle for so long are left out."""
+    full_bytes: int | None = None
+    """A segment of more may have been finished, since the next batch had no room in it."""
+    is_fresh: bool = False
+    """The log was open a moment ago: its files have not been out of our hands."""
+
+    def go_on(self, log_end_offset: int, log_start_offset: int) -> None:
+        """It was closed as a clean stop does it, and is to be opened again."""
+        self.is_clean = self.is_fresh = True
+        self.recovery_point, self.log_start_offset = log_end_offset, log_start_offset
+
+
+def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
+    """The same for a folder that may not be there yet: it is not there afterwards if there is no room for it, or a start would
+    find a log that nobody knows, perhaps beside one that was made in another directory since."""
+    was_there = filesystem.exists(request.directory)
+    try:
+        filesystem.make_directory(request.directory)
+        return load_log(filesystem, request)
+    except OSError as error:
+        if is_no_space(error) and not was_there:
+            filesystem.remove_tree(request.directory)
+            filesystem.sync_directory(parent_of(request.directory))
+        raise
+
+
+def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
+    """Bring the folder in order and answer what it holds. Raises OSError."""
+    loading = _Loading(filesystem, request)
+    loaded = loading.load()
+    if loading.overflowing:
+        for base_offset in loading.overflowing:
+            split_at_start(filesystem, request.directory, base_offset, request.index_interval_bytes)
+        truncated_bytes, loaded = loaded.truncated_bytes, _Loading(filesystem, request).load()
+        loaded.truncated_bytes += truncated_bytes
+    return loaded
+
+
+def tell_of_lost_end(directory: str, end_offset: int, recovery_point: int) -> None:
+    logger.warning(
+        "log ends below its recovery point, so that records are missing: directory=%s end=%d recovery_point=%d",
+        directory, end_offset, recovery_point,
+    )  # fmt: skip
+
+
+class _Loading:
+    """One load, step by step."""
+
+    def __init__(self, filesystem: FileSystem, request: LoadRequest) -> None:
+        self._filesystem = filesystem
+        self._request = request
+        self._directory = request.directory
+        self._segments: list[Segment] = []
+        self._txn_indexes: set[int] = set()
+        self._producers = ProducerReplay(
+            filesystem,
+            request.directory,
+            self._segments,
+            (),
+            now_ms=request.now_ms,
+            expiration_ms=request.producer_expiration_ms,
+        )
+        self._truncated_bytes = 0
+        # Base offsets of walked segments that have to be split.
+        self.overflowing: list[int] = []
+        self._is_new = False
+        self._is_marked = False
+        # Where segments began whose index is all that was found of them.
+        self._lost: list[int] = []
+        # Something is cut off, now or by the broker before, and may come back until it is flushed.
+        self._is_being_cut = False
+        self._epochs = LeaderEpochs()
+        self._walked_epochs: list[tuple[int, int]] = []
+        self._has_walked_all = False
+
+    def load(self) -> LoadedLog:
+        request = self._request
+        self._list_files()
+        self._read_txn_indexes()
+        log_start_offset = max(request.log_start_offset or 0, self._segments[0].base_offset)
+        self._epochs, epochs_known = self._read_epochs()
+        if self._is_new:
+            end_offset = self._segments[0].base_offset
+        elif request.is_clean:
+            end_offset = self._known_end()
+            self._producers.restore(end_offset)
+            if self._producers.snapshots:  # without any they are not looked for, as in Kafka
+                self._producers.replay_to(end_offset)
+        else:
+            end_offset = self._recover(self._request.recovery_point or 0)
+        if (request.recovery_point or 0) > end_offset:
+            tell_of_lost_end(self._directory, end_offset, request.recovery_point or 0)
+        if log_start_offset > end_offset:
+            # Every record was deleted, and then the log lost its end: begin again where it is known to start.
+            logger.warning("log restarted: directory=%s end=%d start=%d", self._directory, end_offset, log_start_offset)
+            self._restart(log_start_offset)
+            end_offset = log_start_offset
+        self._settle_epochs(epochs_known, log_start_offset, end_offset)
+        self._producers.tidy(end_offset)
+        if self._is_being_cut:
+            finish_cut(self._filesystem, self._directory, self._segments[-1].base_offset)
+        return LoadedLog(
+            segments=self._segments,
+            log_start_offset=log_start_offset,
+            log_end_offset=end_offset,
+            recovery_point=end_offset
+            if request.is_clean or self._is_new
+            else min(request.recovery_point or 0, end_offset),
+            topic_id=self._topic_id(),
+            epochs=self._epochs,
+            producers=self._producers.producers,
+            truncated_bytes=self._truncated_bytes,
+            lacks_snapshot=len(self._producers.producers) > 0
+            and not (request.is_clean and end_offset in self._producers.snapshots),
+            is_marked=self._is_marked,
+        )
+
+    # --- files ---
+
+    def _path(self, base_offset: int, suffix: str) -> str:
+        return segment_path(self._directory, base_offset, suffix)
+
+    def _list_files(self) -> None:
+        names = finish_swap(self._filesystem, self._directory, self._filesystem.list_directory(self._directory))
+        self._is_being_cut = CUT_MARK in names
+        self._is_marked = MOVED_FILE in names
+        base_offsets: list[int] = []
+        others: list[tuple[int, str]] = []
+        for name in names:
+            offset = segment_file_offset(name)
+            if offset is None:
+                continue
+            if name.endswith(LOG_SUFFIX):
+                base_offsets.append(offset)
+            elif name.endswith(SNAPSHOT_SUFFIX):
+                self._producers.snapshots.append(offset)
+            else:
+                others.append((offset, name))
+        known = set(base_offsets)
+        for offset, name in others:
+            if offset not in known and name.endswith((OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)):
+                logger.warning("index without its segment removed: file=%s/%s", self._directory, name)
+                self._filesystem.unlink(f"{self._directory}/{name}")
+                self._lost.append(offset)
+            elif name.endswith(TXN_INDEX_SUFFIX):
+                self._txn_indexes.add(offset)
+        if base_offsets:
+            for base_offset in base_offsets:
+                size = self._filesystem.stat(self._path(base_offset, LOG_SUFFIX)).size_bytes
+                self._segments.append(self._segment(base_offset, size))
+            self._tell_of_empty_segments()
+        else:
+            self._is_new = True
+            self._create(self._request.log_start_offset or 0)
+
+    def _tell_of_empty_segments(self) -> None:
+        """The cleaner may leave such ones. Elsewhere they are what a file system has lost."""
+        for segment, following in pairwise(self._segments):
+            if not segment.end_bytes and not self._request.is_compacted:
+                logger.warning(
+                    "segment is empty, so that records are missing: file=%s from=%d to=%d",
+                    segment.path(LOG_SUFFIX), segment.base_offset, following.base_offset,
+                )  # fmt: skip
+
+    def _segment(self, base_offset: int, size_bytes: int) -> Segment:
+        return Segment(self._directory, base_offset, size_bytes=size_bytes, created_ms=self._request.now_ms)
+
+    def _create(self, base_offset: int) -> None:
+        create_files(self._filesystem, self._directory, base_offset).close()
+        self._segments[:] = [self._segment(base_offset, 0)]
+
+    def _begin_cut(self) -> None:
+        if not self._is_being_cut:
+            begin_cut(self._filesystem, self._directory)
+            self._is_being_cut = True
+
+    def _restart(self, offset: int) -> None:
+        self._begin_cut()
+        for segment in self._segments:
+            remove_segment_files(self._filesystem, self._directory, segment.base_offset)
+        self._producers.drop_all()
+        self._epochs.truncate_from_end(0)
+        self._create(offset)
+        self._filesystem.sync_directory(self._directory)
+
+    def _topic_id(self) -> bytes:
+        """The folder's topic id; a new folder, or one of before KIP-516, takes the caller's."""
+        path = f"{self._directory}/{PARTITION_METADATA_FILE}"
+        with contextlib.suppress(FileNotFoundError, DecodeError):
+            return parse_partition_metadata(self._filesystem.read_bytes(path))
+        topic_id = self._request.topic_id
+        if topic_id != ZERO_UUID:
+            self._filesystem.write_bytes(path, format_partition_metadata(topic_id))
+        return topic_id
+
+    # --- where the log ends ---
+
+    def _known_end(self) -> int:
+        """The end after a clean stop. Of a log that was cut within a gap of compaction the file answers the end of its last
+        record, which is where Kafka has such a log end after every start."""
+        active = self._segments[-1]
+        if not active.end_bytes:
+            return active.base_offset
+        told = self._request.recovery_point
+        if told is not None and told <= active.base_offset:
+            told = None
+        if told is not None and not self._may_lack_a_segment(active, told):
+            return told
+        opened = open_and_mend_segment(
+            self._filesystem, self._directory, active.base_offset, self._request.index_interval_bytes
+        )
+        opened.file.close()
+        if told is not None:
+            # What is damaged is told when it is read: what a clean stop has left is not cut.
+            return told if opened.problem is not None else min(opened.next_offset, told)
+        if opened.problem is not None:
+            return self._recover(active.base_offset)
+        return opened.next_offset
+
+    def _may_lack_a_segment(self, last: Segment, end_offset: int) -> bool:
+        """Whether something tells, without a look into any file, that `last` may be followed by another one that is gone: an
+        index was found of it; a clean stop has left a snapshot at the end, and there is none; `last` is as full as a finished
+        segment. Else it shows when `last` is first opened, see `LogState.check_end`."""
+        if self._request.is_fresh:
+            return False
+        full_bytes = self._request.full_bytes
+        return (
+            any(last.base_offset < offset < end_offset for offset in self._lost)
+            or end_offset not in self._producers.snapshots
+            or (full_bytes is not None and last.end_bytes > full_bytes)
+        )
+
+    def _recover(self, recovery_point: int) -> int:
+        """Walk the segments from the one that holds `recovery_point`; cut the log where it stops making sense."""
+        first = 0
+        for at, segment in enumerate(self._segments):
+            if segment.base_offset <= recovery_point:
+                first = at
+        self._has_walked_all = first == 0
+        end_offset = self._segments[first].base_offset
+        self._producers.restore(end_offset)
+        self._producers.replay_to(end_offset)
+        for at in range(first, len(self._segments)):
+            segment = self._segments[at]
+            if segment.base_offset > end_offset and not self._may_have_gap_before(at):
+                self._drop_behind(at - 1)
+                break
+            self._producers.keep(segment.base_offset)
+            scan = self._recover_segment(at)
+            end_offset = scan.next_offset
+            if scan.problem is not None:
+                break
+        if end_offset < recovery_point:
+            # Segments were being removed from the end on: with the power they could come back, behind other records.
+            self._filesystem.sync_directory(self._directory)
+        return end_offset
+
+    def _may_have_gap_before(self, at: int) -> bool:
+        """Whether offsets may be missing between two walked segments.
+
+        Compaction leaves such gaps; what is copied of a compacted log does not, see `segment.rolls_at`. So does a loss of
+        power that kept pages of a segment but not the end of the one before; there the log ends at the gap, or this
+        replica would keep the hole for ever. Without a recovery point
+        the whole log is walked, and nobody knows whether it was compacted once: then every gap is left alone. So is one
+        that is too wide for a segment's worth of records, between what was split.
+        """
+        distance = self._segments[at].base_offset - self._segments[at - 1].base_offset
+        return self._request.is_compacted or self._request.recovery_point is None or distance > MOST_RECORDS
+
+    def _recover_segment(self, at: int) -> SegmentScan:
+        """What lies behind a torn segment goes before it is cut: a start after a crash in between has to see the tear."""
+        segment = self._segments[at]
+        self._producers.take_aborted()
+        file = self._filesystem.open(segment.path(LOG_SUFFIX))
+        try:
+            scan = scan_segment(
+                file,
+                segment.base_offset,
+                interval_bytes=self._request.index_interval_bytes,
+                check_crc=True,
+                on_batch=self._producers.replay_batch,
+            )
+            if scan.problem is not None:
+                self._drop_behind(at)
+            if scan.end_position < segment.end_bytes:
+                logger.warning(
+                    "torn log cut: file=%s from=%d bytes=%d problem=%r",
+                    segment.path(LOG_SUFFIX), scan.end_position, segment.end_bytes - scan.end_position, scan.problem,
+                )  # fmt: skip
+                self._truncated_bytes += segment.end_bytes - scan.end_position
+                self._begin_cut()
+                file.truncate(scan.end_position)
+                file.sync()  # or the cut could be undone by a loss of power, behind a recovery point that is its end
+        finally:
+            file.close()
+        segment.written_bytes = segment.end_bytes = scan.end_position
+        write_indexes(self._filesystem, self._directory, segment.base_offset, scan)
+        self._write_txn_index(segment, self._producers.take_aborted())
+        self._walked_epochs.extend(scan.epochs)
+        if scan.overflows:
+            self.overflowing.append(segment.base_offset)
+        return scan
+
+    def _drop_behind(self, at: int) -> None:
+        """What lies behind a cut was written after what is lost: it cannot stay."""
+        self._begin_cut()
+        for segment in reversed(self._segments[at + 1 :]):
+            logger.warning("segment behind a torn log removed: file=%s", segment.path(LOG_SUFFIX))
+            self._truncated_bytes += segment.end_bytes
+            remove_segment_files(self._filesystem, self._directory, segment.base_offset)
+        del self._segments[at + 1 :]
+        self._filesystem.sync_directory(self._directory)  # or a loss of power could bring them back
+
+    # --- aborted transactions ---
+
+    def _read_txn_indexes(self) -> None:
+        """Learn which segments have a transaction index; one that cannot be right is made again from the `.log`."""
+        for segment in self._segments:
+            if segment.base_offset not in self._txn_indexes:
+                continue
+            path = segment.path(TXN_INDEX_SUFFIX)
+            content = self._filesystem.read_bytes(path)
+            try:
+                check_content(content, segment.base_offset)
+            except CorruptTxnIndex as error:
+                logger.warning("transaction index made again: file=%s problem=%r", path, str(error))
+                if self._will_recover(segment):
+                    continue
+                self._write_txn_index(segment, self._producers.aborted_in(segment))
+            else:
+                segment.txn_index = TxnIndex(len(content)) if content else None
+
+    def _will_recover(self, segment: Segment) -> bool:
+        """Whether the segment is walked with its checksums anyway, and its index made of what is sound."""
+        following = segment_after(self._segments, segment)
+        recovery_point = self._request.recovery_point or 0
+        return not self._request.is_clean and (following is None or following.base_offset > recovery_point)
+
+    def _write_txn_index(self, segment: Segment, aborted: list[AbortedTransaction]) -> None:
+        """Replace the segment's transaction index; without aborted transactions there is none.
+
+        It is on the disk when this returns: a write that `flush.messages` holds back moves the recovery point over the segment
+        without a look at an index that it has not touched.
+        """
+        path, content = segment.path(TXN_INDEX_SUFFIX), encode_transactions(aborted)
+        if content:
+            write_index(self._filesystem, path, content, 0)
+            sync_file(self._filesystem, path)
+            self._filesystem.sync_directory(self._directory)
+            segment.txn_index = TxnIndex(len(content))
+        elif segment.base_offset in self._txn_indexes:
+            self._filesystem.unlink(path)
+            self._filesystem.sync_directory(self._directory)
+            segment.txn_index = None
+
+    # --- leader epochs ---
+
+    def _read_epochs(self) -> tuple[LeaderEpochs, bool]:
+        """The checkpointed epochs, and whether there were any to read."""
+        path = f"{self._directory}/{LEADER_EPOCH_FILE}"
+        try:
+            epochs = LeaderEpochs.from_checkpoint(self._filesystem.read_bytes(path))
+            return epochs, len(epochs) > 0
+        except FileNotFoundError:
+            return LeaderEpochs(), False
+        except CorruptCheckpoint as error:
+            logger.warning("leader epochs read from the log: file=%s problem=%r", path, str(error))
+            return LeaderEpochs(), False
+
+    def _settle_epochs(self, known: bool, log_start_offset: int, end_offset: int) -> None:
+        """Make the epochs fit the log as it is now."""
+        walked = self._walked_epochs
+        if not known and not self._has_walked_all and end_offset > log_start_offset:
+            walked = []
+            for segment in self._segments:
+                file = self._filesystem.open(segment.path(LOG_SUFFIX), writable=False)
+                try:
+                    walked += scan_segment(
+                        file, segment.base_offset, interval_bytes=segment.end_bytes, check_crc=False
+                    ).epochs
+                finally:
+                    file.close()
+        has_changed = False
+        for epoch, start_offset in walked:
+            if epoch > self._epochs.latest_epoch:
+                has_changed |= self._epochs.assign(epoch, start_offset)
+        # An entry behind the end would claim what is appended there next, if a later start found it.
+        has_changed |= self._epochs.truncate_from_end(end_offset)
+        # One before the start need not be written away: every load drops it again.
+        self._epochs.truncate_from_start(log_start_offset)
+        if has_changed:
+            self._filesystem.replace(f"{self._directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint())

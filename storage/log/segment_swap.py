@@ -1,0 +1,100 @@
+"""Exchanging segments of a log for a cleaned one that holds what is left of them.
+
+    .cleaned ──► .swap   the new files count from here on, whatever happens: `storage.segments.interrupted_swap`
+    finishes the rest
+    old files ──► .deleted
+    .swap ──► final names
+
+Rules: memory is changed first, on the event loop, so that nobody reads the old segments any more; then the files, by a job in
+the directory's queue. Whoever touches the new segment meanwhile waits for that job.
+Invariants: at every moment the names in the folder tell either all of the old segments or all of the new one; the `.log`
+goes first, so that indexes are never taken for those of another file.
+Source: Kafka LocalLog.replaceSegments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.filesystem import FileSystem
+from storage.log.log_environment import LogEnvironment
+from storage.log.log_reader import LogReader
+from storage.segments.interrupted_swap import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from storage.segments.segment import Segment
+from storage.segments.segment_copy import CLEANED_SUFFIXES, CleanedSegment
+from storage.segments.segment_files import SNAPSHOT_SUFFIX, segment_path
+from storage.segments.segment_list import Segments
+from storage.segments.txn_index import TxnIndex
+
+
+async def swap_segments(
+    segments: Segments,
+    reader: LogReader,
+    environment: LogEnvironment,
+    cleaned: Sequence[CleanedSegment],
+    *,
+    delay_ms: int,
+) -> None:
+    """Take `cleaned`, in order, for those they replace, all of which the log has, none of them active; their files are
+    removed `delay_ms` later. Raises OSError."""
+    directory = segments.first.directory
+    new = [_segment(directory, each) for each in cleaned]
+    replaced = {base_offset for each in cleaned for base_offset in each.replaced}
+    kept = [each for each in segments if each.base_offset not in replaced]
+    before = [each for each in kept if each.base_offset < cleaned[0].base_offset]
+    gone = segments.replace([*before, *new, *kept[len(before) :]])
+    assert len(gone) == len(replaced) and segments.active not in new
+    reader.forget_places()
+    for each in gone:
+        environment.open_segments.leave(each)
+
+    def job() -> list[str]:
+        try:
+            return swap_files(environment.filesystem, directory, cleaned)
+        finally:
+            for each in new:
+                each.is_awaited = False
+
+    environment.delete_later(await environment.queue.run(job), delay_ms)
+
+
+def _segment(directory: str, cleaned: CleanedSegment) -> Segment:
+    new = Segment(directory, cleaned.base_offset, size_bytes=cleaned.size_bytes, created_ms=cleaned.modified_ms)
+    new.is_awaited = True
+    new.knows_timestamps = new.name_is_durable = True
+    new.first_timestamp, new.max_timestamp = cleaned.first_timestamp, cleaned.max_timestamp
+    new.offset_of_max_timestamp = cleaned.offset_of_max_timestamp
+    if cleaned.txn_index_bytes:
+        new.txn_index = TxnIndex(cleaned.txn_index_bytes)
+    return new
+
+
+def swap_files(filesystem: FileSystem, directory: str, cleaned: Sequence[CleanedSegment]) -> list[str]:
+    """A job; answers the files set aside, which the caller removes later."""
+    for each in reversed(cleaned):  # so that a `.cleaned` file tells that nothing behind it counts
+        for suffix in each.suffixes:
+            path = segment_path(directory, each.base_offset, suffix)
+            filesystem.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+    filesystem.sync_directory(directory)
+    set_aside = [path for each in cleaned for path in _set_aside(filesystem, directory, each)]
+    for each in cleaned:  # in order: what has its name already lies before all that has not
+        for suffix in each.suffixes:
+            path = segment_path(directory, each.base_offset, suffix)
+            filesystem.rename(path + SWAP_SUFFIX, path)
+    filesystem.sync_directory(directory)
+    return set_aside
+
+
+def _set_aside(filesystem: FileSystem, directory: str, cleaned: CleanedSegment) -> list[str]:
+    """The producers' snapshot at the new segment's base offset stays: it is as true as before."""
+    set_aside: list[str] = []
+    for base_offset in cleaned.replaced:
+        suffixes: Sequence[str] = CLEANED_SUFFIXES
+        if base_offset != cleaned.base_offset:
+            suffixes = (*CLEANED_SUFFIXES, SNAPSHOT_SUFFIX)
+        for suffix in suffixes:
+            path = segment_path(directory, base_offset, suffix)
+            if filesystem.exists(path):
+                filesystem.rename(path, path + DELETED_SUFFIX)
+                set_aside.append(path + DELETED_SUFFIX)
+    return set_aside

@@ -1,0 +1,1 @@
+"""The segments of a log: files, indexes, copies, exchanges."""
