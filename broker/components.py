@@ -36,7 +36,7 @@ from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
 from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator
-from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication
+from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
 from protocol.broker_client import BrokerClient
 from replication.dependencies import PartitionDoors
 from replication.fetch_sessions import FetchSessions
@@ -99,6 +99,7 @@ class Owners:
         self._base = base = foundation
         call_soon = asyncio.get_running_loop().call_soon
         controller = self._controller(is_registered)
+        topic_admin = self._topic_admin()
         self.line = ControllerLine(base.broker_id, controller, base.metadata, self._broker_client, base.clock)
         self.quotas = ReplicationQuotas(base.broker_id, base.settings, base.clock)
         fetchers = self._fetchers() if base.has_others else None
@@ -131,8 +132,9 @@ class Owners:
             advertised=AdvertisedAddresses(base.broker_id, base.plans),
             control=self._control,
             controller=controller,
+            topic_admin=topic_admin,
             producer_ids=ProducerIds(blocks),
-            internal_topics=InternalTopics(controller, base.tasks),
+            internal_topics=InternalTopics(topic_admin, base.tasks),
             groups=groups,
             logs=base.logs,
             store=base.store,
@@ -146,11 +148,15 @@ class Owners:
     def _controller(self, is_registered: Callable[[], bool]) -> Controller:
         base = self._base
         seat = ControllerSeat(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
-        policy = StrictReplication() if base.has_others else FallBackToOneReplica()
         return Controller(
-            seat, base.store, base.metadata, lambda: base.dynamic_settings.settings, policy,
+            seat, base.store, base.metadata, lambda: base.dynamic_settings.settings,
             clock=base.clock, randomness=base.randomness, tasks=base.tasks,
         )  # fmt: skip
+
+    def _topic_admin(self) -> TopicAdmin:
+        base = self._base
+        policy = StrictReplication() if base.has_others else FallBackToOneReplica()
+        return TopicAdmin(base.store, base.metadata, lambda: base.dynamic_settings.settings, base.randomness, policy)
 
     def _control_requests(self, partitions: Partitions, groups: GroupCoordinator) -> ControlRequests:
         """And what the controller has not told: topics that are no more."""

@@ -213,7 +213,7 @@ class Broker:
             self._enter("taking up its partitions")
             await services.controller.told()  # clients would hear of topics that do not exist
         self._enter("creating topics")
-        await create_topics_at_start(services.controller, self._topics, has_others=self.has_others)
+        await create_topics_at_start(services.topic_admin, self._topics, has_others=self.has_others)
         self.logs.start()
         self._acceptor.open()
         if self.has_others:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from controller.controller import Controller
     from controller.producer_ids import ProducerIds
     from coordinator.host import GroupCoordinator
+    from metadata.admin.topic_admin import TopicAdmin
     from metadata.image import MetadataCache
     from metadata.store.port import Store
     from replication.fetch_sessions import FetchSessions
@@ -54,6 +55,7 @@ class Services:
     advertised: AdvertisedAddresses
     control: ControlRequests
     controller: Controller
+    topic_admin: TopicAdmin
     producer_ids: ProducerIds
     internal_topics: InternalTopics
     groups: GroupCoordinator

@@ -42,7 +42,7 @@ from controller.requests.request_batch import ControlRequest, Sender
 from controller.term import ControllerMovedError, Term
 from controller.watches import change_at
 from metadata.admin.metadata_wait import image_shows
-from metadata.admin.topic_admin import TIMED_OUT, Outcome, ReplicationPolicy, TopicAdmin
+from metadata.admin.topic_admin import TIMED_OUT, Outcome
 from metadata.image import MetadataCache, PartitionImage
 from metadata.store import znodes
 from metadata.store.port import (
@@ -91,7 +91,7 @@ class ControllerSeat:
 
 class Controller:
     """Life: `start` once the broker is registered, `close` before the store; `retire` before the broker leaves the
-    cluster, so that the next controller finds it gone. `topics` serves admin requests."""
+    cluster, so that the next controller finds it gone."""
 
     def __init__(
         self,
@@ -99,15 +99,12 @@ class Controller:
         store: Store,
         metadata: MetadataCache,
         settings: Callable[[], BrokerSettings],
-        policy: ReplicationPolicy,
         *,
         clock: Clock,
         randomness: Randomness,
         tasks: TaskScope,
     ) -> None:
         self.broker_id = seat.broker_id
-        self.topics = TopicAdmin(store, metadata, settings, randomness, policy)
-        self.producer_ids = producer_ids.ProducerIds(lambda: self.allocate_producer_ids(seat.broker_id))
         self._seat = seat
         self._sender = Sender(seat.broker_id, seat.inter_broker_listener)
         self._store = store

@@ -16,16 +16,17 @@ from itertools import islice
 
 from controller import (
     features,
+    leader_elections,
     notifications,
     partition_state_machine,
     reassignment_execution,
     replica_state_machine,
     topic_deletion,
 )
-from controller import leader_elections as elections
 from controller.controller_context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
-from controller.term import READS_STEP, Term, decoded, read_registrations
+from controller.term import READS_STEP, Term
 from metadata.store import znodes
+from metadata.store.node_reading import decoded, read_registrations
 from metadata.store.port import BadVersionError, NoNodeError, SetData, StoreError
 from metadata.store.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
@@ -58,7 +59,7 @@ async def take_over(term: Term, randomness: Randomness) -> None:
     await bring_all_online(term)
     await reassignment_execution.take_over(term)
     await topic_deletion.resume(term)
-    await elections.on_preferred_wished(term)
+    await leader_elections.on_preferred_wished(term)
 
 
 async def _learn_states(term: Term) -> None:

@@ -30,6 +30,7 @@ from controller.partition_state_machine import StateWrites
 from controller.requests.channels import Channels
 from controller.requests.request_batch import RequestBatch, Sender
 from metadata.store import znodes
+from metadata.store.node_reading import decoded
 from metadata.store.port import (
     BadVersionError,
     Check,
@@ -45,10 +46,9 @@ from metadata.store.port import (
     Stat,
     StoreError,
     Transaction,
-    Tree,
     Watch,
 )
-from metadata.store.znodes import BrokerRegistration, PartitionState, ReplicaAssignment, TopicRegistration
+from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from runtime.clock import Clock
 from runtime.slices import Slices
 
@@ -438,26 +438,3 @@ class Term:
 def _steps(items: Iterable[T], size: int) -> Iterator[list[T]]:
     whole = list(items)
     return (whole[start : start + size] for start in range(0, len(whole), size))
-
-
-def decoded(path: str, decode: Callable[[], T]) -> T | None:
-    """None for a node that nobody can read, whoever wrote it: one bad node must not stop every controller."""
-    try:
-        return decode()
-    except (ValueError, TypeError, AttributeError) as error:  # of JSON that is something else than it should be
-        log.warning("node is unreadable and counts as missing path=%s error=%r", path, error)
-        return None
-
-
-async def read_registrations(session: Tree, watch: Watch | None = None) -> Mapping[int, tuple[BrokerRegistration, int]]:
-    """The brokers that are registered now, with their epochs. `watch` is left on the list and on every broker."""
-    ids = znodes.numbers_among(await session.children(znodes.BROKER_IDS, watch))
-    nodes = await session.read_many([znodes.broker_path(each) for each in ids], watch)
-    found: dict[int, tuple[BrokerRegistration, int]] = {}
-    for broker_id, node in zip(ids, nodes, strict=True):
-        if node is not None:
-            path = znodes.broker_path(broker_id)
-            registration = decoded(path, partial(BrokerRegistration.decode, broker_id, node[0]))
-            if registration is not None:
-                found[broker_id] = (registration, node[1].czxid)
-    return found

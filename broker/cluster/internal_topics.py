@@ -18,7 +18,7 @@ from protocol.records.any_format import iter_any_headers
 from storage.log.partition_log import AppendOrigin
 
 if TYPE_CHECKING:
-    from controller.controller import Controller
+    from metadata.admin.topic_admin import TopicAdmin
     from replication.partition import Partition
     from replication.partitions import Partitions
     from runtime.clock import Clock
@@ -37,8 +37,8 @@ READ_AGAIN_S = 0.01
 class InternalTopics:
     """Makes internal topics when somebody first needs them."""
 
-    def __init__(self, controller: Controller, tasks: TaskScope) -> None:
-        self._controller = controller
+    def __init__(self, topic_admin: TopicAdmin, tasks: TaskScope) -> None:
+        self._topic_admin = topic_admin
         self._tasks = tasks
         self._under_way: set[str] = set()
 
@@ -50,7 +50,7 @@ class InternalTopics:
 
     async def _create(self, topic: str) -> None:
         try:
-            error = (await self._controller.topics.auto_create([topic])).get(topic, ErrorCode.NONE)
+            error = (await self._topic_admin.auto_create([topic])).get(topic, ErrorCode.NONE)
         finally:
             self._under_way.discard(topic)
         if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.LEADER_NOT_AVAILABLE):

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.term import decoded
 from metadata.store import znodes
+from metadata.store.node_reading import decoded
 from metadata.store.port import StoreError
 from metadata.store.znodes import PartitionState, TopicRegistration
 

@@ -9,14 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from config.errors import ConfigError
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_admin import NewTopic, TopicAdmin
 from protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from controller.controller import Controller
 
 CREATE_TIMEOUT_MS = 30_000
 OTHERS_PAUSE_S = 0.25
@@ -43,14 +39,14 @@ def parse_topics(text: str) -> list[TopicAtStart]:
 
 
 async def create_topics_at_start(
-    controller: Controller, topics: Iterable[TopicAtStart], *, has_others: bool = False
+    topic_admin: TopicAdmin, topics: Iterable[TopicAtStart], *, has_others: bool = False
 ) -> None:
     """Return when the topics can be written to. `has_others`: more brokers may come. Raises ConfigError."""
     wanted = {topic.name: NewTopic(topic.name, topic.partitions, topic.replicas) for topic in topics}
     for attempts_left in reversed(range(OTHERS_ATTEMPTS if has_others else 1)):
         if not wanted:
             return
-        for name, created in (await controller.topics.create(wanted.values(), CREATE_TIMEOUT_MS)).items():
+        for name, created in (await topic_admin.create(wanted.values(), CREATE_TIMEOUT_MS)).items():
             code, message = created.outcome.code, created.outcome.message
             if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 del wanted[name]

@@ -40,7 +40,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
             else:
                 wanted.append(_new_partitions(topic))
-    outcomes |= await services.controller.topics.grow(
+    outcomes |= await services.topic_admin.grow(
         wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
     )
     async with services.long_work.begin(len(names)) as slices:

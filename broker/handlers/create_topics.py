@@ -53,7 +53,7 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
             else:
                 wanted.append(_new_topic(topic))
     if wanted:
-        created = await services.controller.topics.create(
+        created = await services.topic_admin.create(
             wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
         )
         effective = _EffectiveSettings(context)

@@ -41,7 +41,7 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
             )
         rows = await _rows(wanted, services.metadata.image, slices)
     names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
-    outcomes = await services.controller.topics.delete(names, request.timeout_ms)
+    outcomes = await services.topic_admin.delete(names, request.timeout_ms)
     for row in rows:
         if row.name in outcomes:
             row.error_code = outcomes[row.name].code

@@ -18,12 +18,12 @@ from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from config.topic import check_topic_settings
-from controller.term import read_registrations
 from metadata.admin import topic_rules
 from metadata.admin.metadata_wait import image_shows
 from metadata.admin.placement import Placement, PlacementBroker, place
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import znodes
+from metadata.store.node_reading import read_registrations
 from metadata.store.port import (
     BadVersionError,
     ConnectionLossError,

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from config.broker import BrokerSettings
-from controller.term import decoded
 from metadata.store import znodes
+from metadata.store.node_reading import decoded
 from metadata.store.port import ConnectionLossError, NodeExistsError, NoNodeError, Tree, ensure_path
 from metadata.store.znodes import BrokerRegistration, TopicRegistration
 from runtime.randomness import Randomness, uuid_bytes

@@ -34,7 +34,7 @@ def together(scenario: Callable[[Cluster], Awaitable[None]], *broker_ids: int, *
 
 async def create(made: Cluster, *replicas: Sequence[int], topic: str = "t") -> None:
     assignment = dict(enumerate(replicas))
-    created = await made.active.controller.topics.create([NewTopic(topic, assignment=assignment)], PATIENCE_MS)
+    created = await made.active.topic_admin.create([NewTopic(topic, assignment=assignment)], PATIENCE_MS)
     assert created[topic].outcome.code is ErrorCode.NONE, created[topic].outcome
     await made.active.quiet()
 

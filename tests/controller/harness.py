@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from config.broker import BrokerSettings
 from controller.controller import Controller, ControllerSeat
+from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, ControlResponse, InProcessChannel
 from controller.requests.request_batch import ControlRequest
 from metadata import delta
 from metadata.admin.metadata_wait import image_shows
-from metadata.admin.topic_admin import ReplicationPolicy, StrictReplication
+from metadata.admin.topic_admin import ReplicationPolicy, StrictReplication, TopicAdmin
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import registration, znodes
 from metadata.store.embedded import FILE_NAME, EmbeddedStore
@@ -137,11 +138,14 @@ class Member:
             store,
             self.metadata,
             lambda: self.settings,
-            policy or StrictReplication(),
             clock=SystemClock(),
             randomness=random.Random(broker_id),
             tasks=tasks,
         )
+        self.topic_admin = TopicAdmin(
+            store, self.metadata, lambda: self.settings, random.Random(broker_id), policy or StrictReplication()
+        )
+        self.producer_ids = ProducerIds(lambda: self.controller.allocate_producer_ids(broker_id))
 
     async def register(self, port: int | None = None) -> None:
         await registration.ensure_persistent_paths(self.store)

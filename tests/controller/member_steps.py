@@ -10,7 +10,7 @@ from tests.controller.harness import PATIENCE_MS, Member
 
 
 async def create(member: Member, name: str, partitions: int = 1, replicas: int = 1) -> None:
-    created = await member.controller.topics.create([NewTopic(name, partitions, replicas)], PATIENCE_MS)
+    created = await member.topic_admin.create([NewTopic(name, partitions, replicas)], PATIENCE_MS)
     assert created[name].outcome.code is ErrorCode.NONE, created[name].outcome
 
 

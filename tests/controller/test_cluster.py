@@ -95,7 +95,7 @@ def test_what_was_lost_with_a_directory_is_not_lost_to_a_topic_of_the_same_name(
         await made.active.shows(lambda image: image.topics["t"].partitions[0].offline_replicas == (other,))
         made.brokers[other].leader_error = ErrorCode.NONE
         await made.active.controller.alter_reassignments({KEY: [active]})
-        await made.active.controller.topics.delete(["t"], PATIENCE_MS)
+        await made.active.topic_admin.delete(["t"], PATIENCE_MS)
 
         async def is_gone() -> bool:
             return await made.ensemble_store.exists(znodes.topic_path("t")) is None
@@ -165,7 +165,7 @@ def test_an_answer_of_the_life_before_does_not_undo_what_the_next_was_asked(monk
         data, stat = await made.ensemble_store.get(path)
         monkeypatch.setattr(broker, "on_stop_replica", refuse_in_this_life)
         made.members[other].epoch = stat.czxid + 1_000_000  # what comes until it is known again is of the life before
-        deletion = asyncio.ensure_future(active.controller.topics.delete(["t"], PATIENCE_MS))
+        deletion = asyncio.ensure_future(active.topic_admin.delete(["t"], PATIENCE_MS))
         await was_asked.wait()
         monkeypatch.setattr(session, "children", look)
         await made.ensemble_store.multi([Delete(path), Create(path, data, ephemeral=True)])
@@ -187,7 +187,7 @@ def test_a_broker_that_moves_keeps_what_waits_for_it() -> None:
         active = made.active
         other = 3 - active.broker_id
         made.brokers[other].is_reachable = False
-        created = await active.controller.topics.create([NewTopic("t", assignment={0: [other]})], 50)
+        created = await active.topic_admin.create([NewTopic("t", assignment={0: [other]})], 50)
         assert created["t"].outcome.code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
         assert active.controller.request_queue_sizes()[other] > 0
         await made.members[other].register(port=19_092)
@@ -253,7 +253,7 @@ def test_names_that_are_no_numbers_do_not_keep_a_topic_from_going() -> None:
         await create(made, (1,))
         await made.ensemble_store.create(f"{znodes.partitions_path('t')}/x")
         await made.ensemble_store.create(f"{znodes.BROKER_IDS}/\u00b2")
-        outcome = await made.active.controller.topics.delete(["t"], PATIENCE_MS)
+        outcome = await made.active.topic_admin.delete(["t"], PATIENCE_MS)
         assert outcome["t"].code is ErrorCode.NONE
 
         async def is_gone() -> bool:
@@ -356,7 +356,7 @@ def test_features_are_switched_off_for_old_brokers() -> None:
     async def scenario(made: Cluster) -> None:
         data, _ = await made.ensemble_store.get(znodes.FEATURE)
         assert FinalizedFeatures.decode(data).is_enabled is False
-        await made.active.controller.topics.create([NewTopic("t", 1, 1)], PATIENCE_MS)
+        await made.active.topic_admin.create([NewTopic("t", 1, 1)], PATIENCE_MS)
         data, _ = await made.ensemble_store.get(znodes.topic_path("t"))
         assert b"topic_id" not in data
 
@@ -396,7 +396,7 @@ def test_replicas_are_put_on_different_machines() -> None:
             await made.add(broker_id, settings={"barnabas.host.id": host})
         for member in made.members.values():
             await member.shows(lambda image: len(image.brokers) == 4)
-        created = await made.active.controller.topics.create([NewTopic("t", 12, 2)], PATIENCE_MS)
+        created = await made.active.topic_admin.create([NewTopic("t", 12, 2)], PATIENCE_MS)
         assert created["t"].outcome.code is ErrorCode.NONE
         for partition in made.active.metadata.image.topics["t"].partitions.values():
             assert len({each > 2 for each in partition.replicas}) == 2, "1 and 2 are one machine, 3 and 4 another"
@@ -406,7 +406,7 @@ def test_replicas_are_put_on_different_machines() -> None:
 
 def test_a_thousand_partitions_are_taken_over_quickly() -> None:
     async def scenario(made: Cluster) -> None:
-        created = await made.active.controller.topics.create([NewTopic("t", 1_000, 3)], PATIENCE_MS)
+        created = await made.active.topic_admin.create([NewTopic("t", 1_000, 3)], PATIENCE_MS)
         assert created["t"].outcome.code is ErrorCode.NONE
         for member in made.members.values():
             await member.shows(lambda image: len(image.topics["t"].partitions) == 1_000)

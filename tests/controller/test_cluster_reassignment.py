@@ -266,7 +266,7 @@ def test_deletion_waits_for_a_reassignment() -> None:
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
         await made.active.controller.alter_reassignments({KEY: [2]})
-        deleted = await made.active.controller.topics.delete(["t"], 50)
+        deleted = await made.active.topic_admin.delete(["t"], 50)
         assert deleted["t"].code is ErrorCode.REQUEST_TIMED_OUT
         await made.active.quiet()
         assert made.active.controller.counts().topics_ineligible_to_delete == 1
@@ -292,13 +292,13 @@ def test_a_reassignment_that_a_deletion_waits_for_gets_its_leader_back(is_gone_b
         await create(made, (leader,))
         await made.active.controller.alter_reassignments({KEY: [target]})
         if not is_gone_before:
-            await made.active.controller.topics.delete(["t"], 50)
+            await made.active.topic_admin.delete(["t"], 50)
         await made.remove(leader)
         await made.active.shows(lambda image: leader not in image.brokers)
         await made.active.quiet()
         assert (await state(made)).leader == -1
         if is_gone_before:
-            await made.active.controller.topics.delete(["t"], 50)
+            await made.active.topic_admin.delete(["t"], 50)
         await made.add(leader)
         await made.active.quiet()
         assert (await state(made)).leader == leader
@@ -323,7 +323,7 @@ def test_a_broker_comes_back_while_another_deletes() -> None:
         await made.active.shows(lambda image: away not in image.brokers)
         await made.active.quiet()
         made.brokers[slow].is_reachable = False
-        await made.active.controller.topics.delete(["t"], 50)
+        await made.active.topic_admin.delete(["t"], 50)
         await made.active.quiet()
         await made.add(away)
         await made.active.quiet()

@@ -48,7 +48,7 @@ def test_one_broker_elects_itself_and_tells_itself(tmp_path: Path) -> None:
 
 def test_a_created_topic_is_online_when_the_answer_comes(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        created = await member.controller.topics.create(
+        created = await member.topic_admin.create(
             [NewTopic("orders", 3, 1, config={"retention.ms": "86400000"})], PATIENCE_MS
         )
         topic_id = created["orders"].topic_id
@@ -114,7 +114,7 @@ def test_a_deleted_topic_leaves_nothing(tmp_path: Path) -> None:
         await create(member, "orders", 3)
         before = set(await nodes(member))
         member.broker.requests.clear()
-        outcome = await member.controller.topics.delete(["orders"], PATIENCE_MS)
+        outcome = await member.topic_admin.delete(["orders"], PATIENCE_MS)
         assert outcome["orders"].code is ErrorCode.NONE
         assert "orders" not in member.metadata.image.topics
         while await member.store.exists("/admin/delete_topics/orders") is not None:
@@ -140,10 +140,10 @@ def test_files_that_cannot_be_deleted_keep_the_wish(tmp_path: Path) -> None:
     async def first(member: Member) -> None:
         await create(member, "orders")
         member.broker.deletion_error = ErrorCode.KAFKA_STORAGE_ERROR
-        await member.controller.topics.delete(["orders"], PATIENCE_MS)
+        await member.topic_admin.delete(["orders"], PATIENCE_MS)
         await member.quiet()
         assert await member.store.exists("/brokers/topics/orders") is not None
-        created = await member.controller.topics.create([NewTopic("orders", 1, 1)], PATIENCE_MS)
+        created = await member.topic_admin.create([NewTopic("orders", 1, 1)], PATIENCE_MS)
         assert created["orders"].outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
         assert created["orders"].outcome.message == "Topic 'orders' is marked for deletion."
 
@@ -171,20 +171,20 @@ def test_a_topic_grows(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
         await create(member, "orders", 2)
         topic_id = member.metadata.image.topic_id("orders")
-        outcome = await member.controller.topics.grow([NewPartitions("orders", 5)], PATIENCE_MS)
+        outcome = await member.topic_admin.grow([NewPartitions("orders", 5)], PATIENCE_MS)
         assert outcome["orders"].code is ErrorCode.NONE
         assert sorted(member.metadata.image.topics["orders"].partitions) == [0, 1, 2, 3, 4]
         data, _ = await member.store.get("/brokers/topics/orders")
         assert TopicRegistration.decode("orders", data).topic_id == topic_id
 
-        refused = await member.controller.topics.grow(
+        refused = await member.topic_admin.grow(
             [NewPartitions("orders", 5), NewPartitions("missing", 2), NewPartitions("orders2", 0)], PATIENCE_MS
         )
         assert refused["orders"].code is ErrorCode.INVALID_PARTITIONS
         assert refused["orders"].message == "Topic already has 5 partitions."
         assert refused["missing"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-        dry = await member.controller.topics.grow([NewPartitions("orders", 9)], PATIENCE_MS, validate_only=True)
+        dry = await member.topic_admin.grow([NewPartitions("orders", 9)], PATIENCE_MS, validate_only=True)
         assert dry["orders"].code is ErrorCode.NONE
         assert len(member.metadata.image.topics["orders"].partitions) == 5
 
@@ -196,7 +196,7 @@ def test_a_request_for_more_partitions_than_anybody_has_is_refused_at_once(tmp_p
 
     async def scenario(member: Member) -> None:
         most = MAX_NEW_PARTITIONS
-        admin = member.controller.topics
+        admin = member.topic_admin
         asked = [NewTopic("one", 2_000_000, 1), NewTopic("two", most, 1), NewTopic("three", 1, 1)]
         created = await admin.create(asked, 0, validate_only=True)
         assert created["one"].outcome.code is ErrorCode.POLICY_VIOLATION
@@ -215,7 +215,7 @@ def test_a_request_for_more_partitions_than_anybody_has_is_refused_at_once(tmp_p
 
 def test_automatic_topics_are_no_larger_than_others(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.auto_create(["orders"])
+        answers = await member.topic_admin.auto_create(["orders"])
         assert answers == {"orders": ErrorCode.POLICY_VIOLATION}
 
     alone(tmp_path, scenario, settings={"num.partitions": "2000000"})
@@ -253,7 +253,7 @@ def test_create_answers_every_refusal(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
         await create(member, "taken")
         await create(member, "with.dot")
-        answers = await member.controller.topics.create([topic for topic, _ in wanted], PATIENCE_MS)
+        answers = await member.topic_admin.create([topic for topic, _ in wanted], PATIENCE_MS)
         for topic, code in wanted:
             assert answers[topic.name].outcome.code is code, topic
             assert answers[topic.name].outcome.message, topic
@@ -264,7 +264,7 @@ def test_create_answers_every_refusal(tmp_path: Path) -> None:
 
 def test_validate_only_creates_nothing(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.create([NewTopic("a", -1, -1)], PATIENCE_MS, validate_only=True)
+        answers = await member.topic_admin.create([NewTopic("a", -1, -1)], PATIENCE_MS, validate_only=True)
         assert answers["a"].outcome.code is ErrorCode.NONE
         assert (answers["a"].partitions, answers["a"].replication_factor) == (4, 1)
         assert await member.store.children("/brokers/topics") == []
@@ -282,7 +282,7 @@ def test_others_run_between_topics_that_are_planned(tmp_path: Path) -> None:
 
     async def scenario(member: Member) -> None:
         wanted = [NewTopic(f"of_{index}", 1, 1) for index in range(50)]
-        await member.controller.topics.create(wanted, 0, validate_only=True, slices=Breaths(SystemClock()))
+        await member.topic_admin.create(wanted, 0, validate_only=True, slices=Breaths(SystemClock()))
         assert len(breaths) >= len(wanted)
 
     alone(tmp_path, scenario)
@@ -290,7 +290,7 @@ def test_others_run_between_topics_that_are_planned(tmp_path: Path) -> None:
 
 def test_without_time_to_wait_the_topic_is_made_and_the_answer_is_a_timeout(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.create([NewTopic("a", 1, 1)], 0)
+        answers = await member.topic_admin.create([NewTopic("a", 1, 1)], 0)
         assert answers["a"].outcome.code is ErrorCode.REQUEST_TIMED_OUT
         await member.shows(lambda image: image.has_leader("a", 0))
 
@@ -299,7 +299,7 @@ def test_without_time_to_wait_the_topic_is_made_and_the_answer_is_a_timeout(tmp_
 
 def test_an_assignment_to_a_broker_that_is_not_there_times_out(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.create([NewTopic("a", assignment={0: [7]})], 50)
+        answers = await member.topic_admin.create([NewTopic("a", assignment={0: [7]})], 50)
         assert answers["a"].outcome.code is ErrorCode.REQUEST_TIMED_OUT
         assert await member.store.exists("/brokers/topics/a") is not None
         assert await member.store.exists("/brokers/topics/a/partitions") is None
@@ -309,10 +309,10 @@ def test_an_assignment_to_a_broker_that_is_not_there_times_out(tmp_path: Path) -
 
 def test_auto_creation_answers_leader_not_available_first(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.auto_create(["a", "b c", "a"])
+        answers = await member.topic_admin.auto_create(["a", "b c", "a"])
         assert answers == {"b c": ErrorCode.INVALID_TOPIC_EXCEPTION, "a": ErrorCode.LEADER_NOT_AVAILABLE}
         await member.shows(lambda image: image.has_leader("a", 0))
-        again = await member.controller.topics.auto_create(["a"])
+        again = await member.topic_admin.auto_create(["a"])
         assert again == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
 
     alone(tmp_path, scenario)
@@ -321,7 +321,7 @@ def test_auto_creation_answers_leader_not_available_first(tmp_path: Path) -> Non
 def test_two_requests_that_auto_create_one_topic(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
         first, second = await asyncio.gather(
-            member.controller.topics.auto_create(["a"]), member.controller.topics.auto_create(["a"])
+            member.topic_admin.auto_create(["a"]), member.topic_admin.auto_create(["a"])
         )
         assert first == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
         assert second == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -331,7 +331,7 @@ def test_two_requests_that_auto_create_one_topic(tmp_path: Path) -> None:
 
 def test_internal_topics_need_enough_brokers(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.auto_create(["__consumer_offsets"])
+        answers = await member.topic_admin.auto_create(["__consumer_offsets"])
         assert answers == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
 
     alone(tmp_path, scenario)
@@ -341,7 +341,7 @@ def test_internal_topics_fall_back_to_one_replica_where_the_policy_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(member: Member) -> None:
-        answers = await member.controller.topics.auto_create(["__consumer_offsets", "__transaction_state", "a"])
+        answers = await member.topic_admin.auto_create(["__consumer_offsets", "__transaction_state", "a"])
         assert set(answers.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
         await member.shows(lambda image: image.has_leader("__transaction_state", 49))
         data, _ = await member.store.get("/config/topics/__consumer_offsets")
@@ -362,14 +362,14 @@ def test_internal_topics_fall_back_to_one_replica_where_the_policy_says_so(
 
 def test_producer_ids_come_in_blocks_and_never_twice(tmp_path: Path) -> None:
     async def first(member: Member) -> None:
-        assert [await member.controller.producer_ids.next_id() for _ in range(3)] == [0, 1, 2]
+        assert [await member.producer_ids.next_id() for _ in range(3)] == [0, 1, 2]
         data, _ = await member.store.get("/latest_producer_id_block")
         assert data == b'{"version":1,"broker":0,"block_start":"0","block_end":"999"}'
-        ids = await asyncio.gather(*(member.controller.producer_ids.next_id() for _ in range(2_000)))
+        ids = await asyncio.gather(*(member.producer_ids.next_id() for _ in range(2_000)))
         assert len(set(ids)) == 2_000
 
     async def second(member: Member) -> None:
-        assert await member.controller.producer_ids.next_id() == 3_000
+        assert await member.producer_ids.next_id() == 3_000
 
     alone(tmp_path, first)
     alone(tmp_path, second)

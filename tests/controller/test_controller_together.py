@@ -66,7 +66,7 @@ def test_the_last_in_sync_replica_stays_in_the_isr_and_nobody_leads() -> None:
     async def scenario(made: Cluster) -> None:
         active = made.active
         other = 2 if active.broker_id == 1 else 1
-        created = await active.controller.topics.create([NewTopic("a", assignment={0: [other]})], PATIENCE_MS)
+        created = await active.topic_admin.create([NewTopic("a", assignment={0: [other]})], PATIENCE_MS)
         assert created["a"].outcome.code is ErrorCode.NONE
         await made.remove(other)
         await active.shows(lambda image: image.topics["a"].partitions[0].leader == -1)
@@ -90,7 +90,7 @@ def test_unclean_election_only_where_it_is_allowed(is_allowed: bool) -> None:
             assignment={0: [other, active.broker_id]},
             config={"unclean.leader.election.enable": "true"} if is_allowed else {},
         )
-        await active.controller.topics.create([topic], PATIENCE_MS)
+        await active.topic_admin.create([topic], PATIENCE_MS)
         found = await state(active, "a")
         context = active.controller.context
         assert context is not None
@@ -113,7 +113,7 @@ def test_preferred_leaders_are_elected_on_request() -> None:
     async def scenario(made: Cluster) -> None:
         active = made.active
         other = 2 if active.broker_id == 1 else 1
-        await active.controller.topics.create([NewTopic("a", assignment={0: [other, active.broker_id]})], PATIENCE_MS)
+        await active.topic_admin.create([NewTopic("a", assignment={0: [other, active.broker_id]})], PATIENCE_MS)
         await made.remove(other)
         await active.shows(lambda image: image.topics["a"].partitions[0].leader == active.broker_id)
         await made.add(other)
@@ -175,7 +175,7 @@ def test_a_deposed_controller_is_fenced_by_the_epoch() -> None:
     async def scenario(made: Cluster) -> None:
         active = made.active
         await active.store.set(znodes.CONTROLLER_EPOCH, b"7")
-        answers = await active.controller.topics.create([NewTopic("a", 1, 1)], PATIENCE_MS)
+        answers = await active.topic_admin.create([NewTopic("a", 1, 1)], PATIENCE_MS)
         assert answers["a"].outcome.code is ErrorCode.NONE
         assert active.controller.epoch == 8
         assert (await state(active, "a")).controller_epoch == 8
@@ -194,7 +194,7 @@ def test_writes_without_an_answer_are_looked_up(fault: Fault) -> None:
         names = [f"t{number}" for number in range(6)]
         for name in names:
             for _ in range(20):
-                answers = await active.controller.topics.create([NewTopic(name, 2, 1)], PATIENCE_MS)
+                answers = await active.topic_admin.create([NewTopic(name, 2, 1)], PATIENCE_MS)
                 if answers[name].outcome.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     break
                 assert answers[name].outcome.code is ErrorCode.REQUEST_TIMED_OUT
@@ -224,7 +224,7 @@ def test_a_replica_on_a_failed_disk_goes_offline() -> None:
         active = made.active
         other = 2 if active.broker_id == 1 else 1
         made.brokers[other].leader_error = ErrorCode.KAFKA_STORAGE_ERROR
-        await active.controller.topics.create([NewTopic("a", assignment={0: [other, active.broker_id]})], PATIENCE_MS)
+        await active.topic_admin.create([NewTopic("a", assignment={0: [other, active.broker_id]})], PATIENCE_MS)
         await active.shows(lambda image: image.topics["a"].partitions[0].leader == active.broker_id)
         await active.quiet()
         assert (await state(active, "a")).isr == (active.broker_id,)
@@ -240,7 +240,7 @@ def test_deletion_waits_for_a_dead_broker() -> None:
         await create(active, "orders", 2, 2)
         await made.remove(other)
         await active.shows(lambda image: len(image.brokers) == 1)
-        await active.controller.topics.delete(["orders"], PATIENCE_MS)
+        await active.topic_admin.delete(["orders"], PATIENCE_MS)
         await active.quiet()
         assert await active.store.exists("/brokers/topics/orders") is not None
         await made.add(other)

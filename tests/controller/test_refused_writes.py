@@ -68,7 +68,7 @@ def denied(kind: type[Operation], path: str) -> Callable[[Operation], StoreError
 def test_a_topic_that_is_too_large_is_not_there() -> None:
     async def scenario(made: Cluster) -> None:
         refuse(made, too_large)
-        topics = made.active.controller.topics
+        topics = made.active.topic_admin
         created = await topics.create([NewTopic("large", 500, 1), NewTopic("small", 1, 1)], PATIENCE_MS)
         assert created["large"].outcome.code is ErrorCode.POLICY_VIOLATION
         assert created["small"].outcome.code is ErrorCode.NONE
@@ -84,7 +84,7 @@ def test_a_topic_that_nobody_can_read_does_not_grow() -> None:
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
         await made.ensemble_store.set(znodes.topic_path("t"), b"{")
-        grown = await made.active.controller.topics.grow([NewPartitions("t", 2)], PATIENCE_MS)
+        grown = await made.active.topic_admin.grow([NewPartitions("t", 2)], PATIENCE_MS)
         assert grown["t"].code is ErrorCode.UNKNOWN_SERVER_ERROR
 
     together(scenario, 1)

@@ -34,7 +34,8 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
         metadata=member.metadata,
         advertised=AdvertisedAddresses(member.broker_id, []),
         controller=member.controller,
-        producer_ids=member.controller.producer_ids,
+        topic_admin=member.topic_admin,
+        producer_ids=member.producer_ids,
     )
     connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, "User:ANONYMOUS")
     return RequestContext(version, 1, "test", connection, cast(Services, services))

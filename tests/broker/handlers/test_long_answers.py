@@ -334,7 +334,7 @@ def test_topics(tmp_path: Path, name: str) -> None:
 
     async def scenario(member: Member) -> None:
         if name == "all partitions":
-            await member.controller.topics.create([NewTopic("wide", ROWS, 1)], PATIENCE_MS)
+            await member.topic_admin.create([NewTopic("wide", ROWS, 1)], PATIENCE_MS)
         context = context_of(member, version)
         await check(handler, request, context, ROWS if handler is not create_topics else ROWS // 100, logs=Logs())
 

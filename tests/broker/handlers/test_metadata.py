@@ -26,7 +26,7 @@ def named(*names: str) -> list[MetadataRequestTopic]:
 
 
 async def create(member: Member, *names: str) -> None:
-    await member.controller.topics.create([NewTopic(name, 2, 1) for name in names], PATIENCE_MS)
+    await member.topic_admin.create([NewTopic(name, 2, 1) for name in names], PATIENCE_MS)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

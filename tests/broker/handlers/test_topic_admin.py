@@ -34,7 +34,7 @@ from tests.controller.harness import PATIENCE_MS, Member, cluster
 
 
 async def make(member: Member, *names: str, partitions: int = 1) -> None:
-    await member.controller.topics.create([NewTopic(name, partitions, 1) for name in names], PATIENCE_MS)
+    await member.topic_admin.create([NewTopic(name, partitions, 1) for name in names], PATIENCE_MS)
 
 
 def creatable(
@@ -251,7 +251,7 @@ def test_grow_refuses_doubles_and_topics_that_are_going(tmp_path: Path) -> None:
     async def scenario(member: Member) -> None:
         await make(member, "a", "b")
         member.broker.deletion_error = ErrorCode.KAFKA_STORAGE_ERROR
-        await member.controller.topics.delete(["b"], PATIENCE_MS)
+        await member.topic_admin.delete(["b"], PATIENCE_MS)
         rows = [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in ("a", "a", "b")]
         request = CreatePartitionsRequest(topics=rows, timeout_ms=PATIENCE_MS, validate_only=False)
         answer = await ask(create_partitions, member, request, 3)
