@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a group or transactional id lives in.
+"""Which partition of an internal topic a group or transactional id lives in. Pure.
 
 Every broker and many clients' tools compute this; it must be Java's arithmetic to the bit.
 Source: Kafka Utils.abs(String.hashCode()) % partitions.

@@ -1,4 +1,4 @@
-"""The coordinator contract: what a shard is, what it may ask for, and what it needs from below.
+"""The coordinator contract: what a shard is, what it may ask for, and what it needs from below. Pure.
 
 A shard is the pure state machine of one partition of an internal topic. Its operations are synchronous: they take
 `now_ms` and return effects, in order, which the host carries out without awaiting in between.

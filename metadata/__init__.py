@@ -1,1 +1,1 @@
-"""What a broker knows of its cluster: an immutable image, and how control requests change it."""
+"""What a broker knows of its cluster: an immutable image, the tree store that coordinates it, and its administration."""

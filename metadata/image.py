@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster, as one immutable value: brokers, topics, who leads what.
+"""What a broker knows of the cluster, as one immutable value: brokers, topics, who leads what. Pure.
 
 Rules: nothing here changes; `metadata.delta.apply` makes the next image, sharing every topic that did not change. A
 reader takes `cache.image` once and sees one consistent state, however long it works.

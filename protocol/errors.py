@@ -1,4 +1,4 @@
-"""Kafka's error codes: one table of number, name, whether a client may retry, and meaning.
+"""Kafka's error codes: one table of number, name, whether a client may retry, and meaning. Pure.
 
 An expected failure is an `ErrorCode` in a response. Code that cannot reach the response raises `KafkaError`, and
 dispatch turns it into the answer. The texts are ours; where Kafka's wording reaches a client, the raiser gives

@@ -1,4 +1,4 @@
-"""Who waits for a partition: produces for the high watermark, fetch sessions for records. Kafka's purgatories.
+"""Who waits for a partition: produces for the high watermark, fetch sessions for records. Kafka's purgatories. Pure.
 
 A produce waits once. A fetch session watches a partition from the moment it has seen all there is until there is more,
 however many fetches that takes; whichever of them is parked at that moment is woken.

@@ -1,4 +1,4 @@
-"""Checkpoint files of a log directory, as bytes: the frame they share, and the one with an offset a partition.
+"""Checkpoint files of a log directory, as bytes: the frame they share, and the one with an offset a partition. Pure.
 
     0                        version of the format
     2                        number of lines that follow

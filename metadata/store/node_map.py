@@ -1,4 +1,5 @@
 """The nodes of a tree by path: a mapping that keeps them in a hierarchy, as lean as ten thousand partitions ask for.
+Pure.
 
 Rules: pure. A path's names are kept once, in the node above; paths are put together when somebody walks over all of them.
 Nodes are values: what `find` gives stays as it was.

@@ -1,4 +1,4 @@
-"""JSON of nodes as Apache Kafka's encoders write it, and one error for whatever is no such JSON.
+"""JSON of nodes as Apache Kafka's encoders write it, and one error for whatever is no such JSON. Pure.
 
 Rules: pure. Apache Kafka keeps what a node holds in hash maps, so that the order of keys follows from Java's string hash
 and from the kind of map.

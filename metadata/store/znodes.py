@@ -1,4 +1,5 @@
 """Every node of the tree that this broker reads or writes: its path, and its data, byte for byte as Apache Kafka 3.9.
+Pure.
 
 Rules: pure. Encoders write JSON without spaces, keys in the order in which Apache Kafka's encoder happens to walk its
 maps, so that a tree written here cannot be told from one written there. Decoders take any order, ignore unknown keys,

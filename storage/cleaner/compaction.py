@@ -1,4 +1,5 @@
 """What the cleaner cleans, in what order and in which portions: decided from plain facts about a log's segments.
+Pure.
 
     [ segment ][ segment ] | [ segment ][ segment ] | [ segment ][ active ]
      clean                 |  cleanable, dirty      |  uncleanable

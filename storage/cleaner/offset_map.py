@@ -1,4 +1,5 @@
 """The latest offset of every key, in a fixed amount of memory: what the cleaner knows of the dirty part of a log.
+Pure.
 
     slot, 20 bytes in three columns:   hash of the key 64 bits | CRC-32C of the key 32 bits | offset 64 bits
 

@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets of a log: what followers and clients truncate by.
+"""Which leader epoch wrote which offsets of a log: what followers and clients truncate by. Pure.
 
     epoch 0 from offset 0, epoch 3 from offset 120   ->   epochs 0..2 end at 120, epoch 3 ends at the log end
 

@@ -1,4 +1,4 @@
-"""What a partition knows of its producers: sequence numbers already seen, epochs, open transactions.
+"""What a partition knows of its producers: sequence numbers already seen, epochs, open transactions. Pure.
 
     producer 7, epoch 2: batches [40..44] [45..45] [46..51] (sequences), last offset 1203, transaction open since 1180
 

@@ -1,4 +1,4 @@
-"""The codec that a topic keeps batches in, and how much of bringing one into it is done on the event loop.
+"""The codec that a topic keeps batches in, and how much of bringing one into it is done on the event loop. Pure.
 
 A codec's work grows with the plain bytes, and zstd's with the level as well: what takes some ten milliseconds is done at
 once, what takes longer beside the loop (`storage.log.validation.LongValidation`).

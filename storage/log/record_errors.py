@@ -1,4 +1,4 @@
-"""What is wrong with single records of a batch that is refused, as its producer is told (KIP-467).
+"""What is wrong with single records of a batch that is refused, as its producer is told (KIP-467). Pure.
 
 Rules: pure. Invariants: all are counted, and so many are named as make an answer that can be sent.
 Source: Kafka LogValidator.processRecordErrors, RecordValidationException.

@@ -1,4 +1,4 @@
-"""Which of a log's oldest segments its retention lets go.
+"""Which of a log's oldest segments its retention lets go. Pure.
 
     [ segment ][ segment ][ segment ][ active ]
      start offset  ------->                         nothing of it is readable any more

@@ -1,4 +1,5 @@
 """What may enter a log: the checks on records that come to be appended, and what the topic's settings do to them.
+Pure.
 
 A client's records: one batch of format v2 (`up_conversion` has made it of what old clients send), not larger than
 `max.message.bytes`, with a right CRC, a header that agrees with itself, no control batch, and records that are what the

@@ -1,4 +1,5 @@
 """A segment's transaction index: the aborted transactions whose abort marker is in the segment. Kafka's file, `.txnindex`.
+Pure.
 
     entry, 34 bytes, big endian: version int16 (0) | producer id | first offset | last offset | last stable offset, int64
 

@@ -1,4 +1,4 @@
-"""The session that this broker holds, written down so that the next process on the directory can end it.
+"""The session that this broker holds, written down so that the next process on the directory can end it. Pure.
 
     0                      version of the format
     0x1000a2b3c4d0001      session id

@@ -1,4 +1,4 @@
-"""ZooKeeper's wire format: the requests that a store needs, as bytes, and what a server answers.
+"""ZooKeeper's wire format: the requests that a store needs, as bytes, and what a server answers. Pure.
 
     frame     int32 length, then
     request   int32 xid, int32 operation, body
