@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.storage.test_log_manager import TOPIC_ID, broker
-from tests.storage.test_recovery import log_files, records, reopened, written
 
 from config.broker import BrokerSettings
 from runtime.os_filesystem import OsFileSystem
@@ -20,8 +18,10 @@ from storage.directories import online_directory
 from storage.log.loading import LoadedLog, LoadRequest, load_log
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.producer_state import ProducerStates
+from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, until, world
 from tests.storage.machine import FOLDER, Machine, on_a_machine
+from tests.storage.segments.test_segment_scan import log_files, records, reopened, written
 
 SUFFIXES = (".log", ".index", ".timeindex")
 

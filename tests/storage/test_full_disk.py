@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import MiB, NoRoom, Room
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from tests.storage.directories.test_log_manager import TOPIC_ID, Broker, broker
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import (
     NOW_MS,

@@ -12,11 +12,11 @@ from pathlib import Path
 from traceback import walk_tb
 
 import pytest
-from tests.storage.test_log_manager import broker, folders
 
 from protocol.errors import KafkaError
 from storage.free_space import NoRoom
 from storage.log.partition_log import PartitionLog
+from tests.storage.directories.test_log_manager import broker, folders
 from tests.storage.full_disk import PLENTY, FullDisk, no_space
 from tests.storage.logs import NOW_MS, World, all_values, append, config, open_log, world
 

@@ -7,11 +7,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.storage.test_log_manager import TOPIC_ID, broker
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import NoRoom
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.full_disk import PLENTY
 from tests.storage.logs import append, batch, checkpoint_all, config, open_log, read, values_of, world
 

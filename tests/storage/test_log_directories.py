@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.storage.test_log_manager import TOPIC_ID, broker, files
 
 from config.topic import LogConfig
 from runtime.filesystem import Buffer, FileSystem
@@ -18,6 +17,7 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused
 from storage.directories.log_manager import LogManager
+from tests.storage.directories.test_log_manager import TOPIC_ID, broker, files
 from tests.storage.logs import SETTINGS, ManualClock, append
 
 UNIQUE = "0123456789abcdef" * 2

@@ -14,12 +14,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from tests.storage.test_log_manager import TOPIC_ID, Broker, broker
 
 from runtime.filesystem import File, FileSystem
 from runtime.os_disk import OsDiskQueue
 from runtime.os_filesystem import OsFileSystem
 from storage.segments.segment_age import AGES_AT_ONCE
+from tests.storage.directories.test_log_manager import TOPIC_ID, Broker, broker
 from tests.storage.logs import append, checkpoint_all
 
 LOGS = 300

@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.storage.test_log_manager import broker
 
 from protocol.errors import KafkaError
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.folder_files import format_partition_metadata
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from tests.storage.directories.test_log_manager import broker
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import all_values, append, append_records, batch, read
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.storage.test_log_manager import TOPIC_ID, broker
 
 from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import Buffer, File
@@ -21,6 +20,7 @@ from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_directory import LOCK_FILE
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, all_values, append, batch, checkpoint_all, until
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.broker.test_handover import Client
 
 from broker.cluster.controller_channel import ControllerLine
 from metadata.image import ClusterImage, MetadataCache
@@ -17,6 +16,7 @@ from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, 
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from runtime.clock import SystemClock
+from tests.broker.cluster.test_controlled_shutdown import Client
 
 OWN_ID = 1
 ALLOCATE = AllocateProducerIdsRequest(broker_id=OWN_ID, broker_epoch=5)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 
 import pytest
-from tests.broker.test_connection import Log, V, produce_of
 
 from broker.handlers.api_versions import api_versions
 from broker.network.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
@@ -13,6 +12,7 @@ from broker.network.request_context import RequestContext
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.harness import Broker, Peer
+from tests.broker.network.test_connection import Log, V, produce_of
 
 ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 

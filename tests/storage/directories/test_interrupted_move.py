@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.storage.test_log_manager import broker
 
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE, DirectoryRefused
 from storage.directories.log_manager import LogManager
+from tests.storage.directories.test_log_manager import broker
 from tests.storage.full_disk import no_space
 from tests.storage.logs import all_values, append
 

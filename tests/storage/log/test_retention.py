@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.storage.test_log_manager import TOPIC_ID, broker
 
 from protocol.errors import KafkaError
 from protocol.records.record import Record, encode_batch
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import Expired, SegmentExtent, expired_segments
+from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, World, all_values, append, append_records, config, open_log, world
 
 HOUR_MS = 3_600_000
