@@ -121,7 +121,7 @@ def test_what_is_named_as_missing_is_kafkas(wildcard: str) -> None:
 
 
 def test_metrics_that_the_documentation_names_exist() -> None:
-    docs = Path(__file__).parents[2] / "docs"
+    docs = Path(__file__).parents[3] / "docs"
     pages = [(docs / page).read_text(encoding="utf-8") for page in ("replication.md", "storage.md")]
     named = {name for page in pages for name in re.findall(r"`((?:kafka|barnabas)_[a-z_]+[a-z])(?:{[^`]*})?`", page)}
     assert len(named) > 15 and {metric.prometheus_name for metric in METRICS if metric.own} & named
