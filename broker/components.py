@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.cluster.control_requests import ControlRequests, CoordinatorElections
-from broker.cluster.controller_channel import ControllerLine
+from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.internal_topics import InternalLog, InternalTopics
@@ -28,25 +28,25 @@ from broker.cluster.producer_id_blocks import producer_id_blocks
 from broker.composition import group_coordinator_settings, inter_broker_listener, isr_changes, selector
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import AnswerMemory
+from broker.network.response_memory import ResponseMemory
 from broker.services import Services
 from broker.settings.replication_quotas import ReplicationQuotas
-from controller.controller import Controller, ControllerSeat
+from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
 from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator
 from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
 from protocol.broker_client import BrokerClient
-from replication.dependencies import PartitionDoors
+from replication.dependencies import PartitionDependencies
 from replication.fetch_sessions import FetchSessions
-from replication.fetcher import FetcherDoors
+from replication.fetcher import FetcherDependencies
 from replication.fetchers import Fetchers
 from replication.leader_endpoint import FetchSettings
 from replication.live_brokers import LiveBrokers
-from replication.log_moves import LogMoves, MoveDoors
-from replication.partitions import FollowsNobody, Partitions
-from runtime.slices import LongWork
+from replication.log_moves import LogMoveDependencies, LogMoves
+from replication.partitions import NoFetching, Partitions
+from runtime.slices import SerialQueue
 from runtime.transport import Address
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Foundation:
+class Infrastructure:
     """What the owners stand on. `settings` are the static ones, `version` is what brokers of this cluster understand;
     `has_others`: it is one of several; `requests` is the budget of the bytes that requests keep in memory."""
 
@@ -91,16 +91,16 @@ class Foundation:
     api_versions: tuple[ApiVersionRow, ...]
 
 
-class Owners:
+class Components:
     """See the module. `services` are for handlers, and `line`, this broker's way to the controller, and `quotas` for who
     runs the broker. `is_registered` says whether the cluster knows this broker now."""
 
-    def __init__(self, foundation: Foundation, *, is_registered: Callable[[], bool]) -> None:
+    def __init__(self, foundation: Infrastructure, *, is_registered: Callable[[], bool]) -> None:
         self._base = base = foundation
         call_soon = asyncio.get_running_loop().call_soon
         controller = self._controller(is_registered)
         topic_admin = self._topic_admin()
-        self.line = ControllerLine(base.broker_id, controller, base.metadata, self._broker_client, base.clock)
+        self.line = ControllerChannel(base.broker_id, controller, base.metadata, self._broker_client, base.clock)
         self.quotas = ReplicationQuotas(base.broker_id, base.settings, base.clock)
         fetchers = self._fetchers() if base.has_others else None
         log_moves = self._log_moves(fetchers)
@@ -121,13 +121,13 @@ class Owners:
             randomness=base.randomness,
             timer=base.timer,
             tasks=base.tasks,
-            long_work=LongWork(base.clock, call_soon),
+            serial_queue=SerialQueue(base.clock, call_soon),
             partitions=partitions,
             log_moves=log_moves,
             fetchers=fetchers,
             fetch_sessions=FetchSessions(base.settings.max_incremental_fetch_session_cache_slots, base.randomness),
             requests=base.requests,
-            answers=AnswerMemory(MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer),
+            answers=ResponseMemory(MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer),
             metadata=base.metadata,
             advertised=AdvertisedAddresses(base.broker_id, base.plans),
             control=self._control,
@@ -147,7 +147,7 @@ class Owners:
 
     def _controller(self, is_registered: Callable[[], bool]) -> Controller:
         base = self._base
-        seat = ControllerSeat(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
+        seat = ControllerIdentity(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
         return Controller(
             seat, base.store, base.metadata, lambda: base.dynamic_settings.settings,
             clock=base.clock, randomness=base.randomness, tasks=base.tasks,
@@ -178,7 +178,7 @@ class Owners:
 
     def _fetchers(self) -> Fetchers:
         base = self._base
-        doors = FetcherDoors(
+        doors = FetcherDependencies(
             clock=base.clock,
             version=base.version,
             broker_epoch=self._broker_epoch,
@@ -192,9 +192,9 @@ class Owners:
         base, settings = self._base, self._base.settings
         threads = settings.num_replica_alter_log_dirs_threads or len(settings.log_directories)
         return LogMoves(
-            MoveDoors(
+            LogMoveDependencies(
                 logs=base.logs.future,
-                following=FollowsNobody() if fetchers is None else fetchers,
+                following=NoFetching() if fetchers is None else fetchers,
                 clock=base.clock,
                 tasks=base.tasks,
                 quota=self.quotas.log_moves,
@@ -203,11 +203,11 @@ class Owners:
             )
         )
 
-    def _partition_doors(self) -> PartitionDoors:
+    def _partition_doors(self) -> PartitionDependencies:
         base = self._base
         if not base.has_others:
-            return PartitionDoors(now_ms=base.clock.monotonic_ms)
-        return PartitionDoors(
+            return PartitionDependencies(now_ms=base.clock.monotonic_ms)
+        return PartitionDependencies(
             now_ms=base.clock.monotonic_ms,
             is_alive=lambda broker_id: broker_id in base.metadata.image.brokers,
             isr_changes=isr_changes(

@@ -24,7 +24,7 @@ from coordinator.group.settings import GroupSettings
 from coordinator.host import GroupCoordinatorSettings
 from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.records.compression import Compression
-from replication.isr_requests import ControllerLine, IsrChanges, IsrRequests, IsrWrites
+from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
 from replication.replica_selector import ReplicaSelector, replica_selector
 from runtime.transport import Address
 
@@ -146,7 +146,7 @@ def isr_changes(
     broker_id: int,
     broker_epoch: Callable[[], int],
     version: InterBrokerVersion,
-    line: ControllerLine,
+    line: AlterPartitionChannel,
     store: Store,
     clock: Clock,
     tasks: TaskScope,

@@ -23,7 +23,7 @@ import uvloop
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.commands.output import drop_unprinted
 from broker.observability.http import HttpServer
-from broker.server import Broker, Doors
+from broker.server import Broker, Dependencies
 from broker.start_options import VERSION, StartOptions
 from metadata.store.embedded import FILE_NAME, EmbeddedStore, StoreFileError
 from metadata.store.port import StoreError
@@ -117,15 +117,15 @@ class BrokerProcess:
             network.close()
             await disk.close()
 
-    def _doors(self, disk: OsDisk, network: OsNetwork) -> Doors:
+    def _doors(self, disk: OsDisk, network: OsNetwork) -> Dependencies:
         """Raises ConfigError."""
         randomness, filesystem = system_randomness(), OsFileSystem()
         if self._settings.zookeeper_connect is None:
             open_store = partial(open_embedded_store, on_failed=self._on_store_failed)
-            return Doors(self._clock, randomness, filesystem, disk, network, open_store)
-        from broker.cluster.zookeeper_setup import ensemble_doors  # noqa: PLC0415  see there
+            return Dependencies(self._clock, randomness, filesystem, disk, network, open_store)
+        from broker.cluster.zookeeper_setup import zookeeper_dependencies  # noqa: PLC0415  see there
 
-        return ensemble_doors(self._settings, self._clock, randomness, filesystem, disk, network)
+        return zookeeper_dependencies(self._settings, self._clock, randomness, filesystem, disk, network)
 
     @property
     def _hang_ms(self) -> int:

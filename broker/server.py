@@ -8,7 +8,7 @@ reverse one.
 With `zookeeper.connect` the broker is one of several: control requests and ApiVersions are served as soon as the port is
 open, everything else once the controller has announced this broker to it. Without it, it is a cluster of its own.
 
-Rules: no decisions of the protocol, no state of a partition. Everything that touches the world comes in through `Doors`,
+Rules: no decisions of the protocol, no state of a partition. Everything that touches the world comes in through `Dependencies`,
 so that a simulation runs the same broker. What is made here is started here and stopped here, and so are the owners.
 Invariants: connections are accepted early (a port of 0 must be known before registration) but clients are not served
 until the cluster image is there; the clean-shutdown marker is written only after all logs were flushed.
@@ -23,14 +23,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from broker.cluster.controlled_shutdown import hand_over
-from broker.cluster.controller_channel import ControllerLine
+from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
 from broker.cluster.membership import Membership
 from broker.cluster.power_loss import BootFile, stay_away_after_power_loss
 from broker.cluster.store_directory import check_store_is_of, store_directory
 from broker.cluster.stray_logs import tell_of_strays
 from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
-from broker.components import Foundation, Owners
+from broker.components import Components, Infrastructure
 from broker.composition import (
     accept_limits,
     connection_limits,
@@ -53,7 +53,7 @@ from broker.settings.settings_effects import SettingsEffects
 from config.broker import BrokerSettings
 from controller.producer_ids import begin_elsewhere
 from coordinator.host import GROUP_METADATA_TOPIC
-from metadata.admin.metadata_wait import image_shows
+from metadata.admin.metadata_wait import wait_for_image
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store.any_session import in_any_session
 from metadata.store.port import SessionEvent, Store
@@ -87,7 +87,7 @@ OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Dependencies:
     """The world. `open_store` opens the store of a broker whose first log directory is at a path: the embedded one, or a
     session with an ensemble (a simulation gives its own). `host_name` is how other machines call this one; `boot_id` tells
     one boot of it from the next, None when nobody can."""
@@ -108,7 +108,7 @@ class Broker:
     def __init__(
         self,
         settings: BrokerSettings,
-        doors: Doors,
+        doors: Dependencies,
         *,
         topics: Sequence[TopicAtStart] = (),
         on_fatal: Callable[[str], None] | None = None,
@@ -141,7 +141,7 @@ class Broker:
         limit_bytes = settings.queued_max_request_bytes
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
         self._membership: Membership | None = None
-        self._line: ControllerLine | None = None
+        self._line: ControllerChannel | None = None
         self.metadata = MetadataCache()
         self.broker_id = -1
         self.is_ready = False
@@ -211,7 +211,7 @@ class Broker:
             self._acceptor.open()  # other brokers need this one, whatever its topics still need
         else:
             self._enter("taking up its partitions")
-            await services.controller.told()  # clients would hear of topics that do not exist
+            await services.controller.wait_until_brokers_updated()  # clients would hear of topics that do not exist
         self._enter("creating topics")
         await create_topics_at_start(services.topic_admin, self._topics, has_others=self.has_others)
         self.logs.start()
@@ -233,7 +233,7 @@ class Broker:
     async def _announced(self) -> None:
         """Wait until the cluster image lists this broker. In a cluster, for as long as it takes: an old controller may
         have to time out first."""
-        while not await image_shows(self.metadata, lambda image: self.broker_id in image.brokers, READY_TIMEOUT_MS):
+        while not await wait_for_image(self.metadata, lambda image: self.broker_id in image.brokers, READY_TIMEOUT_MS):
             if not self.has_others:
                 raise TimeoutError("the controller has not announced this broker")
             logger.warning("no controller has announced this broker yet: broker=%d", self.broker_id)
@@ -281,8 +281,8 @@ class Broker:
         doors, settings, tasks, store = self._doors, self.settings, self._tasks, self._store
         assert store is not None
         table = DispatchTable(ALL)
-        owners = Owners(
-            Foundation(
+        owners = Components(
+            Infrastructure(
                 settings=settings,
                 broker_id=self.broker_id,
                 has_others=self.has_others,
@@ -423,7 +423,7 @@ class Broker:
         await hand_over(request, version, self._line, self.settings, self._is_alone_within)
 
     async def _is_alone_within(self, timeout_ms: int) -> bool:
-        return await image_shows(self.metadata, lambda image: image.brokers.keys() <= {self.broker_id}, timeout_ms)
+        return await wait_for_image(self.metadata, lambda image: image.brokers.keys() <= {self.broker_id}, timeout_ms)
 
     async def _drain(self) -> None:
         """Let requests that have begun be answered, and the answers be taken.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from broker.network.advertised_addresses import AdvertisedAddresses
     from broker.network.dispatch import ApiVersionRow
     from broker.network.memory_budget import MemoryBudget
-    from broker.network.response_memory import AnswerMemory
+    from broker.network.response_memory import ResponseMemory
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replication.partitions import Partitions
     from runtime.clock import Clock
     from runtime.randomness import Randomness
-    from runtime.slices import LongWork
+    from runtime.slices import SerialQueue
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
     from storage.directories.log_manager import LogManager
@@ -44,13 +44,13 @@ class Services:
     randomness: Randomness
     timer: Timer
     tasks: TaskScope
-    long_work: LongWork
+    serial_queue: SerialQueue
     partitions: Partitions
     log_moves: LogMoves
     fetchers: Fetchers | None
     fetch_sessions: FetchSessions
     requests: MemoryBudget
-    answers: AnswerMemory
+    answers: ResponseMemory
     metadata: MetadataCache
     advertised: AdvertisedAddresses
     control: ControlRequests

@@ -41,7 +41,7 @@ from controller.requests.channels import BrokerChannel, Channels, ControlRespons
 from controller.requests.request_batch import ControlRequest, Sender
 from controller.term import ControllerMovedError, Term
 from controller.watches import change_at
-from metadata.admin.metadata_wait import image_shows
+from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.topic_admin import TIMED_OUT, Outcome
 from metadata.image import MetadataCache, PartitionImage
 from metadata.store import znodes
@@ -79,7 +79,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerSeat:
+class ControllerIdentity:
     """Who sits in this controller's chair, and how it reaches others. `connect` makes a channel to a broker. While this
     broker is not registered it does not stand: it would find itself dead."""
 
@@ -95,7 +95,7 @@ class Controller:
 
     def __init__(
         self,
-        seat: ControllerSeat,
+        seat: ControllerIdentity,
         store: Store,
         metadata: MetadataCache,
         settings: Callable[[], BrokerSettings],
@@ -159,7 +159,7 @@ class Controller:
             await self._stand_again()
         self._runner = self._tasks.spawn(self._run(), name="controller events")
 
-    async def told(self) -> None:
+    async def wait_until_brokers_updated(self) -> None:
         """Return when the brokers have answered what this controller has decided; at once when another one decides."""
         if self._term is not None:
             await self._term.channels.idle()
@@ -183,7 +183,7 @@ class Controller:
         if self._term is not None:
             try:
                 async with asyncio.timeout(LAST_REQUESTS_PATIENCE_S):
-                    await self.told()
+                    await self.wait_until_brokers_updated()
             except TimeoutError:
                 log.info("stepping down with requests unanswered queues=%s", self.request_queue_sizes())
 
@@ -451,7 +451,7 @@ class Controller:
             ControllerState.MANUAL_LEADER_BALANCE, lambda term: leader_elections.elect(term, keys, reason)
         )
         if elected and timeout_ms > 0:
-            await image_shows(
+            await wait_for_image(
                 self._metadata,
                 lambda image: all(_leader(image.partition(*key)) == elected[key] for key in elected),
                 timeout_ms,

@@ -83,7 +83,7 @@ async def _start_machines(term: Term) -> None:
                 replica_state_machine.move(context, batch, [replica], ReplicaPhase.ONLINE)
             elif phase is ReplicaPhase.OFFLINE:
                 offline.append(replica)
-        await term.breathe()
+        await term.yield_if_due()
     elections = await term.elect_leaderless(context.all_partitions(), into=batch)
     if elections.elected:
         log.info("leaders elected for those that were gone partitions=%d", len(elections.elected))
@@ -114,7 +114,7 @@ async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) 
             else:
                 term.context.add_topic(name, registration.topic_id, registration.assignments)
                 added.append(name)
-            await term.breathe()
+            await term.yield_if_due()
         given, wanted = await _give_ids(term, without_id)
         added += given
     return added

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ProposedIsr:
     """What a leader asks for; `broker_epochs` is by replica, where the leader knows it."""
 
     isr: tuple[int, ...]
@@ -49,7 +49,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class IsrDecision:
     """`state` is to be written for a wish that is granted, and is what there is for one that was granted before."""
 
     code: ErrorCode
@@ -57,52 +57,54 @@ class Verdict:
     is_change: bool = False
 
 
-def judge(context: ControllerContext, broker_id: int, topic_partition: TopicPartition, wish: Wish) -> Verdict:
+def judge(
+    context: ControllerContext, broker_id: int, topic_partition: TopicPartition, wish: ProposedIsr
+) -> IsrDecision:
     """Pure."""
     current = context.leadership.find(topic_partition)
     if current is None:
-        return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return IsrDecision(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if wish.partition_epoch > current.partition_epoch or wish.leader_epoch > current.leader_epoch:
-        return Verdict(ErrorCode.NOT_CONTROLLER)  # somebody else has decided since: the leader looks for it
+        return IsrDecision(ErrorCode.NOT_CONTROLLER)  # somebody else has decided since: the leader looks for it
     if wish.leader_epoch < current.leader_epoch:
-        return Verdict(ErrorCode.FENCED_LEADER_EPOCH)
+        return IsrDecision(ErrorCode.FENCED_LEADER_EPOCH)
     if broker_id != current.leader:
-        return Verdict(ErrorCode.INVALID_REQUEST)
+        return IsrDecision(ErrorCode.INVALID_REQUEST)
     is_so_already = set(wish.isr) == set(current.isr) and wish.leader_recovery_state == current.leader_recovery_state
     if is_so_already:
-        return Verdict(ErrorCode.NONE, current)
+        return IsrDecision(ErrorCode.NONE, current)
     if wish.partition_epoch < current.partition_epoch:
-        return Verdict(ErrorCode.INVALID_UPDATE_VERSION)
+        return IsrDecision(ErrorCode.INVALID_UPDATE_VERSION)
     if not _is_possible_recovery(current, wish):
-        return Verdict(ErrorCode.INVALID_REQUEST)
+        return IsrDecision(ErrorCode.INVALID_REQUEST)
     if not all(_is_eligible(context, each, wish) for each in wish.isr):
-        return Verdict(ErrorCode.INELIGIBLE_REPLICA)
+        return IsrDecision(ErrorCode.INELIGIBLE_REPLICA)
     if not _is_well_formed(context, topic_partition, current, wish):
-        return Verdict(ErrorCode.INVALID_REQUEST)
+        return IsrDecision(ErrorCode.INVALID_REQUEST)
     changed = replace(
         current,
         isr=wish.isr,
         leader_recovery_state=wish.leader_recovery_state,
         controller_epoch=context.epoch,
     )
-    return Verdict(ErrorCode.NONE, changed, is_change=True)
+    return IsrDecision(ErrorCode.NONE, changed, is_change=True)
 
 
-def _is_possible_recovery(current: PartitionState, wish: Wish) -> bool:
+def _is_possible_recovery(current: PartitionState, wish: ProposedIsr) -> bool:
     if wish.leader_recovery_state == RECOVERING:
         return len(wish.isr) == 1 and current.leader_recovery_state == RECOVERING
     return wish.leader_recovery_state == RECOVERED
 
 
 def _is_well_formed(
-    context: ControllerContext, topic_partition: TopicPartition, current: PartitionState, wish: Wish
+    context: ControllerContext, topic_partition: TopicPartition, current: PartitionState, wish: ProposedIsr
 ) -> bool:
     replicas = context.assignment(topic_partition).replicas
     members = set(wish.isr)
     return current.leader in members and len(members) == len(wish.isr) and members <= set(replicas)
 
 
-def _is_eligible(context: ControllerContext, replica_id: int, wish: Wish) -> bool:
+def _is_eligible(context: ControllerContext, replica_id: int, wish: ProposedIsr) -> bool:
     if not context.is_live(replica_id):
         return False
     seen = wish.broker_epochs.get(replica_id, UNKNOWN_EPOCH)
@@ -117,10 +119,10 @@ async def alter(
     if known is None or known.epoch != request.broker_epoch:
         log.info("AlterPartition of a stale broker broker=%d epoch=%d", request.broker_id, request.broker_epoch)
         return AlterPartitionResponse(throttle_time_ms=0, error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), []
-    verdicts: dict[TopicPartition, Verdict] = {}
+    verdicts: dict[TopicPartition, IsrDecision] = {}
     for key, wish in _wishes(term.context, request, version):
         verdicts[key] = judge(term.context, request.broker_id, key, wish)
-        await term.breathe()
+        await term.yield_if_due()
     changed = await _write(term, verdicts)
     if changed:
         await term.send_metadata(term.context.live_brokers, changed)
@@ -128,7 +130,7 @@ async def alter(
     return _answer(term.context, request, verdicts, version), granted
 
 
-async def _write(term: Term, verdicts: dict[TopicPartition, Verdict]) -> list[TopicPartition]:
+async def _write(term: Term, verdicts: dict[TopicPartition, IsrDecision]) -> list[TopicPartition]:
     """Puts what the store said into the verdicts. Returns what everybody must hear of."""
     plan = StateWrites(
         {key: verdict.state for key, verdict in verdicts.items() if verdict.is_change and verdict.state is not None}
@@ -136,14 +138,14 @@ async def _write(term: Term, verdicts: dict[TopicPartition, Verdict]) -> list[To
     outcome = await term.write_states(plan)
     written, lost = outcome.written, outcome.again
     for key in outcome.refused:
-        verdicts[key] = Verdict(ErrorCode.UNKNOWN_SERVER_ERROR)
+        verdicts[key] = IsrDecision(ErrorCode.UNKNOWN_SERVER_ERROR)
     for key, state in written.items():
         term.context.leadership[key] = state
-        verdicts[key] = Verdict(ErrorCode.NONE, state, is_change=True)
+        verdicts[key] = IsrDecision(ErrorCode.NONE, state, is_change=True)
     for key, state in (await term.read_states(lost)).items():
         term.context.leadership[key] = state
     for key in lost:
-        verdicts[key] = Verdict(ErrorCode.INVALID_UPDATE_VERSION)
+        verdicts[key] = IsrDecision(ErrorCode.INVALID_UPDATE_VERSION)
     return [*written, *lost]
 
 
@@ -153,7 +155,7 @@ def _name(context: ControllerContext, topic: RequestTopicData, version: int) -> 
 
 def _wishes(
     context: ControllerContext, request: AlterPartitionRequest, version: int
-) -> Iterator[tuple[TopicPartition, Wish]]:
+) -> Iterator[tuple[TopicPartition, ProposedIsr]]:
     for topic in request.topics:
         name = _name(context, topic, version)
         if name is not None:
@@ -161,9 +163,9 @@ def _wishes(
                 yield (name, row.partition_index), _wish(row, version)
 
 
-def _wish(row: RequestPartitionData, version: int) -> Wish:
+def _wish(row: RequestPartitionData, version: int) -> ProposedIsr:
     with_epochs = version >= BROKER_EPOCHS
-    return Wish(
+    return ProposedIsr(
         isr=tuple(each.broker_id for each in row.new_isr_with_epochs) if with_epochs else tuple(row.new_isr),
         leader_epoch=row.leader_epoch,
         partition_epoch=row.partition_epoch,
@@ -173,14 +175,17 @@ def _wish(row: RequestPartitionData, version: int) -> Wish:
 
 
 def _answer(
-    context: ControllerContext, request: AlterPartitionRequest, verdicts: dict[TopicPartition, Verdict], version: int
+    context: ControllerContext,
+    request: AlterPartitionRequest,
+    verdicts: dict[TopicPartition, IsrDecision],
+    version: int,
 ) -> AlterPartitionResponse:
     topics = []
     for topic in request.topics:
         if not topic.partitions:
             continue
         name = _name(context, topic, version)
-        unknown = Verdict(ErrorCode.UNKNOWN_TOPIC_ID)
+        unknown = IsrDecision(ErrorCode.UNKNOWN_TOPIC_ID)
         rows = [
             _answer_row(row.partition_index, unknown if name is None else verdicts[name, row.partition_index], version)
             for row in topic.partitions
@@ -189,7 +194,7 @@ def _answer(
     return AlterPartitionResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, topics=topics)
 
 
-def _answer_row(partition: int, verdict: Verdict, version: int) -> ResponsePartitionData:
+def _answer_row(partition: int, verdict: IsrDecision, version: int) -> ResponsePartitionData:
     state = verdict.state
     if verdict.code is not ErrorCode.NONE or state is None:
         code = verdict.code

@@ -45,7 +45,7 @@ async def elect(
             electable.append(key)
         else:
             outcomes[key] = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have.")
-        await term.breathe()
+        await term.yield_if_due()
     elections = await term.elect(electable, reason)
     for key, message in elections.failures.items():
         outcomes[key] = Outcome(_FAILURES[reason], f"Failed to elect leader for partition {key[0]}-{key[1]}: {message}")

@@ -50,7 +50,7 @@ async def alter(term: Term, wanted: Mapping[TopicPartition, Sequence[int] | None
             changes[key] = _change(term, key, target)
         except KafkaError as error:
             outcomes[key] = Outcome(error.code, error.message)
-        await term.breathe()
+        await term.yield_if_due()
     await _forget_wishes(term, lambda key, _: key in changes)
     failures = await _reassign(term, changes)
     for key in changes:
@@ -95,7 +95,7 @@ async def under_way(term: Term, wanted: Iterable[TopicPartition] | None) -> dict
         assignment = term.context.assignment(key)
         if assignment.is_being_reassigned:
             found[key] = assignment
-        await term.breathe()
+        await term.yield_if_due()
     return found
 
 
@@ -172,7 +172,7 @@ async def _reassign(term: Term, wanted: Mapping[TopicPartition, ReplicaAssignmen
         context.reassigning[key] = None
         if assignment != before[key]:
             changed.setdefault(key[0], {})[key[1]] = assignment
-        await term.breathe()
+        await term.yield_if_due()
     failures: dict[TopicPartition, StoreError] = {}
     for name, assignments in changed.items():
         failure = await _write(term, name, assignments)

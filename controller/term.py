@@ -70,7 +70,7 @@ class ControllerMovedError(Exception):
 
 
 @dataclass(slots=True)
-class Elections:
+class ElectionResult:
     """What an election came to: the new state of each partition, or the reason why it has none."""
 
     elected: dict[TopicPartition, PartitionState]
@@ -113,9 +113,9 @@ class Term:
     def settings(self) -> BrokerSettings:
         return self._settings()
 
-    async def breathe(self) -> None:
+    async def yield_if_due(self) -> None:
         """A point at which everybody else may have a turn, if this work has had its own."""
-        await self._slices.breathe()
+        await self._slices.yield_if_due()
 
     # Sending.
 
@@ -126,7 +126,7 @@ class Term:
         for parcel in batch.build_in_steps():
             if parcel is not None:
                 self.channels.send(*parcel)
-            await self.breathe()
+            await self.yield_if_due()
 
     async def send_metadata(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition] = ()) -> None:
         batch = self.new_batch()
@@ -170,7 +170,7 @@ class Term:
                     state = decoded(znodes.state_path(*key), partial(PartitionState.decode, node[0], node[1].version))
                     if state is not None:
                         states[key] = state
-            await self.breathe()
+            await self.yield_if_due()
         return states
 
     async def known_states(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
@@ -206,7 +206,7 @@ class Term:
 
     async def elect_leaderless(
         self, topic_partitions: Iterable[TopicPartition], into: RequestBatch | None = None
-    ) -> Elections:
+    ) -> ElectionResult:
         """Those of them that are OFFLINE. See `elect`."""
         offline = self._wanted_online(topic_partitions, PartitionPhase.OFFLINE)
         return await self.elect(offline, ElectionReason.OFFLINE, into)
@@ -256,10 +256,10 @@ class Term:
 
     async def elect(
         self, topic_partitions: Iterable[TopicPartition], reason: ElectionReason, into: RequestBatch | None = None
-    ) -> Elections:
+    ) -> ElectionResult:
         """Choose leaders anew and tell everybody. A large number goes in steps, so that the first are told early. With
         `into`, what is to be told is added there, and the caller's to send."""
-        result = Elections({}, {})
+        result = ElectionResult({}, {})
         for step in _steps(topic_partitions, CHANGES_STEP):
             batch = self.new_batch() if into is None else into
             await self._elect_step(step, reason, result, batch)
@@ -271,7 +271,7 @@ class Term:
         self,
         topic_partitions: Sequence[TopicPartition],
         reason: ElectionReason,
-        result: Elections,
+        result: ElectionResult,
         batch: RequestBatch,
     ) -> None:
         """A state node that changed meanwhile is read and decided again; so is one that leaves nobody to elect."""
@@ -426,7 +426,7 @@ class Term:
         for step in _steps(moving, MOVES_STEP):
             movable = [each for each in step if replica_state_machine.can_move(self.context, each, target)]
             replica_state_machine.move(self.context, batch, movable, target)
-            await self.breathe()
+            await self.yield_if_due()
 
     def _log_failures(self, plan: StateWrites) -> None:
         for (name, partition), reason in islice(plan.failures.items(), LOGGED_FAILURES):

@@ -272,7 +272,7 @@ class GroupCoordinator:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             elif host.state is ShardState.ACTIVE:
                 groups += host.shard.list_groups(wanted_states, wanted_types)
-            await slices.breathe()
+            await slices.yield_if_due()
         return error, groups
 
     async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
@@ -288,7 +288,7 @@ class GroupCoordinator:
             else:
                 host.run_due(host.shard.sessions_of(group_id))
                 host.run(_delete_group(group_id, future))
-            await slices.breathe()
+            await slices.yield_if_due()
         return [await future for future in waiting]
 
     # --- metrics ---------------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ class GroupCoordinator:
                 continue
             for group_id in host.shard.group_ids():
                 host.run(_expire_group(group_id))
-                await slices.breathe()
+                await slices.yield_if_due()
         if self._is_active:
             self._schedule_expiry(self._settings.retention_check_interval_ms)
 

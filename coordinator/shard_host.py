@@ -242,7 +242,7 @@ class ShardHost(Generic[S]):
             async for buffer in self._ports.reader.batches(self.partition):
                 for position, header in iter_any_headers(buffer):
                     self._replay_batch(buffer, position, header)
-                    await slices.breathe()
+                    await slices.yield_if_due()
                     if self.state is not ShardState.LOADING:
                         return
         except (KafkaError, OSError):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from protocol.errors import ErrorCode
 from replication.assignment import Assigned
-from replication.dependencies import PartitionHost
+from replication.dependencies import PartitionContext
 from replication.waiters import CommitWaiters, FetchWatchers, Watcher, mark
 
 
@@ -24,7 +24,7 @@ class Awaited(Assigned):
 
     __slots__ = ("_commit_waiters", "_host", "_low_watermark_waiters", "_written_waiters", "watchers")
 
-    def __init__(self, topic: str, partition: int, host: PartitionHost) -> None:
+    def __init__(self, topic: str, partition: int, host: PartitionContext) -> None:
         super().__init__(topic, partition)
         self._host = host
         self._commit_waiters: CommitWaiters | None = None

@@ -1,6 +1,7 @@
 """What the partitions of a broker are given from outside, once for all of them.
 
-Rules: replication declares what it needs, `broker.components` joins it to what there is. The values of `PartitionDoors` that
+Rules: replication declares what it needs, `broker.components` joins it to what there is. The values of
+`PartitionDependencies` that
 are not given belong to a broker without others beside it.
 Source: Kafka ReplicaManager's dependencies; KIP-73 (quota), KIP-392 (selector).
 """
@@ -19,7 +20,7 @@ from replication.waiters import WakeUps
 LAG_MAX_MS = 30_000
 
 
-class ReplicationQuota(Protocol):
+class ReplicaQuota(Protocol):
     """How much may go to followers that are out of sync (`leader.replication.throttled.rate`)."""
 
     def is_throttled(self, topic: str, partition: int) -> bool: ...
@@ -76,28 +77,28 @@ def _everybody(_broker_id: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionDoors:
+class PartitionDependencies:
     """`now_ms` is monotonic; `is_alive` asks the cluster image; `select_replica` is None where leaders serve everybody."""
 
     now_ms: Callable[[], int] = _no_time
     is_alive: Callable[[int], bool] = _everybody
     isr_changes: IsrChanges = field(default_factory=NoIsrChanges)
-    quota: ReplicationQuota = field(default_factory=NoQuota)
+    quota: ReplicaQuota = field(default_factory=NoQuota)
     metrics: ReplicationMetrics = field(default_factory=NoMetrics)
     select_replica: ReplicaSelector | None = None
     lag_max_ms: int = LAG_MAX_MS
 
 
-ALONE = PartitionDoors()
+ALONE = PartitionDependencies()
 """A broker without others: no follower's lag to measure, nobody to ask."""
 
 
-class PartitionHost:
+class PartitionContext:
     """What all partitions of a broker share, in one object: a place for it in each of them would be ten thousand places."""
 
     __slots__ = ("broker", "doors", "now_ms", "wake_ups")
 
-    def __init__(self, broker_id: int, wake_ups: WakeUps, doors: PartitionDoors = ALONE) -> None:
+    def __init__(self, broker_id: int, wake_ups: WakeUps, doors: PartitionDependencies = ALONE) -> None:
         self.broker = LeadingBroker(broker_id, doors.lag_max_ms, doors.is_alive)
         self.doors = doors
         self.now_ms = doors.now_ms

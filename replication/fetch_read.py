@@ -180,7 +180,7 @@ class PartitionRead:
         return (
             self.has_records
             or self.ends_waiting
-            or (reader.is_replica and not self.item.rests)
+            or (reader.is_replica and not self.item.is_idle)
             or (bool(reader.rack) and self.partition is not None and self.partition.may_send_elsewhere)
         )
 
@@ -236,7 +236,7 @@ def record_follower(read: PartitionRead, reader: Reader, now_ms: int) -> None:
             reader.replica_id, reader.broker_epoch, item.fetch_offset, item.log_start_offset, now_ms
         )
         read.high_watermark, read.last_stable_offset = partition.high_watermark, partition.last_stable_offset
-        item.replica = partition.let_rest(reader.replica_id, item.session)
+        item.replica = partition.mark_idle(reader.replica_id, item.session)
 
 
 def watch(read: PartitionRead, reader: Reader) -> None:

@@ -131,13 +131,13 @@ class FetchItem:
             self._watchers = None
 
     @property
-    def rests(self) -> bool:
-        return self.replica is not None and self.replica.rests_on(self.session)
+    def is_idle(self) -> bool:
+        return self.replica is not None and self.replica.is_idle_on(self.session)
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         replica, self.replica = self.replica, None
-        if replica is not None and replica.rests_on(self.session):
-            replica.stir()
+        if replica is not None and replica.is_idle_on(self.session):
+            replica.wake()
 
 
 class FetchSession:
@@ -213,7 +213,7 @@ class FetchSession:
         for item in self.items.values():
             item.leave()
             if item.replica is not None:
-                item.stir()
+                item.wake()
         self.items.clear()  # they point back here
         self.touched.clear()
         self._under_way.clear()
@@ -236,7 +236,7 @@ class FetchSession:
                 self._forget((topic.topic_id if self.uses_topic_ids else topic.topic, partition))
         for item in self.touched:
             if item.replica is not None:
-                item.stir()
+                item.wake()
         self.last_used_ms = now_ms
         return self.take()
 
@@ -268,7 +268,7 @@ class FetchSession:
         item = self.items.pop(key, None)
         if item is not None:
             item.leave()
-            item.stir()
+            item.wake()
             self.touched.pop(item, None)
 
     def to_end(self, item: FetchItem) -> None:

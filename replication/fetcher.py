@@ -2,7 +2,8 @@
 
     cut and ask for those that need it  ->  Fetch for all others  ->  append, wait until written  ->  again
 
-What to do with a partition its `FollowerState` decides, `Followed` does it in the log; here is who asks and sends, for many
+What to do with a partition its `FollowerState` decides, `FollowedPartition` does it in the log; here is who asks and
+sends, for many
 of them together. One request is under way at a time. A fetch may wait at the leader for `replica.fetch.wait.max.ms`:
 partitions that are assigned meanwhile do not wait with it, `hurry` drops the line and begins another.
 
@@ -27,7 +28,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse, PartitionData
 from protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from protocol.messages.offset_for_leader_epoch import EpochEndOffset
-from replication.followed import Followed
+from replication.followed import FollowedPartition
 from replication.follower import (
     AskEarliest,
     AskEpoch,
@@ -43,9 +44,9 @@ from replication.follower_session import FollowerSession, Key, SessionRequest, W
 from replication.leader_endpoint import (
     EARLIEST,
     LATEST,
+    ConnectionReplaced,
     FetchSettings,
     LeaderEndpoint,
-    LineReplaced,
     offset_in,
 )
 from replication.refusals import Refusals
@@ -84,7 +85,7 @@ class NoCopyMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class FetcherDoors:
+class FetcherDependencies:
     """What fetchers share. `broker_epoch` is this broker's own, of now."""
 
     clock: Clock
@@ -98,7 +99,7 @@ class Fetcher:
     """Life cycle: `run` once, in a task; it ends after `close`. `open_line` makes a new line to the source broker."""
 
     def __init__(
-        self, source_id: int, open_line: Callable[[], BrokerClient], settings: FetchSettings, doors: FetcherDoors
+        self, source_id: int, open_line: Callable[[], BrokerClient], settings: FetchSettings, doors: FetcherDependencies
     ) -> None:
         self.source_id = source_id
         self._leader = LeaderEndpoint(open_line, settings, doors.version, doors.broker_epoch)
@@ -107,13 +108,13 @@ class Fetcher:
         self._version = doors.version
         self._quota = doors.quota
         self._metrics = doors.metrics
-        self._followed: dict[Key, Followed] = {}
+        self._followed: dict[Key, FollowedPartition] = {}
         # Those that have been let go while something is under way in their logs.
-        self._leaving: dict[Key, Followed] = {}
+        self._leaving: dict[Key, FollowedPartition] = {}
         # Those whose logs were cut at the start since the leader was told where they begin.
         self._shortened: dict[Key, None] = {}
         # Those with something else to do than to fetch, or with a pause before it.
-        self._pending: dict[Key, Followed] = {}
+        self._pending: dict[Key, FollowedPartition] = {}
         self._session = FollowerSession()
         self._refusals = Refusals(source_id)
         self._is_closed = False
@@ -155,7 +156,7 @@ class Fetcher:
             truncates_on_fetch=self._version.truncates_on_fetch,
             asks_epochs=self._version.supports_offset_for_leader_epoch,
         )
-        followed = self._followed[key] = Followed(partition, state, self._clock)
+        followed = self._followed[key] = FollowedPartition(partition, state, self._clock)
         partition.copied_by(self)
         self._session.forget(key)  # what is under way is none of this one's business
         self._file(followed)
@@ -280,7 +281,7 @@ class Fetcher:
         except TimeoutError:
             return
 
-    def _file(self, followed: Followed) -> None:
+    def _file(self, followed: FollowedPartition) -> None:
         """After each event: into the session or among those that need something else first."""
         key, state = followed.key, followed.state
         step = state.step
@@ -305,13 +306,13 @@ class Fetcher:
         else:
             self._pending[key] = followed
 
-    def _refuse(self, followed: Followed, code: int) -> None:
+    def _refuse(self, followed: FollowedPartition, code: int) -> None:
         asked, error = followed.state.step, _error(code)
         followed.on_refused(error)
         if not followed.state.is_stopped:
             self._refusals.note(followed.key, asked, error)
 
-    def _is_followed(self, followed: Followed) -> bool:
+    def _is_followed(self, followed: FollowedPartition) -> bool:
         return self._followed.get(followed.key) is followed
 
     # --- everything but fetching ---
@@ -338,7 +339,7 @@ class Fetcher:
             await self._ask_offsets(due, AskLatest)
             await self._ask_offsets(due, AskEarliest)
 
-    async def _ask_epochs(self, asking: Sequence[Followed]) -> None:
+    async def _ask_epochs(self, asking: Sequence[FollowedPartition]) -> None:
         asked = self._asked(asking, AskEpoch)
         if not asked:
             return
@@ -356,7 +357,7 @@ class Fetcher:
                 followed.state.on_epoch(answer.leader_epoch, answer.end_offset)
             self._file(followed)
 
-    async def _ask_offsets(self, asking: Sequence[Followed], kind: type[AskLatest | AskEarliest]) -> None:
+    async def _ask_offsets(self, asking: Sequence[FollowedPartition], kind: type[AskLatest | AskEarliest]) -> None:
         asked = self._asked(asking, kind)
         if not asked:
             return
@@ -378,7 +379,7 @@ class Fetcher:
                 followed.state.on_earliest(offset, self._clock.monotonic_ms())
             self._file(followed)
 
-    def _asked(self, asking: Sequence[Followed], kind: type[S]) -> dict[Key, tuple[Followed, S]]:
+    def _asked(self, asking: Sequence[FollowedPartition], kind: type[S]) -> dict[Key, tuple[FollowedPartition, S]]:
         """Those with a step of this kind."""
         return {
             each.key: (each, each.state.step)
@@ -386,7 +387,9 @@ class Fetcher:
             if self._is_followed(each) and isinstance(each.state.step, kind)
         }
 
-    def _answered(self, asked: dict[Key, tuple[Followed, S]], answers: dict[Key, A]) -> Iterator[tuple[Followed, A]]:
+    def _answered(
+        self, asked: dict[Key, tuple[FollowedPartition, S]], answers: dict[Key, A]
+    ) -> Iterator[tuple[FollowedPartition, A]]:
         """Those that still do what they asked for, with their answers; whoever got none pauses."""
         for key, (followed, step) in asked.items():
             if not self._is_followed(followed) or followed.state.step is not step:
@@ -399,7 +402,7 @@ class Fetcher:
                 self._file(followed)
 
     def _on_no_answer(self, error: OSError) -> None:
-        if self._is_closed or isinstance(error, LineReplaced):
+        if self._is_closed or isinstance(error, ConnectionReplaced):
             return
         level = logging.DEBUG if self._failures_count else logging.INFO
         logger.log(level, "source broker not reached: broker=%d error=%s", self.source_id, error)
@@ -446,7 +449,7 @@ class Fetcher:
 
     async def _process(self, response: FetchResponse) -> None:
         slices = Slices(self._clock)
-        unwritten: list[Followed] = []
+        unwritten: list[FollowedPartition] = []
         for topic in response.responses:
             name = topic.topic or self._session.topic_of(topic.topic_id)
             for row in topic.partitions:
@@ -459,7 +462,7 @@ class Fetcher:
                     unwritten.append(followed)
                 elif self._is_followed(followed):
                     self._file(followed)
-                await slices.breathe()
+                await slices.yield_if_due()
         for followed in unwritten:
             await followed.settle()
             if self._is_followed(followed):
@@ -467,7 +470,7 @@ class Fetcher:
                 self._file(followed)
         self._tell_log_starts()
 
-    async def _take(self, followed: Followed, row: PartitionData) -> None:
+    async def _take(self, followed: FollowedPartition, row: PartitionData) -> None:
         """One partition's answer."""
         state = followed.state
         if row.error_code != ErrorCode.NONE:
@@ -477,7 +480,7 @@ class Fetcher:
         else:
             self._count(followed, await followed.take(row))
 
-    def _count(self, followed: Followed, size_bytes: int) -> None:
+    def _count(self, followed: FollowedPartition, size_bytes: int) -> None:
         if not size_bytes:
             return
         self.bytes_count += size_bytes

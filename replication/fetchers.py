@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.broker_client import BrokerClient
-from replication.fetcher import Fetcher, FetcherDoors
+from replication.fetcher import Fetcher, FetcherDependencies
 from replication.follower_session import Key
 from replication.leader_endpoint import FetchSettings
 from runtime.tasks import TaskScope
@@ -39,7 +39,7 @@ class Fetchers:
         settings: FetchSettings,
         network: Network,
         address_of: Callable[[int], Address | None],
-        doors: FetcherDoors,
+        doors: FetcherDependencies,
         tasks: TaskScope,
     ) -> None:
         self._settings = settings

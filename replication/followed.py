@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Followed:
+class FollowedPartition:
     """Lives as long as the leader leads in one epoch, and the log is the partition's. `is_writing`: the last answer is on its
     way to the disk, and `on_written` is due."""
 

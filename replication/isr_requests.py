@@ -56,7 +56,7 @@ ANNOUNCE_AFTER_MS = 60_000
 ANNOUNCE_CHECK_MS = 2_500
 
 
-class ControllerLine(Protocol):
+class AlterPartitionChannel(Protocol):
     """The way to the controller of now, wherever it is."""
 
     async def send(self, request: Request, version: int, response_type: type[R]) -> R:
@@ -110,7 +110,7 @@ class NoIsrChanges:
         raise AssertionError(f"{owner.topic}-{owner.partition} wishes for {change} and nobody is there to ask")
 
 
-class Wish:
+class IsrChangeRequest:
     """What waits for one partition."""
 
     __slots__ = ("change", "owner")
@@ -131,13 +131,13 @@ class Wish:
         self.owner.on_isr_answer(self.change, answer)
 
 
-class _WishQueue(ABC):
+class _IsrChangeQueue(ABC):
     """Wishes and the one task that carries them."""
 
     def __init__(self, tasks: TaskScope, name: str) -> None:
         self._tasks = tasks
         self._name = name
-        self._wishes: dict[Key, Wish] = {}
+        self._wishes: dict[Key, IsrChangeRequest] = {}
         self._is_running = False
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class _WishQueue(ABC):
 
     def submit(self, owner: IsrOwner, change: IsrChange) -> None:
         """Fits `IsrChanges`. A newer wish of the same partition replaces one that was not sent yet."""
-        wish = Wish(owner, change)
+        wish = IsrChangeRequest(owner, change)
         self._wishes[wish.key] = wish
         if not self._is_running and not self._tasks.is_closed:
             self._is_running = True
@@ -166,25 +166,25 @@ class _WishQueue(ABC):
     async def _step(self) -> None:
         """Carry some wishes, or wait a little. Must await something that takes time when it cannot."""
 
-    def _take(self, count_max: int) -> list[Wish]:
+    def _take(self, count_max: int) -> list[IsrChangeRequest]:
         """The oldest wishes that still hold; the others are forgotten."""
         keys = list(islice(self._wishes, count_max))
         taken = [self._wishes.pop(key) for key in keys]
         return [wish for wish in taken if wish.is_wanted]
 
-    def _put_back(self, wishes: Sequence[Wish]) -> None:
+    def _put_back(self, wishes: Sequence[IsrChangeRequest]) -> None:
         for wish in wishes:
             self._wishes.setdefault(wish.key, wish)
 
 
-class IsrRequests(_WishQueue):
+class IsrRequests(_IsrChangeQueue):
     """Asks the controller. `version` is the highest AlterPartition version that may be sent, `broker_epoch` our own."""
 
     def __init__(
         self,
         broker_id: int,
         broker_epoch: Callable[[], int],
-        line: ControllerLine,
+        line: AlterPartitionChannel,
         tasks: TaskScope,
         *,
         version: int = 3,
@@ -216,7 +216,7 @@ class IsrRequests(_WishQueue):
         if not self._deliver(wishes, _rows(response, version)):
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
 
-    def _request(self, wishes: Sequence[Wish]) -> tuple[AlterPartitionRequest, int]:
+    def _request(self, wishes: Sequence[IsrChangeRequest]) -> tuple[AlterPartitionRequest, int]:
         """The request and its version: one without topic ids when some topic has none."""
         version = self._version
         if any(wish.owner.topic_id == ZERO_UUID for wish in wishes):
@@ -236,7 +236,7 @@ class IsrRequests(_WishQueue):
             version,
         )
 
-    def _row(self, wish: Wish, version: int) -> RequestPartitionData:
+    def _row(self, wish: IsrChangeRequest, version: int) -> RequestPartitionData:
         change = wish.change
         row = RequestPartitionData(
             partition_index=wish.owner.partition,
@@ -251,7 +251,9 @@ class IsrRequests(_WishQueue):
         ]
         return row
 
-    def _deliver(self, wishes: Sequence[Wish], rows: dict[tuple[str | bytes, int], ResponsePartitionData]) -> bool:
+    def _deliver(
+        self, wishes: Sequence[IsrChangeRequest], rows: dict[tuple[str | bytes, int], ResponsePartitionData]
+    ) -> bool:
         """Hand out the answers; whether every wish was fulfilled. One without an answer waits for the next request."""
         all_done = True
         outcomes: Counter[ErrorCode] = Counter()
@@ -274,7 +276,7 @@ class IsrRequests(_WishQueue):
         return all_done
 
 
-class IsrWrites(_WishQueue):
+class IsrWrites(_IsrChangeQueue):
     """Writes the store: for clusters whose `inter.broker.protocol.version` is below 2.7-IV2."""
 
     def __init__(self, broker_id: int, writer: IsrWriter, clock: Clock, tasks: TaskScope) -> None:
@@ -311,7 +313,7 @@ class IsrWrites(_WishQueue):
             await self._announce_if_due()
             await self._until_next_wish(ANNOUNCE_CHECK_MS)
 
-    async def _write(self, wish: Wish) -> None:
+    async def _write(self, wish: IsrChangeRequest) -> None:
         change, owner = wish.change, wish.owner
         try:
             partition_epoch = await self._writer.write(

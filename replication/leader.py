@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 from protocol.errors import ErrorCode
 from replication.assignment import ids
-from replication.replica_progress import UNKNOWN_OFFSET, FetchLine, ReplicaProgress
+from replication.replica_progress import UNKNOWN_OFFSET, FetchChannel, ReplicaProgress
 
 __all__ = [
     "UNKNOWN_OFFSET",
@@ -33,7 +33,7 @@ __all__ = [
     "IsrAnswer",
     "IsrChange",
     "IsrChangeFailed",
-    "IsrChangeWished",
+    "IsrChangeRequested",
     "IsrCommitted",
     "LeaderState",
     "LeadingBroker",
@@ -86,7 +86,7 @@ class HighWatermarkAdvanced:
 
 
 @dataclass(frozen=True, slots=True)
-class IsrChangeWished:
+class IsrChangeRequested:
     """Ask the controller for `change`; its answer comes to `on_isr_answer`."""
 
     change: IsrChange
@@ -109,7 +109,7 @@ class IsrChangeFailed:
     error: ErrorCode
 
 
-Effect = HighWatermarkAdvanced | IsrChangeWished | IsrCommitted | IsrChangeFailed
+Effect = HighWatermarkAdvanced | IsrChangeRequested | IsrCommitted | IsrChangeFailed
 
 
 def _everybody(_broker_id: int) -> bool:
@@ -192,7 +192,7 @@ class LeaderState:
             self.followers = {broker_id: known.get(broker_id) or ReplicaProgress(broker_id) for broker_id in others}
         for replica in self.followers.values():
             if replica.broker_id not in self.isr:
-                replica.stir()  # it may want to join, which its fetches have to say
+                replica.wake()  # it may want to join, which its fetches have to say
 
     def _settle(self) -> None:
         """Work out what the ISR, the wish and the settings mean, so that an append need not."""
@@ -271,13 +271,13 @@ class LeaderState:
             effects += self._advance_effects(now_ms)
         return effects
 
-    def let_rest(self, replica_id: int, line: FetchLine) -> ReplicaProgress | None:
+    def mark_idle(self, replica_id: int, line: FetchChannel) -> ReplicaProgress | None:
         """A member of the ISR that holds everything says nothing new by asking again, until there is more: it rests on
         `line`. None while there is something to look at."""
         replica = self.followers[replica_id]
         if replica.leo != self.leo or replica_id not in self.isr:
             return None
-        replica.rest_on(line)
+        replica.mark_idle_on(line)
         return replica
 
     def on_tick(self, now_ms: int) -> list[Effect]:
@@ -328,7 +328,7 @@ class LeaderState:
         if answer.error in AWAIT_CONTROLLER_ERRORS:
             return [IsrChangeFailed(change, answer.error)]
         if answer.error != ErrorCode.NONE:
-            return [IsrChangeFailed(change, answer.error), IsrChangeWished(change)]
+            return [IsrChangeFailed(change, answer.error), IsrChangeRequested(change)]
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
             return [IsrChangeFailed(change, ErrorCode.INVALID_UPDATE_VERSION)]
         self.isr = ids(answer.isr)
@@ -351,10 +351,10 @@ class LeaderState:
             and self._broker.is_alive(replica.broker_id)
         )
 
-    def _wish(self, isr: tuple[int, ...], *, added: int | None) -> IsrChangeWished:
+    def _wish(self, isr: tuple[int, ...], *, added: int | None) -> IsrChangeRequested:
         self.pending = change = IsrChange(isr, self.leader_epoch, self.partition_epoch, added)
         self._settle()
-        return IsrChangeWished(change)
+        return IsrChangeRequested(change)
 
     def _advance_effects(self, now_ms: int) -> list[Effect]:
         high_watermark = self._advance(now_ms)

@@ -3,7 +3,7 @@
     OffsetForLeaderEpoch, ListOffsets, Fetch  ->  BrokerClient  ->  the source broker
 
 Rules: one request at a time; decides nothing. Errors of partitions are answers, OSError means that no answer came.
-`replace` drops the line on purpose: what is under way on it ends with `LineReplaced`.
+`replace` drops the line on purpose: what is under way on it ends with `ConnectionReplaced`.
 Source: Kafka RemoteLeaderEndPoint, BrokerBlockingSender; KIP-903 (broker epoch).
 """
 
@@ -42,7 +42,7 @@ LATEST = -1
 EARLIEST = -2
 
 
-class LineReplaced(ConnectionError):
+class ConnectionReplaced(ConnectionError):
     """The line was dropped by its owner: nothing is known about the source broker."""
 
 
@@ -111,7 +111,7 @@ class LeaderEndpoint:
             return await line.send(request, version, response_type)
         except OSError as error:
             if line is not self._line:
-                raise LineReplaced from error
+                raise ConnectionReplaced from error
             raise
 
     async def epochs(self, asked: Iterable[tuple[Key, int, int]]) -> dict[Key, EpochEndOffset]:

@@ -76,7 +76,7 @@ class MovableLogs(Protocol):
 
 
 class FetchersOfOthers(Protocol):
-    """Who copies from other brokers: `replication.partitions.Following`."""
+    """Who copies from other brokers: `replication.partitions.Fetching`."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
 
@@ -86,7 +86,7 @@ class FetchersOfOthers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MoveDoors:
+class LogMoveDependencies:
     logs: MovableLogs
     following: FetchersOfOthers
     clock: Clock
@@ -126,7 +126,7 @@ def _parent(log: PartitionLog) -> str:
 class LogMoves:
     """See the module."""
 
-    def __init__(self, doors: MoveDoors) -> None:
+    def __init__(self, doors: LogMoveDependencies) -> None:
         self._doors = doors
         self._moves: dict[Key, _Move] = {}
         self._suspended: dict[Key, int] = {}

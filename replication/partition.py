@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.errors import ErrorCode, KafkaError
 from replication.assignment import NO_EPOCH, NO_LEADER
 from replication.awaited import Awaited
-from replication.dependencies import PartitionHost
+from replication.dependencies import PartitionContext
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
     IsrAnswer,
     IsrChange,
     IsrChangeFailed,
-    IsrChangeWished,
+    IsrChangeRequested,
     IsrCommitted,
     LeaderState,
 )
-from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchLine, ReplicaProgress
+from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchChannel, ReplicaProgress
 from replication.replica_selector import preferred_read_replica
 from replication.waiters import WakeUps, mark
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
@@ -68,7 +68,7 @@ class Partition(Awaited):
 
     __slots__ = ("_following", "last_stable_offset", "leader", "log")
 
-    def __init__(self, log: PartitionLog, host: PartitionHost) -> None:
+    def __init__(self, log: PartitionLog, host: PartitionContext) -> None:
         super().__init__(log.topic, log.partition, host)
         self.log = log
         self.leader: LeaderState | None = None
@@ -355,7 +355,7 @@ class Partition(Awaited):
             match effect:
                 case HighWatermarkAdvanced(high_watermark):
                     self._commit(high_watermark)
-                case IsrChangeWished(change):
+                case IsrChangeRequested(change):
                     self._host.doors.isr_changes.submit(self, change)
                 case IsrCommitted(isr, partition_epoch, is_expansion):
                     self.note_isr(isr, partition_epoch)
@@ -407,9 +407,9 @@ class Partition(Awaited):
         )
         self._release_deletions()
 
-    def let_rest(self, replica_id: int, line: FetchLine) -> ReplicaProgress | None:
+    def mark_idle(self, replica_id: int, line: FetchChannel) -> ReplicaProgress | None:
         """See `LeaderState`."""
-        return None if self.leader is None else self.leader.let_rest(replica_id, line)
+        return None if self.leader is None else self.leader.mark_idle(replica_id, line)
 
     def on_brokers_gone(self, broker_ids: Set[int]) -> None:
         """They are not alive any more."""

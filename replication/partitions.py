@@ -35,7 +35,7 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.primitives import ZERO_UUID, uuid_to_text
-from replication.dependencies import ALONE, PartitionDoors, PartitionHost
+from replication.dependencies import ALONE, PartitionContext, PartitionDependencies
 from replication.partition import NO_EPOCH, Partition, WakeUps
 from runtime.slices import Slices
 from storage.free_space import NoRoom
@@ -70,7 +70,7 @@ class LeadershipListener(Protocol):
     def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None: ...
 
 
-class Following(Protocol):
+class Fetching(Protocol):
     """Who copies from other leaders. `replication.fetchers.Fetchers` fits it."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
@@ -92,7 +92,7 @@ class Following(Protocol):
         """All partitions of a request are where they belong."""
 
 
-class Moving(Protocol):
+class LogMoving(Protocol):
     """Who moves logs between directories. `replication.log_moves.LogMoves` fits it."""
 
     def begin(self, partition: Partition) -> None:
@@ -107,7 +107,7 @@ class Moving(Protocol):
     def resume(self, topic: str, partition: int) -> None: ...
 
 
-class MovesNothing:
+class NoLogMoves:
     """For partitions whose logs stay where they are."""
 
     def begin(self, partition: Partition) -> None: ...
@@ -119,7 +119,7 @@ class MovesNothing:
     def resume(self, topic: str, partition: int) -> None: ...
 
 
-class FollowsNobody:
+class NoFetching:
     """For a broker that has no others beside it."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
@@ -146,17 +146,17 @@ class Partitions:
         call_soon: Callable[[Callable[[], None]], object],
         listener: LeadershipListener,
         *,
-        doors: PartitionDoors = ALONE,
-        following: Following | None = None,
-        moving: Moving | None = None,
+        doors: PartitionDependencies = ALONE,
+        following: Fetching | None = None,
+        moving: LogMoving | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._listener = listener
         self._doors = doors
-        self._host = PartitionHost(broker_id, WakeUps(call_soon), doors)
-        self._following = FollowsNobody() if following is None else following
-        self._moving = MovesNothing() if moving is None else moving
+        self._host = PartitionContext(broker_id, WakeUps(call_soon), doors)
+        self._following = NoFetching() if following is None else following
+        self._moving = NoLogMoves() if moving is None else moving
         self._by_name: dict[tuple[str, int], Partition] = {}
         # Topics by id, and how many partitions each of these has here. Those of before KIP-516 have no id, and are not in
         # here.
@@ -210,7 +210,7 @@ class Partitions:
             for index, (topic_name, topic_id, state) in enumerate(assigned):
                 if (state.leader == self._broker_id) is leads:
                     outcome.errors[index] = await self._assign(topic_name, topic_id, state, outcome)
-                    await slices.breathe()
+                    await slices.yield_if_due()
         self._following.settle()
         self._log_assignment(request, outcome)
         topics: list[LeaderAndIsrTopicError] = []
@@ -254,7 +254,7 @@ class Partitions:
                 break  # for the others there is no room either
             if error is ErrorCode.NONE:
                 taken_up.append(key)
-            await slices.breathe()
+            await slices.yield_if_due()
         self._following.settle()
         if taken_up:
             logger.info(
@@ -397,7 +397,7 @@ class Partitions:
             finally:
                 self._moving.resume(topic, index)
             rows.append(StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=error))
-            await slices.breathe()
+            await slices.yield_if_due()
         self._following.settle()
         return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=rows)
 

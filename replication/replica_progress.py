@@ -25,7 +25,7 @@ UNKNOWN_BROKER_EPOCH = -1
 NEVER_MS = -(1 << 62)
 
 
-class FetchLine(Protocol):
+class FetchChannel(Protocol):
     """What a follower's fetches come by: one session, for all partitions in it."""
 
     last_used_ms: int
@@ -52,7 +52,7 @@ class ReplicaProgress:
         self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self._caught_up_ms = NEVER_MS
-        self._resting_on: FetchLine | None = None
+        self._resting_on: FetchChannel | None = None
         self.fetch_ms = NEVER_MS
         self.leader_leo_at_fetch = UNKNOWN_OFFSET
         # Until then the controller would not have it in the ISR. Of this life of its broker.
@@ -76,7 +76,7 @@ class ReplicaProgress:
     def record_fetch(
         self, *, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_leo: int, now_ms: int
     ) -> None:
-        self.stir()
+        self.wake()
         if fetch_offset >= leader_leo:
             self._caught_up_ms = max(self._caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_leo_at_fetch:
@@ -89,14 +89,14 @@ class ReplicaProgress:
         self.leader_leo_at_fetch = max(leader_leo, self.leader_leo_at_fetch)
         self.fetch_ms = now_ms
 
-    def rest_on(self, line: FetchLine) -> None:
+    def mark_idle_on(self, line: FetchChannel) -> None:
         """It holds everything; until it stirs, each fetch that comes by `line` says so."""
         self._resting_on = line
 
-    def rests_on(self, line: FetchLine) -> bool:
+    def is_idle_on(self, line: FetchChannel) -> bool:
         return self._resting_on is line
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """There is something to say of it again: it was caught up when `line` was last used, and not surely since."""
         line = self._resting_on
         if line is not None:

@@ -1,7 +1,7 @@
 """Long work on the event loop: cut into slices so that others run in between, and one piece of it at a time.
 
 `Slices` gives the loop back whenever its owner has had it for 5 ms. Work whose results pile up until it is through (an
-answer of a hundred thousand rows) also stands in the line of `LongWork`: without it, many large requests that take turns
+answer of a hundred thousand rows) also stands in the line of `SerialQueue`: without it, many large requests that take turns
 would be in memory together.
 
 Rules: what goes on in the line takes the loop's time and nothing else: whoever waits there for a log, a timer or a client
@@ -42,7 +42,7 @@ class Slices:
         """Whether the owner should `breathe`."""
         return self._now_ms() - self._since_ms >= SLICE_MS
 
-    async def breathe(self) -> None:
+    async def yield_if_due(self) -> None:
         """Let others run if the slice is over."""
         if self.is_over:
             await asyncio.sleep(0)
@@ -67,13 +67,13 @@ class Sliced(Generic[T]):
 
     async def __anext__(self) -> T:
         if self._slices.is_over:
-            await self._slices.breathe()
+            await self._slices.yield_if_due()
         for item in self._items:
             return item
         raise StopAsyncIteration
 
 
-class Place:
+class SerialTicket:
     """A place in the line, and what happens when its turn has come: `prepare` and then, in a slice of its own, `begin`."""
 
     __slots__ = ("begin", "prepare")
@@ -83,14 +83,14 @@ class Place:
         self.begin = begin
 
 
-class LongWork:
+class SerialQueue:
     """The line. One for each event loop, whose `call_soon` it takes."""
 
     def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
         self._call_soon = call_soon
-        self._line: dict[Place, None] = {}
-        self._turn: Place | None = None
+        self._line: dict[SerialTicket, None] = {}
+        self._turn: SerialTicket | None = None
         self._is_held = False
         self._is_beginning = False
         self._is_called = False
@@ -112,14 +112,14 @@ class LongWork:
         finally:
             self._let_go()
 
-    def when_free(self, prepare: Callable[[], None], begin: Callable[[], None]) -> Place:
+    def when_free(self, prepare: Callable[[], None], begin: Callable[[], None]) -> SerialTicket:
         """Call both when the turn has come. What `begin` starts before it returns may hold the line at once."""
-        place = Place(prepare, begin)
+        place = SerialTicket(prepare, begin)
         self._line[place] = None
         self._call_next()
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: SerialTicket) -> None:
         """Nothing of it is called any more."""
         self._line.pop(place, None)
         if self._turn is place:

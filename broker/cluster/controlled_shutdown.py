@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
 if TYPE_CHECKING:
-    from broker.cluster.controller_channel import ControllerLine
+    from broker.cluster.controller_channel import ControllerChannel
     from config.broker import BrokerSettings
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ ANSWERS_PATIENCE_MS = 5_000
 async def hand_over(
     request: ControlledShutdownRequest,
     version: int,
-    line: ControllerLine,
+    line: ControllerChannel,
     settings: BrokerSettings,
     alone_within: AloneWithin,
 ) -> bool:
@@ -51,7 +51,7 @@ async def hand_over(
 async def _attempt(
     request: ControlledShutdownRequest,
     version: int,
-    line: ControllerLine,
+    line: ControllerChannel,
     settings: BrokerSettings,
     alone_within: AloneWithin,
 ) -> bool:

@@ -40,8 +40,8 @@ R = TypeVar("R", bound=Response)
 Connect = Callable[[int], "BrokerClient"]
 
 
-class ControllerLine:
-    """Fits `replication.isr_requests.ControllerLine`. `connect` makes a line to a broker by its id."""
+class ControllerChannel:
+    """Fits `replication.isr_requests.ControllerChannel`. `connect` makes a line to a broker by its id."""
 
     def __init__(
         self, broker_id: int, controller: Controller, metadata: MetadataCache, connect: Connect, clock: Clock

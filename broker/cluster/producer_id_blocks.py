@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from broker.cluster.controller_channel import ControllerLine
+    from broker.cluster.controller_channel import ControllerChannel
     from config.inter_broker_version import InterBrokerVersion
     from metadata.store.port import Store
 
@@ -30,7 +30,7 @@ def producer_id_blocks(
     broker_id: int,
     broker_epoch: Callable[[], int],
     version: InterBrokerVersion,
-    line: ControllerLine,
+    line: ControllerChannel,
     store: Store,
 ) -> Callable[[], Awaitable[ProducerIdBlock]]:
     """Gets the next block. Raises KafkaError."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from broker.composition import listener_plans
 from broker.network.listeners import needs_advertised
-from broker.server import Doors
-from metadata.store.zookeeper.client import ClientDoors
+from broker.server import Dependencies
+from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session_file import LogDirectorySessionFile
 from metadata.store.zookeeper.store import open_zookeeper_store
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from runtime.transport import Network
 
 
-def ensemble_doors(
+def zookeeper_dependencies(
     settings: BrokerSettings, clock: Clock, randomness: Randomness, filesystem: FileSystem, disk: Disk, network: Network
-) -> Doors:
+) -> Dependencies:
     """Raises ConfigError."""
     options = ZooKeeperOptions.of(settings)
 
     async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
         session_file = LogDirectorySessionFile(directory, filesystem, queue)
-        return await open_zookeeper_store(options, ClientDoors(network, clock, randomness, tasks), session_file)
+        return await open_zookeeper_store(options, ClientDependencies(network, clock, randomness, tasks), session_file)
 
     is_named = not needs_advertised(listener_plans(settings))
     # Else as Java's canonical host name, which Apache Kafka registers; the look-up may take its time.
     host_name = "localhost" if is_named else socket.getfqdn()
-    return Doors(clock, randomness, filesystem, disk, network, open_store, host_name, boot_id)
+    return Dependencies(clock, randomness, filesystem, disk, network, open_store, host_name, boot_id)

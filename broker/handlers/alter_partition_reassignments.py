@@ -25,13 +25,13 @@ async def alter_partition_reassignments(
 ) -> AlterPartitionReassignmentsResponse:
     services = context.services
     wanted: dict[tuple[str, int], tuple[int, ...] | None] = {}
-    async with services.long_work.begin(sum(len(topic.partitions) for topic in request.topics)) as slices:
+    async with services.serial_queue.begin(sum(len(topic.partitions) for topic in request.topics)) as slices:
         async for topic in slices.over(request.topics):
             async for row in slices.over(topic.partitions):
                 wanted[topic.name, row.partition_index] = None if row.replicas is None else tuple(row.replicas)
     outcomes = await services.controller.alter_reassignments(wanted)
     topics: dict[str, list[ReassignablePartitionResponse]] = {}
-    async with services.long_work.begin(len(wanted)) as slices:
+    async with services.serial_queue.begin(len(wanted)) as slices:
         async for name, index in slices.over(wanted):
             outcome = outcomes[name, index]
             answer = ReassignablePartitionResponse(

@@ -31,7 +31,7 @@ async def alter_replica_log_dirs(
         for partition in topic.partitions
     }
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    async with context.services.long_work.begin(len(wanted)) as slices:
+    async with context.services.serial_queue.begin(len(wanted)) as slices:
         async for (topic, partition), path in slices.over(wanted.items()):
             results.setdefault(topic, []).append(
                 AlterReplicaLogDirPartitionResult(

@@ -29,7 +29,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
     known = services.controller.context
     outcomes: dict[str, Outcome] = {}
     wanted: list[NewPartitions] = []
-    async with services.long_work.begin(len(request.topics)) as slices:
+    async with services.serial_queue.begin(len(request.topics)) as slices:
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
             if known is None:
@@ -43,7 +43,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
     outcomes |= await services.topic_admin.grow(
         wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
     )
-    async with services.long_work.begin(len(names)) as slices:
+    async with services.serial_queue.begin(len(names)) as slices:
         rows = [_row(name, outcomes[name]) async for name in slices.over(names)]
     return CreatePartitionsResponse(throttle_time_ms=0, results=rows)
 

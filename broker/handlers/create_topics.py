@@ -39,7 +39,7 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
     services = context.services
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
-    async with services.long_work.begin(len(request.topics)) as slices:
+    async with services.serial_queue.begin(len(request.topics)) as slices:
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
             if not services.controller.is_active:
@@ -57,7 +57,7 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
             wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
         )
         effective = _EffectiveSettings(context)
-        async with services.long_work.begin(len(created)) as slices:
+        async with services.serial_queue.begin(len(created)) as slices:
             async for name, topic_created in slices.over(created.items()):
                 results[name] = _result(name, topic_created, effective)
     return CreateTopicsResponse(topics=[results[topic.name] for topic in request.topics])

@@ -38,7 +38,7 @@ async def delete_records(request: DeleteRecordsRequest, context: RequestContext)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     followers = _Followers()
     try:
-        async with services.long_work.begin(rows_count) as slices:
+        async with services.serial_queue.begin(rows_count) as slices:
             topics = [
                 DeleteRecordsTopicResult(
                     name=topic.name,

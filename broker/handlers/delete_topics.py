@@ -29,7 +29,7 @@ from runtime.slices import Slices
 @handles(DeleteTopicsRequest)
 async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     version, services = context.api_version, context.services
-    async with services.long_work.begin(len(request.topics) + len(request.topic_names)) as slices:
+    async with services.serial_queue.begin(len(request.topics) + len(request.topic_names)) as slices:
         wanted = request.topics if version >= 6 else [_by_name(name) async for name in slices.over(request.topic_names)]
         code = _refusal(wanted, context)
         if code is not ErrorCode.NONE:

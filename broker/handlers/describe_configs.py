@@ -49,7 +49,7 @@ READ_TOGETHER = 200
 @handles(DescribeConfigsRequest)
 async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     services = context.services
-    async with services.long_work.begin(len(request.resources)) as slices:
+    async with services.serial_queue.begin(len(request.resources)) as slices:
         results = await _results(request, context, slices)
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 

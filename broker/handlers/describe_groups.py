@@ -20,7 +20,7 @@ ALL_GROUP_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 async def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     services = context.services
     groups: list[DescribedGroup] = []
-    async with services.long_work.begin(len(request.groups)) as slices:
+    async with services.serial_queue.begin(len(request.groups)) as slices:
         async for group_id in slices.over(request.groups):
             group = services.groups.describe_group(group_id)
             if request.include_authorized_operations and group.error_code == ErrorCode.NONE:

@@ -28,7 +28,7 @@ async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestCon
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
     described = await services.logs.describe(wanted)
-    async with services.long_work.begin(sum(len(directory.logs) for directory in described)) as slices:
+    async with services.serial_queue.begin(sum(len(directory.logs) for directory in described)) as slices:
         results = [await _result(directory, slices) for directory in described]
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
 

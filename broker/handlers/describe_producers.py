@@ -27,7 +27,7 @@ from storage.log.producer_state import ProducerDescription
 async def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     topics: list[TopicResponse] = []
     # How many producers a partition has is known only when its turn has come.
-    async with context.services.long_work.begin(None) as slices:
+    async with context.services.serial_queue.begin(None) as slices:
         for topic in request.topics:
             rows = [await _describe(topic.name, index, context, slices) for index in topic.partition_indexes]
             topics.append(TopicResponse(name=topic.name, partitions=rows))

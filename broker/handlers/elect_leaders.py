@@ -44,7 +44,7 @@ async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -
         outcomes = {each: Outcome(error.code) for each in wanted}
     if request.topic_partitions is None:
         outcomes = {key: each for key, each in outcomes.items() if each.code is not ErrorCode.ELECTION_NOT_NEEDED}
-    async with services.long_work.begin(len(outcomes)) as slices:
+    async with services.serial_queue.begin(len(outcomes)) as slices:
         topics: dict[str, list[PartitionResult]] = {}
         async for name, index in slices.over(dict.fromkeys(wanted)):
             outcome = outcomes.get((name, index))

@@ -381,7 +381,7 @@ class LongFetch(ParkedFetch):
                 reads = [self._reads[item] for item in some]
                 self.record_follower(reads)
                 self._watch_for_more(reads)
-                await slices.breathe()
+                await slices.yield_if_due()
         may_wait = max_wait_ms > 0 and self._min_bytes > 0 and self.is_interesting and sessions.is_current(resolved)
         if has_enough or not may_wait or (self._min_bytes > 1 and self.is_enough_with_first_batch()):
             self._complete()
@@ -392,7 +392,7 @@ class LongFetch(ParkedFetch):
 
     def _line(self, rows_count: int) -> AbstractAsyncContextManager[Slices]:
         """Large answers are made one at a time. Not those for followers, of whom there are few: producers wait for them."""
-        return self._services.long_work.begin(0 if self._reader.is_replica else rows_count)
+        return self._services.serial_queue.begin(0 if self._reader.is_replica else rows_count)
 
     def _read(self, reads: list[PartitionRead], room: int) -> FetchResponse | Deferred[FetchResponse]:
         left = min(self._max_bytes, room)
@@ -421,7 +421,7 @@ class LongFetch(ParkedFetch):
             for at in range(0, len(reads), STEP_ITEMS):
                 some, is_last = reads[at : at + STEP_ITEMS], at + STEP_ITEMS >= len(reads)
                 response = response_of(some, self._resolved, self._reader, self._context, response, is_last=is_last)
-                await slices.breathe()
+                await slices.yield_if_due()
         assert response is not None
         return response
 

@@ -60,7 +60,7 @@ class ConvertedFetch(LongFetch):
         record_bytes = SMALLEST_COMPRESSED_RECORD_BYTES if is_compressed else SMALLEST_USUAL_RECORD_BYTES
         began_ms = services.clock.monotonic_ms()
         try:
-            async with services.long_work.begin(len(read.records) // record_bytes) as slices:
+            async with services.serial_queue.begin(len(read.records) // record_bytes) as slices:
                 async for _ in slices.over(conversion.steps()):
                     pass
         except KafkaError as error:

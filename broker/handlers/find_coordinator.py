@@ -45,7 +45,7 @@ class _Found(NamedTuple):
 @handles(FindCoordinatorRequest)
 async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.api_version >= _BATCHED_SINCE:
-        async with context.services.long_work.begin(len(request.coordinator_keys)) as slices:
+        async with context.services.serial_queue.begin(len(request.coordinator_keys)) as slices:
             return FindCoordinatorResponse(
                 coordinators=[
                     _coordinator(key, request.key_type, _find(request.key_type, key, context))

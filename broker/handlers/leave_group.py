@@ -21,7 +21,7 @@ async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> Le
     groups = context.services.groups
     if context.api_version >= _BATCHED_SINCE:
         members: list[MemberResponse] = []
-        async with context.services.long_work.begin(len(request.members)) as slices:
+        async with context.services.serial_queue.begin(len(request.members)) as slices:
             async for start in slices.over(range(0, len(request.members) or 1, _MEMBERS_STEP)):
                 response = groups.leave_group(request.group_id, request.members[start : start + _MEMBERS_STEP])
                 if response.error_code != ErrorCode.NONE:

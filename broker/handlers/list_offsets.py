@@ -64,7 +64,7 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     topics: list[ListOffsetsTopicResponse] = []
     searches: list[_Search] = []
-    async with services.long_work.begin(rows_count) as slices:
+    async with services.serial_queue.begin(rows_count) as slices:
         if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
             return await _refused(request, ErrorCode.INVALID_REQUEST, slices)
         asked = await _asked(request, slices) if context.api_version > 0 else Counter()

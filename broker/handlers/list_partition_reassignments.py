@@ -28,7 +28,7 @@ async def list_partition_reassignments(
         wanted = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     moving = await services.controller.list_reassignments(wanted)
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
-    async with services.long_work.begin(len(moving)) as slices:
+    async with services.serial_queue.begin(len(moving)) as slices:
         async for name, index in slices.over(moving):
             assignment = moving[name, index]
             row = OngoingPartitionReassignment(

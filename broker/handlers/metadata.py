@@ -43,7 +43,7 @@ async def metadata(request: MetadataRequest, context: RequestContext) -> Metadat
     services = context.services
     wanted = None if _means_all(request, version) else request.topics or []
     if wanted is not None and any(_is_refused(topic, version) for topic in wanted):
-        async with services.long_work.begin(len(wanted)) as slices:
+        async with services.serial_queue.begin(len(wanted)) as slices:
             return await _refusal(wanted, slices)
     image = services.metadata.image
     asked = _asked(wanted, image)
@@ -51,7 +51,7 @@ async def metadata(request: MetadataRequest, context: RequestContext) -> Metadat
     settings = services.dynamic_settings.settings
     if asked.missing and request.allow_auto_topic_creation and settings.auto_create_topics_enable:
         created = await services.topic_admin.auto_create(asked.missing)
-    async with services.long_work.begin(asked.rows_count) as slices:
+    async with services.serial_queue.begin(asked.rows_count) as slices:
         view = _View(image, context.listener, version, slices)
         rows = [_error_row(ErrorCode.UNKNOWN_TOPIC_ID, None, each) async for each in slices.over(asked.unknown_ids)]
         rows += [await view.row(topic) async for topic in slices.over(asked.topics)]

@@ -31,14 +31,14 @@ from runtime.slices import Slices
 async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)
-    async with services.long_work.begin(rows_count) as slices:
+    async with services.serial_queue.begin(rows_count) as slices:
         if services.groups.refuses(request.group_instance_id):
             return await _refused(request, ErrorCode.UNSUPPORTED_VERSION, slices)
         known = await _known_topics(request.topics, services.metadata.image, slices)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         answered = await _commit(request, known, context)
-    async with services.long_work.begin(rows_count) as slices:
+    async with services.serial_queue.begin(rows_count) as slices:
         return await _merged(request, answered, slices)
 
 

@@ -28,13 +28,13 @@ from runtime.slices import Slices
 async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)
-    async with services.long_work.begin(rows_count) as slices:
+    async with services.serial_queue.begin(rows_count) as slices:
         known = await _known_topics(request.topics, services.metadata.image, slices)
     to_coordinator = OffsetDeleteRequest(group_id=request.group_id, topics=known)
     response = await services.groups.delete_offsets(to_coordinator)
     if response.error_code != ErrorCode.NONE:
         return response
-    async with services.long_work.begin(rows_count) as slices:
+    async with services.serial_queue.begin(rows_count) as slices:
         return await _merged(request, response.topics, slices)
 
 

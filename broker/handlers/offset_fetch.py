@@ -47,14 +47,14 @@ async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> 
     if context.api_version < _BATCHED_SINCE:
         topics = None if request.topics is None else [_in_group_form(topic) for topic in request.topics]
         wanted = _without_empty_topics(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
-        async with context.services.long_work.begin(_rows_count([wanted])) as slices:
+        async with context.services.serial_queue.begin(_rows_count([wanted])) as slices:
             found = groups.fetch_offsets(wanted, require_stable=stable)
             return OffsetFetchResponse(
                 error_code=found.error,
                 topics=await _topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition, slices),
             )
     answered: list[OffsetFetchResponseGroup] = []
-    async with context.services.long_work.begin(_rows_count(request.groups)) as slices:
+    async with context.services.serial_queue.begin(_rows_count(request.groups)) as slices:
         async for group in slices.over(request.groups):
             found = groups.fetch_offsets(_without_empty_topics(group), require_stable=stable)
             of_group = await _topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, slices)

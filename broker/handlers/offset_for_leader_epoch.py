@@ -35,7 +35,7 @@ async def offset_for_leader_epoch(
         )
 
     rows_count = sum(len(topic.partitions) for topic in request.topics)
-    async with context.services.long_work.begin(rows_count) as slices:
+    async with context.services.serial_queue.begin(rows_count) as slices:
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(

@@ -95,7 +95,7 @@ async def _convert(data: PartitionProduceData, partition: Partition, services: S
     conversion = UpConversion(records, partition.log.config, f"{topic}-{data.index}")
     record_bytes = SMALLEST_COMPRESSED_RECORD_BYTES if begins_compressed(records) else SMALLEST_USUAL_RECORD_BYTES
     began_ms = services.clock.monotonic_ms()
-    async with services.long_work.begin(len(records) // record_bytes) as slices:
+    async with services.serial_queue.begin(len(records) // record_bytes) as slices:
         async for _ in slices.over(conversion.steps()):
             pass
     if conversion.batch is not None:

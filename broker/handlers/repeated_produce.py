@@ -202,15 +202,15 @@ class RepeatedProduce:
             self._behind_row,
         )
 
-    def as_general(self, correlation_id: int) -> tuple[ProduceRequest, RequestContext]:
-        """See `ShortWay`."""
+    def as_slow_path(self, correlation_id: int) -> tuple[ProduceRequest, RequestContext]:
+        """See `FastPath`."""
         assert self.route is not None
         return self._request, RequestContext(
             self.route.version, correlation_id, self._client_id, self._connection, self._services
         )
 
     def _append(self, correlation_id: int) -> ProduceAppend:
-        return ProduceAppend(*self.as_general(correlation_id))
+        return ProduceAppend(*self.as_slow_path(correlation_id))
 
 
 def _outcome(append: ProduceAppend, topic: str, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:

@@ -55,7 +55,7 @@ class _Writing:
 
     async def append_all(self, markers: list[WritableTxnMarker]) -> None:
         rows = sum(len(topic.partition_indexes) for marker in markers for topic in marker.topics)
-        async with self._services.long_work.begin(rows) as slices:
+        async with self._services.serial_queue.begin(rows) as slices:
             for marker in markers:
                 if not any(topic.partition_indexes for topic in marker.topics):
                     continue

@@ -6,14 +6,14 @@ gets a place of its own, into which the rest is received; a frame that holds rec
 the log from there. Whatever else is decoded is copied out before the buffer is used again.
 
 Order: Produce and Fetch overlap: stage one runs at once and in order, stage two (a `Deferred`) finishes when it can,
-and the answers leave in request order (`AnswerQueue`). Any other request is a barrier: it starts when the earlier ones
+and the answers leave in request order (`ResponseQueue`). Any other request is a barrier: it starts when the earlier ones
 have answered, and the next starts when it has. Nothing starts inside another request's handler: what an answer unblocks
 runs in the next turn of the loop.
 
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
 requests (`max_in_flight`), bytes (the shared `MemoryBudget`, held by frames with a place of their own as they come and until
 the answer, and by every request that waits behind another), unsent bytes (the transport's high-water mark stops
-reading; all connections together: `AnswerMemory`). Received bytes that cannot start yet are kept, at most one receive
+reading; all connections together: `ResponseMemory`). Received bytes that cannot start yet are kept, at most one receive
 buffer, and then reading stops.
 A malformed frame, an unknown API or a version that is not served closes the connection with one log line.
 Source: Kafka Selector, KafkaChannel, SocketServer.Processor, NetworkReceive.
@@ -36,7 +36,7 @@ from broker.network.memory_budget import SMALL_REQUEST_BYTES, BudgetTicket, Fram
 from broker.network.request_checks import impossible_start, stranger, unserved
 from broker.network.request_context import ClientConnection
 from broker.network.request_starter import RequestStarter
-from broker.network.response_queue import JOINED_WRITE_BYTES, AnswerQueue
+from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
 
 if TYPE_CHECKING:
     from runtime.filesystem import Buffer
@@ -99,7 +99,7 @@ class RequestConnection:
         self._reservation: FrameReservation | None = None  # of a frame that is still coming
         self._has_talked = False
         # Starting and answering.
-        self._answers = AnswerQueue(shared, self)
+        self._answers = ResponseQueue(shared, self)
         self._in_flight = self._answers.in_flight
         self._starter = RequestStarter(shared, self, self._answers)
         # Waiting.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
     from broker.network.dispatch import Dispatch
     from broker.network.memory_budget import MemoryBudget
-    from broker.network.response_memory import AnswerMemory
+    from broker.network.response_memory import ResponseMemory
     from broker.services import Services
     from runtime.timer import Timer
 
@@ -72,7 +72,7 @@ class ConnectionShared:
     dispatch: Dispatch
     services: Services
     budget: MemoryBudget
-    answers: AnswerMemory
+    answers: ResponseMemory
     owner: ConnectionOwner
     timer: Timer
     call_soon: Callable[[Callable[[], None]], object]

@@ -77,7 +77,7 @@ class Handler(Generic[R]):
     first_version: int
     last_version: int
     overlaps: bool
-    short_way: Callable[[], ShortWay] | None = None
+    short_way: Callable[[], FastPath] | None = None
     """Made for each connection that sends such requests."""
 
     @property
@@ -106,7 +106,7 @@ def handles(request_type: type[R], versions: str | None = None) -> Callable[[Han
     return mark
 
 
-class ShortWay(Protocol):
+class FastPath(Protocol):
     """How those requests of one connection are handled that repeat an earlier one but for what is new in each: without
     being decoded. No client can tell which way its request went."""
 
@@ -122,7 +122,7 @@ class ShortWay(Protocol):
     def handle(self, frame: bytearray, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
         """The whole frame of a small answer, or what a handler comes back with."""
 
-    def as_general(self, correlation_id: int) -> tuple[Request, RequestContext]:
+    def as_slow_path(self, correlation_id: int) -> tuple[Request, RequestContext]:
         """What the general way would have made of the request, but for what is new."""
 
 
@@ -252,15 +252,15 @@ class Dispatch:
         except Exception as error:  # noqa: BLE001 - a handler's bug must not take the broker down
             return _fail(route, request, context, error)
 
-    def handle_short(
-        self, way: ShortWay, frame: bytearray, new: Any, correlation_id: int
+    def handle_fast(
+        self, way: FastPath, frame: bytearray, new: Any, correlation_id: int
     ) -> bytes | Outcome | Deferred[Outcome]:
         """As `handle`, for a request that `way` has recognised."""
         try:
             return way.handle(frame, new, correlation_id)
         except Exception as error:  # noqa: BLE001 - as in `handle`
             assert way.route is not None
-            return _fail(way.route, *way.as_general(correlation_id), error)
+            return _fail(way.route, *way.as_slow_path(correlation_id), error)
 
     def _handle_in_line(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
         """A large request: what it starts takes the line before those behind it."""
@@ -275,9 +275,9 @@ class Dispatch:
             else:
                 deferred.follow(self.handle(route, request, context))
 
-        long_work = context.services.long_work
-        place = long_work.when_free(undecoded.decode, handle)
-        deferred.on_abandon(lambda: long_work.leave(place))
+        serial_queue = context.services.serial_queue
+        place = serial_queue.when_free(undecoded.decode, handle)
+        deferred.on_abandon(lambda: serial_queue.leave(place))
         return deferred
 
     def _drive(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:

@@ -2,7 +2,7 @@
 
 Rules: no IO. Concerns requests that are barriers of their connection and hold no records; what the cluster waits for
 is exempt (`broker.network.dispatch.URGENT_KEYS`). A large request stands in the line of long work
-(`runtime.slices.LongWork`) and is
+(`runtime.slices.SerialQueue`) and is
 decoded when its turn has come, so that one of them is in memory at a time however many connections send some.
 Invariant: a client cannot tell: its requests are handled in their order, and refused with the same words.
 """

@@ -1,7 +1,7 @@
 """One connection's requests, from a whole frame to the handler and on to the answer queue.
 
 A frame is decoded and handled the general way, or it is recognised as the repetition of an earlier one and goes the
-short way of its API (`broker.network.dispatch.ShortWay`).
+short way of its API (`broker.network.dispatch.FastPath`).
 
 Rules: sans-IO, like the connection that owns it, which has seen to it that the request may start now.
 Invariants: every request that starts reaches the answer queue once, unless its frame is malformed: that closes the
@@ -17,12 +17,12 @@ from broker.network.header_reader import HeaderReader
 from broker.network.large_requests import LARGE_REQUEST_BYTES
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import ClientConnection, Deferred, RequestContext
-from broker.network.response_queue import AnswerQueue, Asker
+from broker.network.response_queue import ResponseOwner, ResponseQueue
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.dispatch import Outcome, Route, ShortWay
+    from broker.network.dispatch import FastPath, Outcome, Route
     from runtime.filesystem import Buffer
 
 
@@ -31,14 +31,14 @@ class RequestStarter:
 
     __slots__ = ("_answers", "_asker", "_in_flight", "_observer", "_read_header", "_shared", "_short_way", "client")
 
-    def __init__(self, shared: ConnectionShared, asker: Asker, answers: AnswerQueue) -> None:
+    def __init__(self, shared: ConnectionShared, asker: ResponseOwner, answers: ResponseQueue) -> None:
         self._shared = shared
         self._asker = asker
         self._answers = answers
         self._in_flight = answers.in_flight
         self._observer = shared.dispatch.observer
         self._read_header = HeaderReader().read
-        self._short_way: ShortWay | None = None  # since the first request of an API that has one
+        self._short_way: FastPath | None = None  # since the first request of an API that has one
         self.client: ClientConnection | None = None
 
     def start(self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, held_bytes: int) -> None:
@@ -78,7 +78,7 @@ class RequestStarter:
             return False
         observer = self._observer
         stamp = 0 if observer is None else observer.began(route, len(frame))
-        outcome = self._shared.dispatch.handle_short(way, frame, new, correlation_id)
+        outcome = self._shared.dispatch.handle_fast(way, frame, new, correlation_id)
         if isinstance(outcome, bytes):
             self._answers.answer_encoded(outcome, route, correlation_id, stamp)
         elif isinstance(outcome, Deferred):

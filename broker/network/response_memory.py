@@ -30,7 +30,7 @@ LINE_PERIOD_MS = 5
 LINE_PERIODS = 20
 
 
-class Taker(Protocol):
+class ResponseSink(Protocol):
     """The connection that answers go to."""
 
     @property
@@ -39,7 +39,7 @@ class Taker(Protocol):
     def cut_off(self, reason: str) -> None: ...
 
 
-class LineTicket:
+class QueueTicket:
     """A fetch that waits for memory."""
 
     __slots__ = ("go_on", "last_period")
@@ -49,7 +49,7 @@ class LineTicket:
         self.last_period = last_period
 
 
-class AnswerMemory:
+class ResponseMemory:
     """One for all connections of a broker. `leaving_bytes` are of connections that were cut off and are not gone yet."""
 
     __slots__ = ("_holders", "_line", "_periods", "_timer", "budget", "leaving_bytes")
@@ -58,8 +58,8 @@ class AnswerMemory:
         self.budget = budget
         self.leaving_bytes = 0
         self._timer = timer
-        self._holders: dict[HeldAnswers, None] = {}
-        self._line: dict[LineTicket, None] = {}
+        self._holders: dict[BufferedResponses, None] = {}
+        self._line: dict[QueueTicket, None] = {}
         self._periods = 0
 
     # --- fetches ---
@@ -71,15 +71,15 @@ class AnswerMemory:
             self._trim()
         return budget.available_bytes // 2
 
-    def wait(self, go_on: Callable[[], None]) -> LineTicket:
+    def wait(self, go_on: Callable[[], None]) -> QueueTicket:
         """Call `go_on` when there is room, or when there was none for so long that a fetch must do without."""
-        ticket = LineTicket(go_on, self._periods + LINE_PERIODS)
+        ticket = QueueTicket(go_on, self._periods + LINE_PERIODS)
         if not self._line:
             self._timer.schedule(LINE_PERIOD_MS, self._serve_line)
         self._line[ticket] = None
         return ticket
 
-    def leave_line(self, ticket: LineTicket) -> None:
+    def leave_line(self, ticket: QueueTicket) -> None:
         """No effect when it was called."""
         self._line.pop(ticket, None)
 
@@ -104,14 +104,14 @@ class AnswerMemory:
         for held in list(self._holders):
             held.trim()
 
-    def _held(self, held: HeldAnswers, size_bytes: int) -> None:
+    def _held(self, held: BufferedResponses, size_bytes: int) -> None:
         budget = self.budget
         budget.reserve_anyway(size_bytes)
         self._holders[held] = None
         if budget.used_bytes - self.leaving_bytes > budget.limit_bytes * OVERRUN_FACTOR:
             self._cut_off_slowest(held, size_bytes)
 
-    def _cut_off_slowest(self, newest: HeldAnswers, size_bytes: int) -> None:
+    def _cut_off_slowest(self, newest: BufferedResponses, size_bytes: int) -> None:
         """One answer alone may be as large as it is; anything else has to fit."""
         budget = self.budget
         self._trim()
@@ -124,7 +124,7 @@ class AnswerMemory:
             self.leaving_bytes += held.size_bytes
             held.taker.cut_off("answers that nobody takes fill the memory")
 
-    def _released(self, held: HeldAnswers, size_bytes: int) -> None:
+    def _released(self, held: BufferedResponses, size_bytes: int) -> None:
         if held.is_cut_off:
             self.leaving_bytes -= size_bytes
         del self._holders[held]
@@ -133,12 +133,12 @@ class AnswerMemory:
         self.budget.release(size_bytes)
 
 
-class HeldAnswers:
+class BufferedResponses:
     """What one connection holds: answers that were encoded and not yet written, and writes that were not yet sent."""
 
     __slots__ = ("_memory", "_writes", "_written_bytes", "is_cut_off", "size_bytes", "taker")
 
-    def __init__(self, memory: AnswerMemory, taker: Taker) -> None:
+    def __init__(self, memory: ResponseMemory, taker: ResponseSink) -> None:
         self._memory = memory
         self.taker = taker
         self.size_bytes = 0

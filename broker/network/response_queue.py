@@ -7,7 +7,7 @@ Rules: sans-IO, like the connection that owns it; nothing is written from inside
 the connection is asked to go on in the next turn of the loop.
 Invariants: answers leave in request order; the budget's bytes of a request are released once, when its answer is on its
 way or the connection is gone (of a barrier, when it is through), and while an answer waits for earlier ones they are few and
-parked; answers that are not small are counted in the `AnswerMemory` from their encoding on.
+parked; answers that are not small are counted in the `ResponseMemory` from their encoding on.
 Source: Kafka Processor's response queue, NetworkSend.
 """
 
@@ -23,7 +23,7 @@ from broker.network.dispatch import Outcome, Route
 from broker.network.error_responses import unsupported_api_versions
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import CloseConnection, Deferred
-from broker.network.response_memory import SMALL_ANSWER_BYTES, HeldAnswers, Taker
+from broker.network.response_memory import SMALL_ANSWER_BYTES, BufferedResponses, ResponseSink
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
 from protocol.schema import Response
@@ -43,7 +43,7 @@ _HEAD_V0 = struct.Struct(">ii")  # size and correlation id
 _CORRELATION_BYTES = 4
 
 
-class Asker(Taker, Protocol):
+class ResponseOwner(ResponseSink, Protocol):
     """The connection whose requests are answered."""
 
     def close(self, reason: str) -> None: ...
@@ -71,7 +71,7 @@ class _InFlight:
 
     def __init__(
         self,
-        queue: AnswerQueue,
+        queue: ResponseQueue,
         route: Route,
         correlation_id: int,
         held_bytes: int,
@@ -102,7 +102,7 @@ def _release(request: _InFlight, budget: MemoryBudget, _outcome: Outcome = None)
         budget.release(request.held_bytes)
 
 
-class AnswerQueue:
+class ResponseQueue:
     """`stream` is None while nothing can be answered: before the connection is made, and from its end on.
 
     `in_flight` are the requests that have started, oldest first; `out_bytes`, what is ready and not yet written.
@@ -120,7 +120,7 @@ class AnswerQueue:
         "stream",
     )
 
-    def __init__(self, shared: ConnectionShared, asker: Asker) -> None:
+    def __init__(self, shared: ConnectionShared, asker: ResponseOwner) -> None:
         self._shared = shared
         self._asker = asker
         self._observer = shared.dispatch.observer
@@ -128,7 +128,7 @@ class AnswerQueue:
         self.in_flight: deque[_InFlight] = deque()
         self._out: list[Buffer] = []
         self.out_bytes = 0
-        self._held: HeldAnswers | None = None  # once there was an answer that is not small
+        self._held: BufferedResponses | None = None  # once there was an answer that is not small
         self._leaving_bytes = 0  # held by answers in `_out`
 
     # --- requests that have started ---
@@ -260,7 +260,7 @@ class AnswerQueue:
     def _hold(self, size: int) -> bool:
         """False when the connection was cut off for it."""
         if self._held is None:
-            self._held = HeldAnswers(self._shared.answers, self._asker)
+            self._held = BufferedResponses(self._shared.answers, self._asker)
         self._held.add(size)
         return not self._held.is_cut_off
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from metadata.image import ClusterImage, MetadataCache
 
 
-async def image_shows(cache: MetadataCache, predicate: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+async def wait_for_image(cache: MetadataCache, predicate: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
     """Return True as soon as `predicate` holds, False after `timeout_ms` without it."""
     if predicate(cache.image):
         return True

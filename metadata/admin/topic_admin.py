@@ -19,7 +19,7 @@ from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from config.topic import check_topic_settings
 from metadata.admin import topic_rules
-from metadata.admin.metadata_wait import image_shows
+from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.placement import Placement, PlacementBroker, place
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import znodes
@@ -211,7 +211,7 @@ class TopicAdmin:
         plans: list[_Plan] = []
         for topic in step:
             if slices is not None:
-                await slices.breathe()
+                await slices.yield_if_due()
             try:
                 plan = await self._plan(topic, names.get(topic_rules.folded(topic.name), ()), allowance, hosts)
                 plans.append(plan)
@@ -424,7 +424,7 @@ class TopicAdmin:
 
     async def _await_leaders(self, wanted: Mapping[str, Mapping[int, ReplicaAssignment]], timeout_ms: int) -> None:
         if wanted and timeout_ms > 0:
-            await image_shows(
+            await wait_for_image(
                 self._metadata,
                 lambda image: all(_all_led(image, name, assignments) for name, assignments in wanted.items()),
                 timeout_ms,
@@ -446,7 +446,7 @@ class TopicAdmin:
         allowance = topic_rules.Allowance()
         for topic in wanted:
             if slices is not None:
-                await slices.breathe()
+                await slices.yield_if_due()
             try:
                 assignments = await self._grow_one(topic, allowance, validate_only=validate_only)
             except KafkaError as error:
@@ -525,7 +525,7 @@ class TopicAdmin:
             return not any(name in image.topics for name in wanted)
 
         if timeout_ms > 0:
-            await image_shows(self._metadata, are_gone, timeout_ms)
+            await wait_for_image(self._metadata, are_gone, timeout_ms)
         late = Outcome(ErrorCode.REQUEST_TIMED_OUT)
         return {name: late if timeout_ms <= 0 or name in self._metadata.image.topics else Outcome() for name in wanted}
 

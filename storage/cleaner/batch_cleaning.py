@@ -213,7 +213,7 @@ def _walk_keys(batch: BatchKeys, count: int) -> int:
 # --- one batch ---
 
 
-class Fate(Enum):
+class CleaningOutcome(Enum):
     """What becomes of a batch."""
 
     COPIED = auto()
@@ -226,7 +226,7 @@ class Fate(Enum):
 class Cleaned:
     """`content` is the batch as it goes on, empty when it is copied or dropped."""
 
-    fate: Fate
+    fate: CleaningOutcome
     records_kept: int
     content: bytes = b""
 
@@ -262,7 +262,7 @@ class BatchCleaner:
                 return _without_records(header, is_last_of_producer)
             if can_go and not header.has_delete_horizon:
                 return self._rebuild(buffer, position, header, read_keys(buffer, position, header), None)
-            return Cleaned(Fate.COPIED, header.records_count)
+            return Cleaned(CleaningOutcome.COPIED, header.records_count)
         if self.transactions.on_data(header) or not header.records_count:
             return _without_records(header, is_last_of_producer)
         batch = read_keys(buffer, position, header)
@@ -274,9 +274,9 @@ class BatchCleaner:
         if has_marker and not header.has_delete_horizon:
             return self._rebuild(buffer, position, header, batch, None if is_whole else kept)
         if is_whole:
-            return Cleaned(Fate.COPIED, len(kept))
+            return Cleaned(CleaningOutcome.COPIED, len(kept))
         content = rebuild_batch(header, batch.block, _spans(batch, kept))
-        return Cleaned(Fate.REBUILT, len(kept), content)
+        return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
 
     def _clean_messages(self, buffer: Buffer, position: int, header: BatchHeader) -> Cleaned:
         """A message, or a compressed set of them, of before format v2: without producers and delete horizons, so that
@@ -295,14 +295,14 @@ class BatchCleaner:
             )
         ]
         if not kept:
-            return Cleaned(Fate.DROPPED, 0)
+            return Cleaned(CleaningOutcome.DROPPED, 0)
         if len(kept) == len(records):
-            return Cleaned(Fate.COPIED, len(kept))
+            return Cleaned(CleaningOutcome.COPIED, len(kept))
         append_time_ms = header.max_timestamp if header.is_log_append_time else None
         content = encode_message_set(
             kept, header.magic, compression=header.compression, log_append_time_ms=append_time_ms
         )
-        return Cleaned(Fate.REBUILT, len(kept), content)
+        return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
 
     def _kept(self, header: BatchHeader, batch: BatchKeys) -> list[int]:
         """Which records stay."""
@@ -328,7 +328,7 @@ class BatchCleaner:
             kept = list(range(len(batch.ends)))
         horizon_ms = self._now_ms + self._delete_retention_ms
         content = rebuild_batch(header, batch.block, _spans(batch, kept), delete_horizon_ms=horizon_ms)
-        return Cleaned(Fate.REBUILT, len(kept), content)
+        return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
 
 
 def _is_last_of_producer(header: BatchHeader, active_producers: Mapping[int, LastRecord]) -> bool:
@@ -342,7 +342,11 @@ def _is_last_of_producer(header: BatchHeader, active_producers: Mapping[int, Las
 
 
 def _without_records(header: BatchHeader, is_last_of_producer: bool) -> Cleaned:
-    return Cleaned(Fate.EMPTIED, 0, empty_batch(header)) if is_last_of_producer else Cleaned(Fate.DROPPED, 0)
+    return (
+        Cleaned(CleaningOutcome.EMPTIED, 0, empty_batch(header))
+        if is_last_of_producer
+        else Cleaned(CleaningOutcome.DROPPED, 0)
+    )
 
 
 def _spans(batch: BatchKeys, kept: list[int]) -> list[tuple[int, int]]:

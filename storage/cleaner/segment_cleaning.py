@@ -22,7 +22,7 @@ from runtime.filesystem import Buffer, FileSystem
 from storage.cleaner.batch_cleaning import (
     BatchCleaner,
     CleanedTransactions,
-    Fate,
+    CleaningOutcome,
     LastRecord,
     read_keys,
 )
@@ -193,7 +193,7 @@ class LogCleaning:
                     written_bytes = 0
                     if not copy.holds(header):
                         raise SegmentOverflow(segment.base_offset)
-                    if cleaned.fate is Fate.COPIED:
+                    if cleaned.fate is CleaningOutcome.COPIED:
                         copy.append(memoryview(buffer)[position : position + header.size_bytes], header)
                         written_bytes = header.size_bytes
                     elif cleaned.content:

@@ -37,7 +37,7 @@ from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
 from storage.directories.checkpoints import Key
 from storage.directories.interrupted_move import sync_directories
-from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_dependencies import LogDependencies
 from storage.directories.log_directory import deletion_folder, future_folder
 from storage.directories.online_directory import OnlineDirectory
 from storage.folder_files import MOVED_FILE, partition_folder, rename_folder, unmark
@@ -59,7 +59,7 @@ class FutureLogs:
 
     def __init__(
         self,
-        doors: LogDoors,
+        doors: LogDependencies,
         paths: Sequence[str],
         checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
         checkpoint_soon: Callable[[OnlineDirectory], None],

@@ -21,7 +21,7 @@ from functools import partial
 
 from protocol.primitives import ZERO_UUID
 from storage.directories.checkpoints import Key
-from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory
 from storage.folder_files import parent_of, unmark
 from storage.log.loading import LoadedLog
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 class InterruptedMoves:
     """See the module."""
 
-    def __init__(self, doors: LogDoors) -> None:
+    def __init__(self, doors: LogDependencies) -> None:
         self._doors = doors
         # Folders that are marked, and not set aside.
         self._marked: set[str] = set()
@@ -108,7 +108,7 @@ class InterruptedMoves:
         )  # fmt: skip
 
 
-async def sync_directories(doors: LogDoors) -> None:
+async def sync_directories(doors: LogDependencies) -> None:
     """The folder that a move has set aside is seen so, which the broker before may not have lived to flush: back under its name
     after a loss of power it would be a second log of the partition. Raises nothing: a directory that fails goes offline."""
     for directory in list(doors.directories.values()):

@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.directories.checkpoints import Key
 from storage.directories.future_logs import FutureLogs
-from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory
 from storage.folder_files import partition_folder
 from storage.free_space import NoRoom, is_no_space
@@ -27,7 +27,7 @@ from storage.log.partition_log import PartitionLog
 class LogCreation:
     """See the module. `future` knows where logs were wanted that there are not yet."""
 
-    def __init__(self, doors: LogDoors, future: FutureLogs) -> None:
+    def __init__(self, doors: LogDependencies, future: FutureLogs) -> None:
         self._doors = doors
         self._future = future
         self._creating: dict[Key, asyncio.Future[None]] = {}

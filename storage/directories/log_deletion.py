@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.cleaner.log_cleaner import LogCleaner
 from storage.directories.checkpoints import Key
 from storage.directories.future_logs import FutureLogs
-from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory
 from storage.log.partition_log import PartitionLog
 
@@ -28,7 +28,7 @@ class LogDeletion:
     """See the module. `on_failed(directory, error)` takes the directory offline."""
 
     def __init__(
-        self, doors: LogDoors, future: FutureLogs, cleaner: LogCleaner, on_failed: Callable[[str, OSError], None]
+        self, doors: LogDependencies, future: FutureLogs, cleaner: LogCleaner, on_failed: Callable[[str, OSError], None]
     ) -> None:
         self._doors = doors
         self._future = future

@@ -23,7 +23,7 @@ from storage.log.partition_log import PartitionLog
 
 
 @dataclass(frozen=True, slots=True)
-class LogDoors:
+class LogDependencies:
     """See the module."""
 
     directories: Mapping[str, OnlineDirectory]

@@ -37,7 +37,7 @@ from storage.directories.future_logs import FutureLogs
 from storage.directories.interrupted_move import InterruptedMoves
 from storage.directories.log_creation import LogCreation
 from storage.directories.log_deletion import LogDeletion
-from storage.directories.log_dependencies import LogDoors
+from storage.directories.log_dependencies import LogDependencies
 from storage.directories.log_directory import (
     UNKNOWN_BROKER_EPOCH,
     DirectoryRefused,
@@ -124,7 +124,7 @@ class LogManager:
             on_failed=self.fail_directory,
             on_room_again=on_room_again,
         )
-        doors = LogDoors(
+        doors = LogDependencies(
             self._directories, self._offline, self._current, filesystem, randomness, self._on_error, self._removal.later
         )
         self.future = FutureLogs(doors, self._paths, self.upkeep.checkpoint_directory, self._checkpoint_soon)

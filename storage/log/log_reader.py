@@ -280,7 +280,7 @@ class LogReader:
                 found += piece.transactions
                 if piece.is_complete:
                     return found
-                await slices.breathe()
+                await slices.yield_if_due()
                 self.cold.raise_if_cut_since(cuts)
         return found
 
@@ -347,7 +347,7 @@ class LogReader:
                     return found
                 at, header = next_batch(chunk, at + header.size_bytes, segment, position, sought)
             position += at
-            await slices.breathe()
+            await slices.yield_if_due()
             self.cold.raise_if_cut_since(cuts)
         return None
 
@@ -357,7 +357,7 @@ class LogReader:
         async with self._decompressing if header.is_compressed else nullcontext():
             steps = first_in_batch(batch, header, sought)
             while True:
-                await slices.breathe()
+                await slices.yield_if_due()
                 try:
                     next(steps)
                 except StopIteration as last:

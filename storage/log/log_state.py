@@ -335,7 +335,7 @@ class LogState:
         await self._catch_up()
 
     def keep_epochs(self) -> None:
-        """See `WriterHost`."""
+        """See `WriterContext`."""
         self._epoch_file.keep()
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
@@ -364,11 +364,11 @@ class LogState:
     # --- durability ---
 
     def producer_snapshot(self, offset: int) -> bytes | None:
-        """See `WriterHost`."""
+        """See `WriterContext`."""
         return self._producers.to_snapshot() if self._knows_producers and self.next_offset <= offset else None
 
     def check_end(self, opened: OpenedSegment) -> None:
-        """See `WriterHost`."""
+        """See `WriterContext`."""
         if not self._has_checked_end:
             self._has_checked_end = True
             if opened.problem is None and opened.next_offset < self.log_end_offset:
@@ -452,7 +452,7 @@ class LogState:
         self._writer.fail(cause, is_known=True)
 
     def on_given_up(self) -> None:
-        """See `WriterHost`."""
+        """See `WriterContext`."""
         self.next_offset = self.log_end_offset
 
     def leave_folder(self) -> None:
@@ -462,13 +462,13 @@ class LogState:
             segment.is_gone = True
 
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None:
-        """See `WriterHost`."""
+        """See `WriterContext`."""
         self.next_offset = self.log_end_offset
         logger.error("log failed: topic=%s partition=%d error=%r", self.topic, self.partition, cause)
         self._environment.on_failed(self.directory, cause)
 
     def on_halted(self, cause: OSError) -> None:
-        """See `WriterHost`."""
+        """See `WriterContext`."""
         self.next_offset = self.log_end_offset
         logger.warning("log halted: topic=%s partition=%d error=%s", self.topic, self.partition, cause)
         self._environment.on_no_room(self.directory, cause)

@@ -26,7 +26,7 @@ from storage.free_space import NoRoom
 from storage.log.finished_segments import FinishedSegments
 from storage.log.log_environment import LogEnvironment
 from storage.log.write_back import WRITE_BACK_BYTES, WriteBack
-from storage.log.write_order import Done, Placement, WriterHost, WriterOrder
+from storage.log.write_order import Done, PendingWrite, WriterContext, WriterOrder
 from storage.segments.segment import OpenedSegment, Segment, random_roll_jitter_ms, rolls_at
 from storage.segments.segment_files import (
     SNAPSHOT_SUFFIX,
@@ -65,7 +65,7 @@ class LogWriter(WriterOrder):
 
     def __init__(
         self,
-        host: WriterHost,
+        host: WriterContext,
         segments: Segments,
         environment: LogEnvironment,
         log_end_offset: int,
@@ -106,7 +106,7 @@ class LogWriter(WriterOrder):
         if segment.should_roll(self._host.config, size_bytes, max_timestamp, last_offset, now_ms, batches):
             self.roll(base_offset, now_ms)
 
-    def place(
+    def enqueue_write(
         self,
         records: Buffer,
         next_offset: int,
@@ -124,9 +124,11 @@ class LogWriter(WriterOrder):
         """
         segment = self._segments.active
         if self._awaiting_open or (segment.file is None and not segment.is_awaited):
-            self._place_when_open(
+            self._enqueue_when_open(
                 segment,
-                Placement(records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done, aborted, headers),
+                PendingWrite(
+                    records, next_offset, max_timestamp, offset_of_max_timestamp, now_ms, done, aborted, headers
+                ),
             )
             return
         if aborted:
@@ -249,7 +251,7 @@ class LogWriter(WriterOrder):
 
     # --- opening and rolling ---
 
-    def _place_when_open(self, segment: Segment, placement: Placement) -> None:
+    def _enqueue_when_open(self, segment: Segment, placement: PendingWrite) -> None:
         self._awaiting_open.append(placement)
         if self._is_held or segment.is_awaited or segment.file is not None:
             return
@@ -282,9 +284,9 @@ class LogWriter(WriterOrder):
             segment.install(found)
             self._host.check_end(found)
         waiting, self._awaiting_open = self._awaiting_open, []
-        self._place_all(waiting)
+        self._enqueue_all(waiting)
 
-    def _place_all(self, waiting: Iterable[Placement]) -> None:
+    def _enqueue_all(self, waiting: Iterable[PendingWrite]) -> None:
         """Those that could not be placed when they came."""
         # What was on its way when the log was held may be so still.
         end_offset = self._in_flight[-1][2] if self._in_flight else self.log_end_offset
@@ -299,7 +301,7 @@ class LogWriter(WriterOrder):
                 each.max_timestamp, each.now_ms, len(each.headers) or 1,
             )  # fmt: skip
             with contextlib.suppress(NoRoom):  # whose `done` has heard of it
-                self.place(
+                self.enqueue_write(
                     each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms,
                     each.done, each.aborted, each.headers,
                 )  # fmt: skip
@@ -308,7 +310,7 @@ class LogWriter(WriterOrder):
 
     def release(self) -> None:
         """Place what was held: this log stays."""
-        self._place_all(self.take_held())
+        self._enqueue_all(self.take_held())
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment at `base_offset`. Files are made by a queued job."""

@@ -144,7 +144,7 @@ class PartitionLog(LogEnds):
             self.assign_leader_epoch(leader_epoch, base_offset)
         self.next_offset = last_offset + 1
         aborted = () if ended is None or not ended.is_aborted else (self._producers.aborted(ended),)
-        writer.place(whole, last_offset + 1, max_timestamp, last_offset, now_ms, done, aborted)
+        writer.enqueue_write(whole, last_offset + 1, max_timestamp, last_offset, now_ms, done, aborted)
         return AppendResult(
             base_offset, last_offset, log_append_time_ms, self.log_start_offset, header.last_offset_delta + 1
         )
@@ -270,7 +270,7 @@ class PartitionLog(LogEnds):
         self._writer.make_room(base_offset, next_offset - 1, len(records), max_timestamp, now_ms, len(headers))
         aborted = self._note_batches(records, headers)
         self.next_offset = next_offset
-        self._writer.place(
+        self._writer.enqueue_write(
             records, next_offset, max_timestamp, extent.offset_of_max_timestamp, now_ms, done, aborted,
             headers if len(headers) > 1 else (),
         )  # fmt: skip

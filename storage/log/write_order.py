@@ -33,7 +33,7 @@ from storage.segments.txn_index import AbortedTransaction
 Done = Callable[[KafkaError | None], None]
 
 
-class WriterHost(Protocol):
+class WriterContext(Protocol):
     """The log, as its writer sees it."""
 
     config: LogConfig
@@ -59,7 +59,7 @@ class WriterHost(Protocol):
     def on_halted(self, cause: OSError) -> None: ...
 
 
-class Placement:
+class PendingWrite:
     """Assigned batches on their way to the disk."""
 
     __slots__ = (
@@ -120,7 +120,7 @@ class WriterOrder:
 
     def __init__(
         self,
-        host: WriterHost,
+        host: WriterContext,
         segments: Segments,
         environment: LogEnvironment,
         log_end_offset: int,
@@ -132,7 +132,7 @@ class WriterOrder:
         # (segment, end of the bytes in it, next offset, done) of each write that was queued and not reported yet. Lists:
         # they are short or empty, and an empty deque takes 760 bytes, in ten thousand logs.
         self._in_flight: list[tuple[Segment, int, int, Done]] = []
-        self._awaiting_open: list[Placement] = []
+        self._awaiting_open: list[PendingWrite] = []
         self._is_held = False
         self._jobs = LogJobs(environment.queue, self)
         # Who waits for the end of all of these.
@@ -262,9 +262,9 @@ class WriterOrder:
         assert self.can_be_held
         self._is_held = True
         # So that `place`, which looks at this list anyway, need not look at anything else.
-        self._awaiting_open.append(Placement(b"", self.log_end_offset, -1, self.log_end_offset, 0, nobody_waits))
+        self._awaiting_open.append(PendingWrite(b"", self.log_end_offset, -1, self.log_end_offset, 0, nobody_waits))
 
-    def take_held(self) -> list[Placement]:
+    def take_held(self) -> list[PendingWrite]:
         """What was kept, in order; nothing when the log has failed since."""
         held, self._awaiting_open = self._awaiting_open[1:], []
         self._is_held = False

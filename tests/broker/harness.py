@@ -14,12 +14,12 @@ from broker.network.connection import RequestConnection
 from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
 from broker.network.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import AnswerMemory
+from broker.network.response_memory import ResponseMemory
 from broker.services import Services
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response
 from runtime.filesystem import Buffer
-from runtime.slices import LongWork
+from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
@@ -133,7 +133,7 @@ class Broker:
         self.timer = Timer(self.clock, self.turns.call_later)
         self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener)
         self.budget = MemoryBudget(budget_bytes)
-        self.answers = AnswerMemory(MemoryBudget(answers_bytes), self.timer)
+        self.answers = ResponseMemory(MemoryBudget(answers_bytes), self.timer)
         self.tasks = TaskScope("requests")
         table = DispatchTable(handlers)
         self.shared = ConnectionShared(
@@ -141,7 +141,7 @@ class Broker:
             services=cast(
                 Services,
                 SimpleNamespace(
-                    api_versions=table.api_versions(), long_work=LongWork(self.clock, self.turns.call_soon)
+                    api_versions=table.api_versions(), serial_queue=SerialQueue(self.clock, self.turns.call_soon)
                 ),
             ),
             budget=self.budget,

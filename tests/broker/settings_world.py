@@ -15,7 +15,7 @@ from metadata.store.port import Store
 from metadata.store.registration import ensure_persistent_paths
 from protocol.primitives import ZERO_UUID
 from runtime.clock import Clock, SystemClock
-from runtime.slices import LongWork
+from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.transport import Address
 from tests.simulation.store import SimulatedEnsemble
@@ -59,7 +59,7 @@ class SettingsWorld:
         services = SimpleNamespace(
             broker_id=0,
             clock=self.clock,
-            long_work=LongWork(self.clock, asyncio.get_running_loop().call_soon),
+            serial_queue=SerialQueue(self.clock, asyncio.get_running_loop().call_soon),
             dynamic_settings=self.settings,
             metadata=self.metadata,
         )

@@ -10,7 +10,7 @@ import uvloop
 
 from broker.cluster.topics_at_start import TopicAtStart
 from broker.process import open_embedded_store
-from broker.server import Broker, Doors
+from broker.server import Broker, Dependencies
 from config.broker import BrokerSettings
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from runtime.clock import SystemClock
@@ -53,7 +53,7 @@ class CountingLoopTurns:
 async def _turns_while_partitions_are_assigned(folder: Path) -> int:
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder), "broker.id": "1"}
     disk = OsDisk()
-    doors = Doors(
+    doors = Dependencies(
         TickingClock(), system_randomness(), OsFileSystem(), disk, OsNetwork(SocketOptions()), open_embedded_store
     )
     broker = Broker(BrokerSettings.from_sources({}, {}, given), doors)
@@ -89,7 +89,7 @@ async def _start_and_stop(folder: Path, topics: Sequence[TopicAtStart]) -> tuple
     """(partitions that it leads, partitions that it tells of) when clients begin to be served."""
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder), "broker.id": "1"}
     disk = OsDisk()
-    doors = Doors(
+    doors = Dependencies(
         SystemClock(), system_randomness(), OsFileSystem(), disk, OsNetwork(SocketOptions()), open_embedded_store
     )
     broker = Broker(BrokerSettings.from_sources({}, {}, given), doors, topics=topics)

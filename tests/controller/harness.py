@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from config.broker import BrokerSettings
-from controller.controller import Controller, ControllerSeat
+from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, ControlResponse, InProcessChannel
 from controller.requests.request_batch import ControlRequest
 from metadata import delta
-from metadata.admin.metadata_wait import image_shows
+from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.topic_admin import ReplicationPolicy, StrictReplication, TopicAdmin
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import registration, znodes
@@ -134,7 +134,7 @@ class Member:
             return Line(brokers[known.broker_id])
 
         self.controller = Controller(
-            ControllerSeat(broker_id, "PLAINTEXT", connect),
+            ControllerIdentity(broker_id, "PLAINTEXT", connect),
             store,
             self.metadata,
             lambda: self.settings,
@@ -159,7 +159,7 @@ class Member:
         await self.controller.start()
 
     async def shows(self, predicate: Callable[[ClusterImage], bool]) -> None:
-        shown = await image_shows(self.metadata, predicate, PATIENCE_MS)
+        shown = await wait_for_image(self.metadata, predicate, PATIENCE_MS)
         assert shown, f"broker {self.broker_id} does not show it: {self.metadata.image}"
 
     async def quiet(self) -> None:

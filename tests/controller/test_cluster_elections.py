@@ -1,4 +1,4 @@
-"""Elections of a cluster: wished in the tree, by themselves, unclean."""
+"""ElectionResult of a cluster: wished in the tree, by themselves, unclean."""
 
 from __future__ import annotations
 

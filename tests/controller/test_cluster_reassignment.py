@@ -101,14 +101,14 @@ def test_reassignments_that_cannot_be() -> None:
 def test_others_run_while_a_request_names_many_partitions(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breaths: list[None] = []
 
-    async def breathe(_: Term) -> None:
+    async def yield_if_due(_: Term) -> None:
         breaths.append(None)
 
     async def scenario(made: Cluster) -> None:
         wanted = [("gone", index) for index in range(100)]
         controller = made.active.controller
         await made.active.quiet()
-        monkeypatch.setattr(Term, "breathe", breathe)
+        monkeypatch.setattr(Term, "breathe", yield_if_due)
         if ask == "alter":
             await controller.alter_reassignments(dict.fromkeys(wanted, (1,)))
         elif ask == "list":

@@ -277,7 +277,7 @@ def test_others_run_between_topics_that_are_planned(tmp_path: Path) -> None:
     breaths: list[None] = []
 
     class Breaths(Slices):
-        async def breathe(self) -> None:
+        async def yield_if_due(self) -> None:
             breaths.append(None)
 
     async def scenario(member: Member) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.controller_context import ControllerContext, LiveBroker
-from controller.isr_changes import Verdict, Wish, judge
+from controller.isr_changes import IsrDecision, ProposedIsr, judge
 from metadata.store.znodes import RECOVERED, RECOVERING, BrokerRegistration, PartitionState, ReplicaAssignment
 from protocol.errors import ErrorCode
 
@@ -24,8 +24,12 @@ def context(state: PartitionState | None = STATE) -> ControllerContext:
     return made
 
 
-def wish(*isr: int, leader_epoch: int = 5, partition_epoch: int = 7, recovery: int = RECOVERED, **epochs: int) -> Wish:
-    return Wish(isr, leader_epoch, partition_epoch, recovery, {int(name[1:]): epoch for name, epoch in epochs.items()})
+def wish(
+    *isr: int, leader_epoch: int = 5, partition_epoch: int = 7, recovery: int = RECOVERED, **epochs: int
+) -> ProposedIsr:
+    return ProposedIsr(
+        isr, leader_epoch, partition_epoch, recovery, {int(name[1:]): epoch for name, epoch in epochs.items()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,7 @@ def wish(*isr: int, leader_epoch: int = 5, partition_epoch: int = 7, recovery: i
         (1, wish(1, recovery=7), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_the_table(broker_id: int, asked: Wish, code: ErrorCode) -> None:
+def test_the_table(broker_id: int, asked: ProposedIsr, code: ErrorCode) -> None:
     verdict = judge(context(), broker_id, KEY, asked)
     assert verdict.code is code
     assert verdict.is_change is (code is ErrorCode.NONE)
@@ -62,7 +66,7 @@ def test_the_table(broker_id: int, asked: Wish, code: ErrorCode) -> None:
 def test_the_same_wish_twice_is_answered_with_what_is(partition_epoch: int) -> None:
     """The first answer was lost, and the partition epoch with it."""
     verdict = judge(context(), 1, KEY, wish(3, 2, 1, partition_epoch=partition_epoch))
-    assert verdict == Verdict(ErrorCode.NONE, STATE, is_change=False)
+    assert verdict == IsrDecision(ErrorCode.NONE, STATE, is_change=False)
 
 
 def test_a_partition_that_nobody_knows() -> None:

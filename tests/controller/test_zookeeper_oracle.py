@@ -31,7 +31,7 @@ from metadata.store.port import (
     WatchEvent,
     WatchKind,
 )
-from metadata.store.zookeeper.client import ClientDoors
+from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.ensemble import ConnectString
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session import Credentials
@@ -301,7 +301,7 @@ def test_the_session_file_is_its_owners_alone_and_goes_with_the_session(server: 
         async with TaskScope("store") as tasks:
             store = await open_zookeeper_store(
                 ZooKeeperOptions(ConnectString.parse(server.connect)),
-                ClientDoors(OsNetwork(), SystemClock(), random.Random(1), tasks),
+                ClientDependencies(OsNetwork(), SystemClock(), random.Random(1), tasks),
                 LogDirectorySessionFile(str(tmp_path), OsFileSystem(), queue),
             )
             file = tmp_path / FILE_NAME

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from metadata.store.port import ConnectionLossError, Create, SessionEvent, SetData, StoreError
-from metadata.store.zookeeper.client import ClientDoors
+from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.ensemble import ConnectString
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session import Credentials
@@ -92,7 +92,7 @@ async def open_client(
     tasks = TaskScope("store")
     file = file or MemorySessionFile()
     chosen = {"session_timeout_ms": TIMEOUT_MS, "connection_timeout_ms": TIMEOUT_MS, **options}
-    doors = ClientDoors(network or OsNetwork(), clock or SystemClock(), rng or random.Random(1), tasks)
+    doors = ClientDependencies(network or OsNetwork(), clock or SystemClock(), rng or random.Random(1), tasks)
     try:
         store = await open_zookeeper_store(
             ZooKeeperOptions(ConnectString.parse(connect), **chosen),  # type: ignore[arg-type]

@@ -38,9 +38,9 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from protocol.schema import Request, Response
-from replication.dependencies import PartitionHost
+from replication.dependencies import PartitionContext
 from replication.fetch_sessions import FetchItem, FetchSessions, ResolvedFetch
-from replication.fetcher import FetcherDoors
+from replication.fetcher import FetcherDependencies
 from replication.fetchers import Fetchers
 from replication.leader_endpoint import FetchSettings
 from replication.partition import Partition, WakeUps
@@ -337,7 +337,7 @@ class FollowerWorld:
     ) -> Partition:
         folder = f"/logs/{topic}-{index}"
         log = await PartitionLog.open(topic, index, folder, log_config or config(), self.environment, topic_id=topic_id)
-        return Partition(log, PartitionHost(ME, WakeUps(self.loop.call_soon)))
+        return Partition(log, PartitionContext(ME, WakeUps(self.loop.call_soon)))
 
     def follow(self, partition: Partition, *, epoch: int = 0, leader: int = SOURCE) -> None:
         partition.become_follower(leader_and_isr(leader, epoch))
@@ -402,7 +402,9 @@ async def follower_world(loop: SimLoop, version: str = "3.9", **changed: int) ->
     await source.listen()
     addresses = {SOURCE: Address("source", PORT)}
     quota = ReplicationQuota(clock.monotonic_ms, window_ms=1000, samples_max=11)
-    doors = FetcherDoors(clock=clock, version=InterBrokerVersion.parse(version), broker_epoch=lambda: 77, quota=quota)
+    doors = FetcherDependencies(
+        clock=clock, version=InterBrokerVersion.parse(version), broker_epoch=lambda: 77, quota=quota
+    )
     fetchers = Fetchers(settings, network.node("me"), addresses.get, doors, tasks)
     try:
         yield FollowerWorld(

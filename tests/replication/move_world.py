@@ -20,7 +20,7 @@ from protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from replication.log_moves import LogMoves, MoveDoors
+from replication.log_moves import LogMoveDependencies, LogMoves
 from replication.partition import Partition
 from replication.partitions import Partitions
 from replication.throttle import NO_LIMIT, ReplicationQuota
@@ -225,7 +225,7 @@ def make_world(
     quota = ReplicationQuota(
         clock.monotonic_ms, window_ms=100, samples_max=11, limit_bytes_per_second=limit_bytes_per_second
     )
-    doors = MoveDoors(
+    doors = LogMoveDependencies(
         logs=logs.future, following=following, clock=clock, tasks=tasks, quota=quota, copies_at_once=2,
         fetch_max_bytes=fetch_max_bytes,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from protocol.primitives import ZERO_UUID
-from replication.dependencies import PartitionDoors
+from replication.dependencies import PartitionDependencies
 from replication.partition import Partition
 from replication.partitions import Partitions
 from storage.free_space import NoRoom
@@ -103,7 +103,7 @@ class Broker:
             self.logs,
             world.loop.call_soon,
             self.listener,
-            doors=PartitionDoors(is_alive=lambda broker_id: broker_id in self.alive),
+            doors=PartitionDependencies(is_alive=lambda broker_id: broker_id in self.alive),
             following=self.following,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
-from replication.dependencies import PartitionDoors, PartitionHost
+from replication.dependencies import PartitionContext, PartitionDependencies
 from replication.isr_requests import IsrOwner
 from replication.leader import IsrAnswer, IsrChange
 from replication.partition import Partition, WakeUps
@@ -69,8 +69,8 @@ class Surroundings:
     def submit(self, _owner: IsrOwner, change: IsrChange) -> None:
         self.wishes.append(change)
 
-    def doors(self) -> PartitionDoors:
-        return PartitionDoors(
+    def doors(self) -> PartitionDependencies:
+        return PartitionDependencies(
             now_ms=lambda: self.now_ms,
             is_alive=lambda broker_id: broker_id in self.alive,
             isr_changes=self,
@@ -146,5 +146,5 @@ async def replica(folder: Path, **settings: Any) -> AsyncIterator[Replica]:
     async with world(str(folder)) as around_log:
         log = await open_log(around_log, str(folder), config(**settings))
         around = Surroundings()
-        yield Replica(Partition(log, PartitionHost(ME, WakeUps(around.soon.append), around.doors())), around)
+        yield Replica(Partition(log, PartitionContext(ME, WakeUps(around.soon.append), around.doors())), around)
         await log.close(flush=log.failure is None)

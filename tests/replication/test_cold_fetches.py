@@ -14,7 +14,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition
 from protocol.records.batch import iter_headers
-from replication.dependencies import PartitionDoors, PartitionHost
+from replication.dependencies import PartitionContext, PartitionDependencies
 from replication.fetch_read import PartitionRead, Reader, fill, fill_cold, inspect
 from replication.fetch_sessions import NO_SESSION, FetchItem, FetchSession
 from replication.partition import Partition
@@ -101,7 +101,7 @@ async def place(folder: Path, batches: int) -> AsyncIterator[Place]:
         await log.close()
         end_offset = log.log_end_offset
         log = await open_log(here, str(folder / "a"), settings, is_clean=True, recovery_point=end_offset)
-        partition = Partition(log, PartitionHost(ME, WakeUps(lambda _: None), PartitionDoors()))
+        partition = Partition(log, PartitionContext(ME, WakeUps(lambda _: None), PartitionDependencies()))
         partition.become_leader(state(ME, isr=(ME,), replicas=(ME,)))
         yield Place(here, filesystem, partition)
         await partition.log.close()

@@ -18,7 +18,7 @@ from replication.leader import (
     IsrAnswer,
     IsrChange,
     IsrChangeFailed,
-    IsrChangeWished,
+    IsrChangeRequested,
     IsrCommitted,
     LeaderState,
     LeadingBroker,
@@ -61,7 +61,7 @@ def fetch(
 
 
 def wish_of(effects: list[Effect]) -> IsrChange:
-    (wish,) = [effect for effect in effects if isinstance(effect, IsrChangeWished)]
+    (wish,) = [effect for effect in effects if isinstance(effect, IsrChangeRequested)]
     return wish.change
 
 
@@ -318,7 +318,10 @@ def test_an_answer_that_leaves_it_open_keeps_the_wish_until_the_controller_speak
 )
 def test_other_errors_ask_again(error: ErrorCode) -> None:
     state, change = _expanding()
-    assert state.on_isr_answer(change, IsrAnswer(error), 0) == [IsrChangeFailed(change, error), IsrChangeWished(change)]
+    assert state.on_isr_answer(change, IsrAnswer(error), 0) == [
+        IsrChangeFailed(change, error),
+        IsrChangeRequested(change),
+    ]
     assert state.pending is change
 
 
@@ -401,7 +404,7 @@ class _World:
     def take(self, effects: list[Effect], holders: tuple[int, ...]) -> None:
         """`holders` was the maximal ISR before the event: what is committed, they all hold unless they have left."""
         for effect in effects:
-            if isinstance(effect, IsrChangeWished) and effect.change not in self.wishes:
+            if isinstance(effect, IsrChangeRequested) and effect.change not in self.wishes:
                 self.wishes.append(effect.change)
             if isinstance(effect, HighWatermarkAdvanced):
                 self.check_committed(effect.high_watermark)

@@ -400,9 +400,9 @@ def test_a_member_that_holds_everything_rests_until_there_is_more_or_it_is_no_me
         one.lead(isr=(1, 2))
         end = await one.append()
         one.fetched(0)
-        assert one.partition.let_rest(2, line) is None
+        assert one.partition.mark_idle(2, line) is None
         one.fetched(end)
-        resting = one.partition.let_rest(2, line)
+        resting = one.partition.mark_idle(2, line)
         assert resting is not None
         line.last_used_ms = one.around.now_ms = LAG_MS * 9
         await one.append()
@@ -410,8 +410,8 @@ def test_a_member_that_holds_everything_rests_until_there_is_more_or_it_is_no_me
         assert one.around.wishes == [], "the line was used: it was caught up then"
         assert resting.caught_up_ms == LAG_MS * 9
         one.lead(isr=(1,), partition_epoch=1)
-        assert not resting.rests_on(line)
+        assert not resting.is_idle_on(line)
         one.fetched(end)
-        assert one.partition.let_rest(2, line) is None
+        assert one.partition.mark_idle(2, line) is None
 
     play(tmp_path, scenario)

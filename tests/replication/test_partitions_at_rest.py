@@ -14,7 +14,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from replication.assignment import Assignment
-from replication.dependencies import PartitionHost
+from replication.dependencies import PartitionContext
 from replication.leader import IsrAnswer
 from replication.partition import Partition, WakeUps
 from replication.waiters import STABLE_END
@@ -39,7 +39,7 @@ def play(folder: Path, scenario: Scenario) -> None:
     async def run() -> None:
         async with world(str(folder)) as around_logs:
             around = Surroundings()
-            host = PartitionHost(ME, WakeUps(around.soon.append), around.doors())
+            host = PartitionContext(ME, WakeUps(around.soon.append), around.doors())
             logs = [await open_log(around_logs, f"{folder}/t-{index}", config()) for index in range(2)]
             one, other = (Replica(Partition(log, host), around) for log in logs)
             await scenario(one, other)

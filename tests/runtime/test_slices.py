@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 
 import pytest
 
-from runtime.slices import SHORT_ROWS, SLICE_MS, LongWork, Slices
+from runtime.slices import SHORT_ROWS, SLICE_MS, SerialQueue, Slices
 
 
 class WorkClock:
@@ -77,7 +77,7 @@ def test_work_that_takes_no_time_is_not_interrupted() -> None:
         async def work() -> None:
             slices = Slices(clock)
             async for _ in slices.over(range(10_000)):
-                await slices.breathe()
+                await slices.yield_if_due()
 
         assert (await watched(clock, work())).turns == 1
 
@@ -99,11 +99,11 @@ def test_nested_loops_share_their_slice() -> None:
     asyncio.run(run())
 
 
-def line_of_this_loop() -> LongWork:
-    return LongWork(WorkClock(), asyncio.get_running_loop().call_soon)
+def line_of_this_loop() -> SerialQueue:
+    return SerialQueue(WorkClock(), asyncio.get_running_loop().call_soon)
 
 
-async def piece(line: LongWork, name: str, told: list[str], rows: int | None = None, breaths: int = 3) -> None:
+async def piece(line: SerialQueue, name: str, told: list[str], rows: int | None = None, breaths: int = 3) -> None:
     async with line.begin(rows):
         told.append(f"{name} begins")
         for _ in range(breaths):

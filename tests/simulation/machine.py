@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TypeVar
 
 from broker.cluster.topics_at_start import TopicAtStart
-from broker.server import Broker, Doors
+from broker.server import Broker, Dependencies
 from config.broker import BrokerSettings
 from metadata.store.port import Store
 from runtime.clock import Clock
@@ -150,7 +150,7 @@ class Machine:
         with process.entered():
             self.disk = SimDisk(loop)
             self.tune(self.disk)
-            doors = Doors(
+            doors = Dependencies(
                 self.clock, loop.random, self.storage.boot(), self.disk, self._network.node(self.name), self._open_store,
                 boot_id=lambda: f"boot {self.boots_count} of {self.name}",
             )  # fmt: skip

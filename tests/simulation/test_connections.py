@@ -13,7 +13,7 @@ from broker.network.connection_shared import ConnectionLimits, ConnectionShared
 from broker.network.dispatch import Dispatch, DispatchTable, handles
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import Deferred, RequestContext
-from broker.network.response_memory import AnswerMemory
+from broker.network.response_memory import ResponseMemory
 from broker.services import Services
 from protocol.client import Client
 from protocol.errors import ErrorCode
@@ -71,7 +71,7 @@ class EchoBroker:
             dispatch=Dispatch(DispatchTable([produce, heartbeat]), self.tasks),
             services=cast(Services, SimpleNamespace()),
             budget=self.budget,
-            answers=AnswerMemory(MemoryBudget(1 << 20), timer),
+            answers=ResponseMemory(MemoryBudget(1 << 20), timer),
             owner=self.acceptor,
             timer=timer,
             call_soon=loop.call_soon,

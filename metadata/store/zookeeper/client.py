@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ClientDoors:
+class ClientDependencies:
     network: Network
     clock: Clock
     randomness: Randomness
@@ -71,7 +71,9 @@ class Listeners:
 class ZooKeeperClient:
     """Life: `start`, then `settled`; `end` closes the session, `stop` only leaves it."""
 
-    def __init__(self, session: ClientSession, rotation: Rotation, doors: ClientDoors, listeners: Listeners) -> None:
+    def __init__(
+        self, session: ClientSession, rotation: Rotation, doors: ClientDependencies, listeners: Listeners
+    ) -> None:
         self.session = session
         self.last_failure = NO_SERVER_TRIED
         self._rotation = rotation

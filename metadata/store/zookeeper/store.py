@@ -47,7 +47,7 @@ from metadata.store.port import (
     WatchKind,
     ensure_path,
 )
-from metadata.store.zookeeper.client import ClientDoors, Listeners, ZooKeeperClient, session_text
+from metadata.store.zookeeper.client import ClientDependencies, Listeners, ZooKeeperClient, session_text
 from metadata.store.zookeeper.ensemble import Rotation
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.requests import Requests
@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 async def open_zookeeper_store(
-    options: ZooKeeperOptions, doors: ClientDoors, session_file: SessionFile
+    options: ZooKeeperOptions, doors: ClientDependencies, session_file: SessionFile
 ) -> ZooKeeperStore:
     """The store, with a session that has begun and the chroot made.
 
@@ -75,7 +75,7 @@ async def open_zookeeper_store(
 
         store = await open_zookeeper_store(
             ZooKeeperOptions.of(settings),
-            ClientDoors(doors.network, doors.clock, doors.randomness, store_tasks),
+            ClientDependencies(doors.network, doors.clock, doors.randomness, store_tasks),
             LogDirectorySessionFile(first_log_directory, doors.filesystem, doors.disk.queue(f"{directory}#store")),
         )
 
@@ -207,7 +207,7 @@ class ZooKeeperSession(_Operations):
 class ZooKeeperStore(_Operations):
     """`metadata.store.port.Store`. Made by `open_zookeeper_store`."""
 
-    def __init__(self, options: ZooKeeperOptions, doors: ClientDoors, session_file: SessionFile) -> None:
+    def __init__(self, options: ZooKeeperOptions, doors: ClientDependencies, session_file: SessionFile) -> None:
         super().__init__(Requests(options.connect.chroot, is_secure=options.is_secure))
         self._options = options
         self._doors = doors if options.tls is None else replace(doors, network=TlsNetwork(doors.network, options.tls))

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 import pytest
 
 from broker.cluster.controlled_shutdown import hand_over
-from broker.cluster.controller_channel import ControllerLine
+from broker.cluster.controller_channel import ControllerChannel
 from config.broker import BrokerSettings
 from metadata.image import ClusterImage, MetadataCache
 from protocol.errors import ErrorCode
@@ -62,7 +62,7 @@ def played(*answers: Response | OSError, delay_s: float = 0, alone_after_s: floa
         client = Client(*answers, delay_s=delay_s)
         metadata = MetadataCache()
         metadata.publish(ClusterImage(controller_id=2))
-        line = ControllerLine(1, None, metadata, lambda _: client, SimClock(loop))  # type: ignore[arg-type,return-value]
+        line = ControllerChannel(1, None, metadata, lambda _: client, SimClock(loop))  # type: ignore[arg-type,return-value]
         began_s = loop.time()
 
         async def alone_within(timeout_ms: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.controller_channel import ControllerLine
+from broker.cluster.controller_channel import ControllerChannel
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode, KafkaError
@@ -33,7 +33,7 @@ class Site:
 
     def __init__(self, controller: object, clients: dict[int, Client]) -> None:
         self.metadata = MetadataCache()
-        self.line = ControllerLine(
+        self.line = ControllerChannel(
             OWN_ID,
             controller,  # type: ignore[arg-type]
             self.metadata,

@@ -10,7 +10,7 @@ import pytest
 
 from broker.cluster import power_loss
 from broker.cluster.power_loss import LOOK_AGAIN_S, BootFile, stay_away_after_power_loss
-from broker.server import Broker, Doors
+from broker.server import Broker, Dependencies
 from metadata.store import znodes
 from metadata.store.port import Create, Stat, Watch
 from metadata.store.registration import ensure_persistent_paths
@@ -271,7 +271,7 @@ def test_a_stop_while_it_waits_does_not_make_it_forget() -> None:
         machine = world.machines[1]
         for _ in range(2):
             # As `broker.process` does it when it is told to stop early.
-            doors = Doors(
+            doors = Dependencies(
                 machine.clock, loop.random, machine.storage.boot(), SimDisk(loop), world.network.node("host1"),
                 machine._open_store, boot_id=lambda: "the next boot",
             )  # fmt: skip

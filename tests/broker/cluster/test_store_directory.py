@@ -12,7 +12,7 @@ import pytest
 
 from broker.cluster.topics_at_start import TopicAtStart
 from broker.process import open_embedded_store
-from broker.server import Broker, Doors
+from broker.server import Broker, Dependencies
 from config.broker import BrokerSettings
 from metadata.store.embedded import FILE_NAME
 from runtime.clock import SystemClock
@@ -39,7 +39,7 @@ async def broker_over(
     own = {name.replace("_", "."): value for name, value in given.items()}
     settings = BrokerSettings.from_sources({}, {}, SETTINGS | {"log.dirs": ",".join(map(str, directories))} | own)
     disk = OsDisk()
-    doors = Doors(
+    doors = Dependencies(
         SystemClock(), system_randomness(), OsFileSystem(), disk, OsNetwork(SocketOptions()), open_embedded_store
     )
     broker = Broker(settings, doors, topics=topics, on_fatal=on_fatal)

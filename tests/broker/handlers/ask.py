@@ -15,7 +15,7 @@ from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request
 from runtime.clock import SystemClock
-from runtime.slices import LongWork
+from runtime.slices import SerialQueue
 from runtime.transport import Address
 from tests.controller.harness import Member, embedded_member
 
@@ -27,7 +27,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
     clock = SystemClock()
     services = SimpleNamespace(
         clock=clock,
-        long_work=LongWork(clock, asyncio.get_running_loop().call_soon),
+        serial_queue=SerialQueue(clock, asyncio.get_running_loop().call_soon),
         settings=member.settings,
         broker_id=member.broker_id,
         dynamic_settings=SimpleNamespace(settings=member.settings, layers=layers),

@@ -14,7 +14,7 @@ from coordinator.host import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
-from runtime.slices import LongWork
+from runtime.slices import SerialQueue
 from runtime.transport import Address
 from tests.coordinator.world import World
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
@@ -66,7 +66,7 @@ class GroupBroker:
         services = SimpleNamespace(
             broker_id=BROKER_ID,
             clock=self.world.clock,
-            long_work=LongWork(self.world.clock, asyncio.get_running_loop().call_soon),
+            serial_queue=SerialQueue(self.world.clock, asyncio.get_running_loop().call_soon),
             groups=self.world.groups,
             metadata=self.metadata,
             store=self.store,

@@ -15,7 +15,7 @@ from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import ClientConnection, Deferred, RequestContext
-from broker.network.response_memory import AnswerMemory
+from broker.network.response_memory import ResponseMemory
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
@@ -23,7 +23,7 @@ from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, P
 from protocol.schema import Request, Response
 from replication.fetch_sessions import FetchSessions
 from replication.partition import Partition
-from runtime.slices import LongWork
+from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
@@ -71,12 +71,12 @@ class ReplicaBroker:
                 advertised=AdvertisedAddresses(ME, ()),
                 clock=self.clock,
                 timer=self.timer,
-                long_work=LongWork(self.clock, self.turns.call_soon),
+                serial_queue=SerialQueue(self.clock, self.turns.call_soon),
                 tasks=tasks,
                 partitions=self._held,
                 fetch_sessions=FetchSessions(10, random.Random(1)),
                 requests=self.budget,
-                answers=AnswerMemory(MemoryBudget(1 << 24), self.timer),
+                answers=ResponseMemory(MemoryBudget(1 << 24), self.timer),
                 metadata=MetadataCache(),
                 metrics=self.metrics,
             ),

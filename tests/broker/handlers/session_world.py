@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from broker.handlers.fetch import fetch
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from replication.dependencies import PartitionHost
+from replication.dependencies import PartitionContext
 from replication.fetch_sessions import FetchSession
 from replication.partition import Partition, WakeUps
 from runtime.tasks import TaskScope
@@ -72,7 +72,7 @@ def _made(folder: Path) -> str:
 async def several(folder: Path, count: int = PARTITIONS) -> AsyncIterator[Several]:
     async with world(_made(folder)) as around_logs, TaskScope("requests") as tasks:
         around = Surroundings()
-        host = PartitionHost(ME, WakeUps(around.soon.append), around.doors())
+        host = PartitionContext(ME, WakeUps(around.soon.append), around.doors())
         replicas = []
         for index in range(count):
             log = await PartitionLog.open("t", index, f"{folder}/t-{index}", config(), around_logs.environment)

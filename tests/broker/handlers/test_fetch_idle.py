@@ -210,7 +210,7 @@ def test_a_session_that_ends_stands_in_no_list(tmp_path: Path) -> None:
             assert watchers_count(made) == 0
             for one in made.replicas:
                 assert one.partition.leader is not None
-                assert not one.partition.leader.followers[FOLLOWER].rests_on(session)
+                assert not one.partition.leader.followers[FOLLOWER].is_idle_on(session)
 
     asyncio.run(run())
 

@@ -74,7 +74,7 @@ def test_a_batch_that_takes_long_to_validate(tmp_path: Path) -> None:
 
 def test_a_message_set_that_waits_to_be_converted(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
-        async with broker.services.long_work.begin():
+        async with broker.services.serial_queue.begin():
             long = start(broker, encode_message_set(records(4 * SHORT_ROWS), 1), 2)
             assert await long.now() is None
             broker.clock.now_ms = 1_700

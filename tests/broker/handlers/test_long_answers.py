@@ -76,7 +76,7 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from protocol.schema import Request
 from runtime.clock import Clock
-from runtime.slices import SLICE_MS, LongWork
+from runtime.slices import SLICE_MS, SerialQueue
 from storage.description import DirectoryDescription, LogDescription
 from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.group_world import GroupBroker
@@ -124,8 +124,8 @@ class Others:
 
 
 def with_clock(context: RequestContext, clock: Clock, **more: object) -> RequestContext:
-    line = LongWork(clock, asyncio.get_running_loop().call_soon)
-    services = SimpleNamespace(**{**vars(context.services), "clock": clock, "long_work": line, **more})
+    line = SerialQueue(clock, asyncio.get_running_loop().call_soon)
+    services = SimpleNamespace(**{**vars(context.services), "clock": clock, "serial_queue": line, **more})
     return replace(context, services=cast(Any, services))
 
 

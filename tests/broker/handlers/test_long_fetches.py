@@ -19,7 +19,7 @@ from broker.network.request_context import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from runtime import slices
-from runtime.slices import SLICE_MS, LongWork
+from runtime.slices import SLICE_MS, SerialQueue
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.broker.handlers.test_fetch import NEWEST_BY_NAME
 from tests.broker.handlers.test_long_answers import Others, RowClock
@@ -45,7 +45,7 @@ def play(folder: Path, scenario: Callable[[ReplicaBroker], Awaitable[None]]) -> 
             broker.one.lead(isr=(ME,), replicas=(ME, FOLLOWER))
             clock = RowClock()
             broker.services.clock = clock
-            broker.services.long_work = LongWork(clock, asyncio.get_running_loop().call_soon)
+            broker.services.serial_queue = SerialQueue(clock, asyncio.get_running_loop().call_soon)
             await scenario(broker)
 
     asyncio.run(run())
@@ -173,7 +173,7 @@ def test_who_goes_away_leaves_nothing_behind(tmp_path: Path) -> None:
         answer.abandon()
         await looked(broker)
         assert broker.one.partition.waiting_fetches_count == 0
-        assert not broker.services.long_work.is_busy
+        assert not broker.services.serial_queue.is_busy
 
     play(tmp_path, scenario)
 
@@ -195,7 +195,7 @@ def test_a_broker_that_stops_is_not_kept_waiting(tmp_path: Path, turns: int | No
 def test_a_follower_stands_in_no_line_behind_consumers(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         await broker.one.append("a")
-        async with broker.services.long_work.begin():
+        async with broker.services.serial_queue.begin():
             consumer = broker.start(fetch, many(), NEWEST_BY_NAME)
             follower = broker.start(fetch, many(replica_id=FOLLOWER), NEWEST_BY_NAME)
             assert values(await answered(follower)) == ["a"]

@@ -272,7 +272,7 @@ def test_memory_is_reserved_while_a_large_conversion_stands_in_line_and_released
     async def scenario(broker: ReplicaBroker) -> None:
         await produced(broker, encode_message_set(sample(8000), 1))
         budget = broker.services.answers.budget
-        async with broker.services.long_work.begin():
+        async with broker.services.serial_queue.begin():
             answer = broker.start(fetch_message_sets, fetching(0), 0)
             for _ in range(3):
                 assert await answer.now() is None

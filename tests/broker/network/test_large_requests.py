@@ -38,7 +38,7 @@ class World:
 
         @handles(DescribeGroupsRequest)
         async def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-            async with context.services.long_work.begin(len(request.groups)):
+            async with context.services.serial_queue.begin(len(request.groups)):
                 self.told.append(f"{context.client_id} begins")
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
@@ -83,7 +83,7 @@ def test_one_at_a_time_and_small_ones_pass(monkeypatch: pytest.MonkeyPatch) -> N
         assert world.told.index("small beats") < world.told.index("b begins")
         assert [len(peer.answers()) for peer in [*peers, small]] == [1] * 5
         assert world.broker.budget.used_bytes == 0
-        assert not world.broker.shared.services.long_work.is_busy
+        assert not world.broker.shared.services.serial_queue.is_busy
 
     asyncio.run(run())
 

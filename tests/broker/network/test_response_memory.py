@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import LINE_PERIOD_MS, LINE_PERIODS, AnswerMemory, HeldAnswers
+from broker.network.response_memory import LINE_PERIOD_MS, LINE_PERIODS, BufferedResponses, ResponseMemory
 from runtime.timer import Timer
 from tests.broker.harness import FakeClock, Turns
 
@@ -12,7 +12,7 @@ class Peer:
     def __init__(self, world: World) -> None:
         self.unsent_bytes = 0
         self.cut_off_reason = ""
-        self.held = HeldAnswers(world.memory, self)
+        self.held = BufferedResponses(world.memory, self)
 
     def cut_off(self, reason: str) -> None:
         self.cut_off_reason = reason
@@ -29,7 +29,7 @@ class World:
         clock = FakeClock()
         self.turns = Turns(clock)
         self.budget = MemoryBudget(LIMIT)
-        self.memory = AnswerMemory(self.budget, Timer(clock, self.turns.call_later))
+        self.memory = ResponseMemory(self.budget, Timer(clock, self.turns.call_later))
 
     def pass_periods(self, count: int) -> None:
         self.turns.advance(LINE_PERIOD_MS * count)

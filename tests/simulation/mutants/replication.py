@@ -27,9 +27,9 @@ from controller.leader_election_rules import Elected
 from controller.term import Term
 from protocol.errors import ErrorCode
 from replication.fetchers import Fetchers
-from replication.followed import Followed
+from replication.followed import FollowedPartition
 from replication.follower import Fetch, FollowerState, TruncateTo
-from replication.isr_requests import Wish, _WishQueue
+from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
 from replication.leader import IsrAnswer, LeaderState
 from replication.log_copy import LogCopy
 from replication.partition import Partition
@@ -81,12 +81,12 @@ def _laggards_stay(patches: Patches) -> None:
 def _silence_is_consent(patches: Patches) -> None:
     """A wish that the controller has not answered counts as granted."""
 
-    def granted(self: _WishQueue, wishes: Sequence[Wish]) -> None:
+    def granted(self: _IsrChangeQueue, wishes: Sequence[IsrChangeRequest]) -> None:
         for wish in wishes:
             change = wish.change
             wish.answer(IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.isr, change.partition_epoch))
 
-    patches.replace(_WishQueue, "_put_back", lambda original: granted)
+    patches.replace(_IsrChangeQueue, "_put_back", lambda original: granted)
 
 
 def _fence_open(patches: Patches) -> None:
@@ -143,7 +143,7 @@ def _one_truncation_too_few(patches: Patches) -> None:
 def _claims_unwritten(patches: Patches) -> None:
     """What a follower has put on its way to the disk is as good as written."""
     patches.replace(FollowerState, "on_appended", lambda original: _step_behind_the_queue)
-    patches.replace(Followed, "take", _taken_at_once)
+    patches.replace(FollowedPartition, "take", _taken_at_once)
 
 
 def _step_behind_the_queue(self: FollowerState, leader_high_watermark: int) -> None:
@@ -153,7 +153,7 @@ def _step_behind_the_queue(self: FollowerState, leader_high_watermark: int) -> N
 
 
 def _taken_at_once(original: Any) -> Any:
-    async def take(self: Followed, row: Any) -> Any:
+    async def take(self: FollowedPartition, row: Any) -> Any:
         taken = await original(self, row)
         if self.is_writing:
             self.is_writing = False

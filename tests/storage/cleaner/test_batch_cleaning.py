@@ -15,7 +15,7 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker, r
 from protocol.records.invalid import InvalidBatch
 from protocol.records.legacy import encode_message_set, iter_legacy_records, read_legacy_header
 from protocol.records.record import Record, empty_batch, encode_batch, iter_records
-from storage.cleaner.batch_cleaning import BatchCleaner, Cleaned, Fate, LastRecord, read_keys
+from storage.cleaner.batch_cleaning import BatchCleaner, Cleaned, CleaningOutcome, LastRecord, read_keys
 from storage.cleaner.offset_map import OffsetMap
 from storage.segments.txn_index import AbortedTransaction
 from tests.protocol.records.batches import with_field
@@ -56,7 +56,7 @@ RECORDS = [record(10, b"a"), record(12, b"b", timestamp=NOW_MS + 500), record(13
 def test_superseded_records_go_and_the_others_keep_offset_and_time(codec: Compression) -> None:
     batch = encode_batch(RECORDS, base_offset=10, keep_offsets=True, compression=codec, partition_leader_epoch=3)
     cleaned = clean(batch, cleaner({b"a": 20, b"b": 12, b"c": 13}))
-    assert (cleaned.fate, cleaned.records_kept) == (Fate.REBUILT, 2)
+    assert (cleaned.fate, cleaned.records_kept) == (CleaningOutcome.REBUILT, 2)
     assert records_of(cleaned.content) == RECORDS[1:]
     header = read_header(cleaned.content)
     assert (header.base_offset, header.last_offset, header.partition_leader_epoch) == (10, 13, 3)
@@ -80,33 +80,33 @@ def test_append_time_stays_what_it_was() -> None:
 @pytest.mark.parametrize("unknown", [0x80, 0x4000, -0x8000])
 def test_attributes_that_nobody_knows_go_with_the_first_record(unknown: int) -> None:
     batch = bytes(with_field(encode_batch(RECORDS, base_offset=10, keep_offsets=True), ">h", 21, unknown))
-    assert clean(batch, cleaner()) == Cleaned(Fate.COPIED, 3)
+    assert clean(batch, cleaner()) == Cleaned(CleaningOutcome.COPIED, 3)
     kept = clean(batch, cleaner({b"a": 20, b"b": 12, b"c": 13})).content
     assert read_header(kept).attributes == read_header(empty_batch(read_header(batch))).attributes == 0
 
 
 def test_a_batch_of_which_all_stays_is_copied() -> None:
     batch = encode_batch(RECORDS, base_offset=10, keep_offsets=True)
-    assert clean(batch, cleaner()) == Cleaned(Fate.COPIED, 3)
-    assert clean(batch, cleaner({b"a": 10, b"c": 13})) == Cleaned(Fate.COPIED, 3)
+    assert clean(batch, cleaner()) == Cleaned(CleaningOutcome.COPIED, 3)
+    assert clean(batch, cleaner({b"a": 10, b"c": 13})) == Cleaned(CleaningOutcome.COPIED, 3)
 
 
 def test_a_batch_of_which_nothing_stays_is_dropped() -> None:
     batch = encode_batch(RECORDS[:1], base_offset=10, producer_id=7, producer_epoch=1, base_sequence=3)
-    assert clean(batch, cleaner({b"a": 20})) == Cleaned(Fate.DROPPED, 0)
-    assert clean(batch, cleaner({b"a": 20}), {7: LastRecord(11, 1)}).fate is Fate.DROPPED
-    assert clean(batch, cleaner({b"a": 20}), {8: LastRecord(10, 1)}).fate is Fate.DROPPED
+    assert clean(batch, cleaner({b"a": 20})) == Cleaned(CleaningOutcome.DROPPED, 0)
+    assert clean(batch, cleaner({b"a": 20}), {7: LastRecord(11, 1)}).fate is CleaningOutcome.DROPPED
+    assert clean(batch, cleaner({b"a": 20}), {8: LastRecord(10, 1)}).fate is CleaningOutcome.DROPPED
 
 
 def test_the_last_batch_of_a_producer_is_kept_without_records() -> None:
     batch = encode_batch(RECORDS[:1], base_offset=10, producer_id=7, producer_epoch=1, base_sequence=3)
     cleaned = clean(batch, cleaner({b"a": 20}), {7: LastRecord(10, 1)})
-    assert cleaned.fate is Fate.EMPTIED
+    assert cleaned.fate is CleaningOutcome.EMPTIED
     header = read_header(cleaned.content)
     assert (header.records_count, header.last_offset, header.producer_id) == (0, 10, 7)
     assert (header.producer_epoch, header.last_sequence) == (1, 3)
     assert clean(cleaned.content, cleaner(), {7: LastRecord(10, 1)}).content == cleaned.content
-    assert clean(cleaned.content, cleaner(), {7: LastRecord(11, 1)}).fate is Fate.DROPPED
+    assert clean(cleaned.content, cleaner(), {7: LastRecord(11, 1)}).fate is CleaningOutcome.DROPPED
 
 
 def test_records_without_a_key_go() -> None:
@@ -116,7 +116,7 @@ def test_records_without_a_key_go() -> None:
 
 def test_what_lies_behind_the_map_stays_whatever_it_is() -> None:
     batch = encode_batch([record(10, None), record(11, b"a"), record(12, b"a")], base_offset=10)
-    assert clean(batch, cleaner({b"a": 9}, covered=9)) == Cleaned(Fate.COPIED, 3)
+    assert clean(batch, cleaner({b"a": 9}, covered=9)) == Cleaned(CleaningOutcome.COPIED, 3)
     cleaned = clean(batch, cleaner({b"a": 10}, covered=10))
     assert [each.offset for each in records_of(cleaned.content)] == [11, 12]
 
@@ -128,13 +128,13 @@ def test_a_delete_marker_is_given_a_horizon_and_goes_when_that_has_passed() -> N
     records = [record(10, b"a", None), record(11, b"b")]
     first = clean(encode_batch(records, base_offset=10), cleaner())
     header = read_header(first.content)
-    assert first.fate is Fate.REBUILT
+    assert first.fate is CleaningOutcome.REBUILT
     assert (header.has_delete_horizon, header.base_timestamp) == (True, NOW_MS + RETENTION_MS)
     assert records_of(first.content) == records
     assert header.max_timestamp == NOW_MS + 11
 
     waiting = clean(first.content, cleaner(now_ms=NOW_MS + RETENTION_MS - 1))
-    assert waiting == Cleaned(Fate.COPIED, 2)
+    assert waiting == Cleaned(CleaningOutcome.COPIED, 2)
     gone = clean(first.content, cleaner(now_ms=NOW_MS + RETENTION_MS))
     assert records_of(gone.content) == records[1:]
     assert read_header(gone.content).base_timestamp == NOW_MS + RETENTION_MS, "the batch keeps its horizon"
@@ -175,18 +175,18 @@ class Log:
     cleaner: BatchCleaner
     producers: Mapping[int, LastRecord]
 
-    def fates(self, *batches: bytes) -> list[Fate]:
+    def fates(self, *batches: bytes) -> list[CleaningOutcome]:
         return [clean(batch, self.cleaner, self.producers).fate for batch in batches]
 
 
 def test_committed_records_stay_and_their_marker_with_them() -> None:
     log = Log(cleaner(), NOBODY)
-    assert log.fates(data(10), marker(ControlType.COMMIT, 11)) == [Fate.COPIED, Fate.COPIED]
+    assert log.fates(data(10), marker(ControlType.COMMIT, 11)) == [CleaningOutcome.COPIED, CleaningOutcome.COPIED]
 
 
 def test_a_marker_stays_as_long_as_a_batch_of_its_transaction_was_there() -> None:
     log = Log(cleaner({b"a": 20}), NOBODY)
-    assert log.fates(data(10), marker(ControlType.COMMIT, 11)) == [Fate.DROPPED, Fate.COPIED]
+    assert log.fates(data(10), marker(ControlType.COMMIT, 11)) == [CleaningOutcome.DROPPED, CleaningOutcome.COPIED]
 
 
 @pytest.mark.parametrize("kind", list(ControlType))
@@ -197,15 +197,15 @@ def test_a_marker_without_records_is_given_a_horizon_and_goes_when_that_has_pass
     assert (header.has_delete_horizon, header.base_timestamp) == (True, NOW_MS + RETENTION_MS)
     assert header.is_control and header.is_transactional
     assert read_marker(first.content, 0, header) == EndTxnMarker(kind, 0, NOW_MS)
-    assert clean(first.content, cleaner(now_ms=NOW_MS + RETENTION_MS - 1)).fate is Fate.COPIED
+    assert clean(first.content, cleaner(now_ms=NOW_MS + RETENTION_MS - 1)).fate is CleaningOutcome.COPIED
     late = cleaner(now_ms=NOW_MS + RETENTION_MS)
-    assert clean(first.content, late).fate is Fate.DROPPED
-    assert clean(first.content, late, {7: LastRecord(None, 1)}).fate is Fate.DROPPED, "of another epoch"
+    assert clean(first.content, late).fate is CleaningOutcome.DROPPED
+    assert clean(first.content, late, {7: LastRecord(None, 1)}).fate is CleaningOutcome.DROPPED, "of another epoch"
     emptied = clean(first.content, late, {7: LastRecord(None, 0)})
-    assert emptied.fate is Fate.EMPTIED, "nothing else knows the epoch"
+    assert emptied.fate is CleaningOutcome.EMPTIED, "nothing else knows the epoch"
     assert not read_header(emptied.content).has_delete_horizon
-    assert clean(emptied.content, late, {7: LastRecord(None, 0)}).fate is Fate.EMPTIED
-    assert clean(emptied.content, late, {7: LastRecord(30, 0)}).fate is Fate.DROPPED
+    assert clean(emptied.content, late, {7: LastRecord(None, 0)}).fate is CleaningOutcome.EMPTIED
+    assert clean(emptied.content, late, {7: LastRecord(30, 0)}).fate is CleaningOutcome.DROPPED
 
 
 def test_aborted_records_go_at_once_and_their_marker_is_remembered() -> None:
@@ -214,14 +214,19 @@ def test_aborted_records_go_at_once_and_their_marker_is_remembered() -> None:
     log.cleaner.transactions.expect([aborted])
     log.cleaner.transactions.expect([aborted])
     batches = data(10), data(11, b"b", producer=8), marker(ControlType.ABORT, 12), data(13, b"c")
-    assert log.fates(*batches) == [Fate.DROPPED, Fate.COPIED, Fate.COPIED, Fate.COPIED]
+    assert log.fates(*batches) == [
+        CleaningOutcome.DROPPED,
+        CleaningOutcome.COPIED,
+        CleaningOutcome.COPIED,
+        CleaningOutcome.COPIED,
+    ]
     assert log.cleaner.transactions.kept_aborted == [aborted]
 
 
 def test_the_last_batch_of_an_aborted_transaction_may_have_to_stay() -> None:
     log = Log(cleaner(), {7: LastRecord(11, 0)})
     log.cleaner.transactions.expect([AbortedTransaction(7, 10, 12, 13)])
-    assert log.fates(data(10), data(11)) == [Fate.DROPPED, Fate.EMPTIED]
+    assert log.fates(data(10), data(11)) == [CleaningOutcome.DROPPED, CleaningOutcome.EMPTIED]
 
 
 # --- anything else ---
@@ -270,13 +275,13 @@ def test_messages_of_old_formats_are_cleaned_as_well(magic: int, codec: Compress
     by.keeps_old_markers = True
     kept = by.clean(batch, 0, read_legacy_header(batch), NOBODY)
     if codec is Compression.NONE:
-        assert kept == Cleaned(Fate.COPIED, 1)
+        assert kept == Cleaned(CleaningOutcome.COPIED, 1)
     else:
         header = read_legacy_header(kept.content)
         assert header.magic == magic and header.compression is codec
         assert list(iter_legacy_records(kept.content, 0, header, 1 << 20)) == rows[1:]
     by.keeps_old_markers = False
-    assert by.clean(batch, 0, read_legacy_header(batch), NOBODY).fate is Fate.DROPPED
+    assert by.clean(batch, 0, read_legacy_header(batch), NOBODY).fate is CleaningOutcome.DROPPED
 
 
 def test_an_emptied_batch_has_no_horizon() -> None:
