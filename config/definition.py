@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 from config.errors import HIDDEN, invalid_value
+from config.java_values import java_double, java_integer, java_trim
 from config.validators import Validator
 
 KiB = 1024
@@ -23,7 +24,6 @@ MiB = 1024 * KiB
 GiB = 1024 * MiB
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
-DOUBLE_MAX = 1.7976931348623157e308
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -138,16 +138,13 @@ def setting(
 
 # --- text to value and back ---
 
-# Of no more digits than a LONG has: Python refuses to read thousands of them, and takes its time with hundreds.
-_WHOLE = re.compile(r"([+-]?)0*([0-9]{1,19})")
-_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
-_SPLIT = re.compile(r"\s*,\s*")
+_SPLIT = re.compile(r"\s*,\s*", re.ASCII)
 
 
 def parse_text(name: str, text: str, type: Type) -> object:  # noqa: A002  as above
-    """`text` as a value of `type`, surrounding spaces ignored. Raises ConfigError, without the text of a secret."""
-    text = text.strip()
+    """`text` as a value of `type`, trimmed as in Java. Raises ConfigError, without the text of a secret."""
+    text = java_trim(text)
     match type:
         case Type.STRING | Type.CLASS:
             return text
@@ -160,18 +157,17 @@ def parse_text(name: str, text: str, type: Type) -> object:  # noqa: A002  as ab
                 raise invalid_value(name, text, "Expected value to be either true or false", valid="true, false")
             return text.lower() == "true"
         case Type.DOUBLE:
-            if not _REAL.fullmatch(text):
-                raise invalid_value(name, text, "Not a number of type DOUBLE", valid="a number")
-            # What is larger than any number is Infinity in Java; the largest number serves, and can be calculated with.
-            return min(max(float(text.rstrip("dDfF")), -DOUBLE_MAX), DOUBLE_MAX)
+            try:
+                return java_double(text)
+            except ValueError:
+                raise invalid_value(name, text, "Not a number of type DOUBLE", valid="a number") from None
         case Type.SHORT | Type.INT | Type.LONG:
-            limit = 1 << (_BITS[type] - 1)
-            whole = _WHOLE.fullmatch(text)
-            number = None if whole is None else int(whole[1] + whole[2])
-            if number is None or not -limit <= number < limit:
+            try:
+                return java_integer(text, _BITS[type])
+            except ValueError:
+                limit = 1 << (_BITS[type] - 1)
                 valid = f"[{-limit},...,{limit - 1}]"
-                raise invalid_value(name, text, f"Not a number of type {type.name}", valid=valid)
-            return number
+                raise invalid_value(name, text, f"Not a number of type {type.name}", valid=valid) from None
 
 
 def format_value(value: object) -> str | None:

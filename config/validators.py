@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from config.errors import invalid_value
+from config.java_values import java_trim
 
 
 class Validator(Protocol):
@@ -123,7 +124,7 @@ class ThrottledReplicas:
 
     def __call__(self, name: str, value: object) -> None:
         assert isinstance(value, tuple)
-        if "".join(value).strip() == "*" or all(self._PAIR.fullmatch(text.strip()) for text in value):
+        if java_trim("".join(value)) == "*" or all(self._PAIR.fullmatch(java_trim(text)) for text in value):
             return
         reason = f"{name} must be the literal '*' or a list of replicas in the following format: {self}"
         raise invalid_value(name, f"[{', '.join(value)}]", reason, valid=str(self))

@@ -23,6 +23,7 @@ from itertools import islice
 from typing import TypeVar
 
 from config.broker import BrokerSettings
+from config.java_values import java_trim
 from controller import partition_state_machine, replica_state_machine
 from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase, TopicPartition
 from controller.leader_election_rules import ElectionReason
@@ -349,7 +350,7 @@ class Term:
             own = None if node is None else decoded(path, partial(znodes.decode_config, node[0]))
             text = (own or {}).get(UNCLEAN_ELECTION)
             by_default = self.settings.unclean_leader_election_enable
-            allowed[name] = by_default if text is None else text.strip().lower() == "true"
+            allowed[name] = by_default if text is None else java_trim(text).lower() == "true"
         return allowed
 
     async def write_states(self, plan: StateWrites) -> WrittenStates:

@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from protocol.java_text import AS_JAVA
 from protocol.primitives import Buffer, DecodeError, encode_nullable_string
 from protocol.schema import MAX_ELEMENTS, Request, Response
 from protocol.varint import decode_uvarint
@@ -80,10 +81,7 @@ def decode_request_header(view: Buffer) -> tuple[RequestHeader, int]:
         end = position + length
         if end > len(view):
             raise DecodeError("the request ends inside its client id")
-        try:
-            client_id = str(view[position:end], "utf-8")
-        except UnicodeDecodeError as error:
-            raise DecodeError("the client id is not UTF-8") from error
+        client_id = str(view[position:end], "utf-8", AS_JAVA)
         position = end
     if header_version == 2:
         position = _skip_tags(view, position)

@@ -1,6 +1,7 @@
 """Bytes as text, the way Java reads them: what is no UTF-8 becomes U+FFFD, and nothing is refused.
 
-Rules: pure. Source: java.lang.String(byte[], UTF_8), which Kafka reads the keys of record headers with.
+Rules: pure. Every string of a request, of a stored record and of a record header is read so: a client that writes names in
+Latin-1 is served, under the name that Apache Kafka gives it. Source: java.lang.String(byte[], UTF_8).
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import re
 
+from protocol.java_text import AS_JAVA
+
 Buffer = bytes | bytearray | memoryview
 
 UUID_BYTES = 16
@@ -50,10 +52,8 @@ def uuid_from_text(text: str) -> bytes:
 
 
 def decode_text(raw: Buffer) -> str:
-    try:
-        return str(raw, "utf-8")
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"not UTF-8: {error}") from error
+    """What is no UTF-8 becomes U+FFFD, as in Kafka: nothing is refused."""
+    return str(raw, "utf-8", AS_JAVA)
 
 
 def encode_text(text: str) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from broker.settings.dynamic_settings import PasswordsRefused
 from config.errors import ConfigError
+from config.java_values import java_integer
 from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
 from protocol.errors import ErrorCode, KafkaError
 
@@ -58,7 +59,7 @@ def check_describes_this_broker(name: str, broker_id: int, *, or_empty: bool) ->
 
 def _broker_id(name: str, noun: str) -> int:
     try:
-        return int(name)
+        return java_integer(name)
     except ValueError:
         raise refused(f"{noun} id must be an integer, but it is: {name}") from None
 

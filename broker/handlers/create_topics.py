@@ -48,8 +48,8 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
                 message = "Found multiple entries for this topic."
                 results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
             elif topic.name == CLUSTER_METADATA_TOPIC:
-                message = "Authorization failed."
-                results[topic.name] = _refused(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+                message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+                results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
             else:
                 wanted.append(_new_topic(topic))
     if wanted:

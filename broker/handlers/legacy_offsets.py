@@ -8,6 +8,7 @@ Source: Kafka KafkaZkClient.setOrCreateConsumerOffset, getConsumerOffset.
 
 from __future__ import annotations
 
+from config.java_values import java_integer
 from metadata.store.port import NodeExistsError, NoNodeError, Store, ensure_path, parent_of
 from protocol.errors import ErrorCode, KafkaError
 
@@ -44,6 +45,6 @@ async def fetch_legacy_offset(store: Store, group_id: str, topic: str, partition
     except NoNodeError:
         return None
     try:
-        return int(data)
+        return java_integer(data.decode("utf-8", "replace"), 64)
     except ValueError:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} holds no offset.") from None

@@ -27,6 +27,7 @@ from config.broker.security import SecuritySettings
 from config.broker.transactions import TransactionSettings
 from config.definition import HOUR_MS, MiB
 from config.errors import ConfigError
+from config.java_values import java_trim
 from config.sources import settings_in_environment
 
 MINUTE_MS = 60_000
@@ -140,7 +141,7 @@ class BrokerSettings(
         self._check_logs()
         self._check_replication()
         # A warning would be too little for who relies on it; where everybody may do what no ACL forbids, it is enough.
-        if self.authorizer_class_name and self.given.get(ALLOW_EVERYONE, "").strip().lower() != "true":
+        if self.authorizer_class_name and java_trim(self.given.get(ALLOW_EVERYONE, "")).lower() != "true":
             raise ConfigError(
                 "authorizer.class.name must be empty, but with allow.everyone.if.no.acl.found=true: this broker has no ACLs "
                 "yet, it would be open to everybody."

@@ -10,7 +10,6 @@ from config.definition import (
     CLUSTER_WIDE,
     DAY_MS,
     DOUBLE,
-    DOUBLE_MAX,
     INT,
     LIST,
     LONG,
@@ -22,6 +21,7 @@ from config.definition import (
     SettingTable,
     setting,
 )
+from config.java_values import DOUBLE_MAX
 from config.validators import METADATA_VERSIONS, at_least, between, one_of
 
 

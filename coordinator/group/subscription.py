@@ -13,6 +13,7 @@ import struct
 from collections.abc import Collection
 
 from coordinator.group.member import Member
+from protocol.java_text import AS_JAVA
 
 _CONSUMER_PROTOCOL_TYPE = "consumer"
 _HEAD = struct.Struct(">hi")  # version, number of topics
@@ -50,8 +51,8 @@ def _topics_of(metadata: bytes) -> set[str] | None:
             position += _LENGTH.size
             if not 0 <= length <= len(metadata) - position:
                 return None
-            topics.add(metadata[position : position + length].decode())
+            topics.add(str(metadata[position : position + length], "utf-8", AS_JAVA))
             position += length
-    except (struct.error, UnicodeDecodeError):
+    except struct.error:
         return None
     return topics

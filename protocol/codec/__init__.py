@@ -10,7 +10,7 @@ Bounds of a decoder (whatever the bytes): a count is refused when count * (small
 what is left; the sum of all counts, weighed so that memory stays bounded too (`bounds`), may not exceed
 `max_elements`; every loop consumes input. Malformed input raises DecodeError and nothing else. As in Kafka, any
 negative length of a nullable field is null, unknown tagged fields are skipped, and of a tag sent twice the last value
-counts. Unlike Kafka, text must be UTF-8 and a known tagged field must have the size that its frame says.
+counts. Unlike Kafka, a known tagged field must have the size that its frame says.
 
 A message without `records` is decoded from one bytes object, which is faster to index than a view; one with `records`
 is decoded from a memoryview, and its record values are slices of that view.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from protocol.codec.bounds import smallest_size, weight
 from protocol.codec.source import FIXED, NUMBERS, Source, default_source, length_format, struct_of
+from protocol.java_text import AS_JAVA
 from protocol.primitives import MAX_STRING_BYTES, UUID_BYTES, DecodeError
 from protocol.varint import continue_uvarint, decode_uvarint
 
@@ -86,7 +87,7 @@ class Decoder(Source):
                 with self.block("if p > size:"):
                     self.line("raise DecodeError('the input ends too early')")
                 self.line(f"return {message}, p")
-            with self.block("except (StructError, IndexError, UnicodeDecodeError) as error:"):
+            with self.block("except (StructError, IndexError) as error:"):
                 title = f"{self.cls.__name__} v{self.version}"
                 self.line(f"raise DecodeError('{title}: the input ends too early or is malformed') from error")
         return self.build("decode")
@@ -173,7 +174,7 @@ class Decoder(Source):
             end = f"p + {length}"
         with self.block("else:"):
             self.line(f"e = {end}")
-            self.line(f"{target} = str(data[p:e], 'utf-8')")
+            self.line(f"{target} = str(data[p:e], 'utf-8', {AS_JAVA!r})")
             self.line("p = e")
 
     def _bytes(self, field: Field, target: str, nullable: bool) -> None:

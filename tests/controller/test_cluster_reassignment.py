@@ -108,7 +108,7 @@ def test_others_run_while_a_request_names_many_partitions(ask: str, monkeypatch:
         wanted = [("gone", index) for index in range(100)]
         controller = made.active.controller
         await made.active.quiet()
-        monkeypatch.setattr(Term, "breathe", yield_if_due)
+        monkeypatch.setattr(Term, "yield_if_due", yield_if_due)
         if ask == "alter":
             await controller.alter_reassignments(dict.fromkeys(wanted, (1,)))
         elif ask == "list":

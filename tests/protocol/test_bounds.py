@@ -157,11 +157,6 @@ def test_null_where_none_may_be() -> None:
     assert MetadataRequest.decode(b"\x80\x00\x00\x00", 1).topics is None  # any negative count, as in Kafka
 
 
-def test_text_must_be_utf8() -> None:
-    with pytest.raises(DecodeError):
-        MetadataRequest.decode(struct.pack(">ih2s", 1, 2, b"\xc3\x28"), 0)
-
-
 def test_long_strings() -> None:
     for size in (127, 128, 16383, 16384, 32767):
         request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="x" * size, partitions=[])])

@@ -101,7 +101,6 @@ def test_unknown_tags_of_headers_are_skipped() -> None:
         struct.pack(">hhi", 7, 1, 1),
         struct.pack(">hhih", 99, 0, 1, -1),
         struct.pack(">hhih", 18, 0, 1, 5) + b"ab",
-        struct.pack(">hhih", 18, 0, 1, 2) + b"\xc3\x28",
         struct.pack(">hhih", 18, 3, 1, -1),
         struct.pack(">hhih", 18, 3, 1, -1) + b"\x01\x00\x09",
     ],
@@ -109,6 +108,11 @@ def test_unknown_tags_of_headers_are_skipped() -> None:
 def test_malformed_request_headers(data: bytes) -> None:
     with pytest.raises(DecodeError):
         decode_request_header(data)
+
+
+def test_a_client_id_that_is_no_utf8() -> None:
+    header, position = decode_request_header(struct.pack(">hhih", 18, 0, 1, 3) + b"m\xfcn")
+    assert header.client_id == "m\N{REPLACEMENT CHARACTER}n" and position == 13
 
 
 def test_malformed_responses() -> None:

@@ -113,7 +113,11 @@ def test_create_refuses_doubles_and_the_metadata_topic(tmp_path: Path) -> None:
         assert [(row.name, row.error_code, row.error_message) for row in answer.topics] == [
             ("a", ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic."),
             ("a", ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic."),
-            ("__cluster_metadata", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
+            (
+                "__cluster_metadata",
+                ErrorCode.INVALID_REQUEST,
+                "Creation of internal topic __cluster_metadata is prohibited.",
+            ),
             ("b", 0, None),
         ]
 

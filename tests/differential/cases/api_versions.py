@@ -42,6 +42,12 @@ def _v0_answer(frame: bytes) -> object:
     }
 
 
+@case(ApiVersionsRequest, "edge", "0-2")
+def a_client_id_that_is_no_utf8(run: Run) -> None:
+    frame = struct.pack(">hhih", 18, run.version, 7, 3) + b"m\xfcn"
+    run.ask_raw(struct.pack(">i", len(frame)) + frame, show=lambda frame: "answered")
+
+
 @case(ApiVersionsRequest, "wrong", "0-2")
 def body_too_long(run: Run) -> None:
     run.ask_raw(struct.pack(">ihhih", 14, 18, run.version, 7, -1) + b"\0\0\0\0", show=lambda frame: "answered")

@@ -133,6 +133,16 @@ def names_that_are_not(run: Run) -> None:
         run.ask(describing(kind, name, ["segment.bytes"]))
 
 
+ALMOST_ZERO = (" 0", "0 ", "\n0", "+0", "-0", "00", "\u0660", "0_0", "0x0", "0.0")
+"""Texts that some language reads as the number of broker 0."""
+
+
+@case(DescribeConfigsRequest, "wrong")
+def brokers_whose_number_is_almost_one(run: Run) -> None:
+    for name in ALMOST_ZERO:
+        run.ask(describing(BROKER, name, ["background.threads"]))
+
+
 @case(DescribeConfigsRequest, "wrong")
 def types_that_are_not(run: Run) -> None:
     for kind in (0, 1, 3, 9, -1):
@@ -212,6 +222,12 @@ def of_a_broker(run: Run) -> None:
     run.ask(altering(BROKER, "0", True, broker_id="5"))
     run.ask(altering(BROKER, "0", True, nonsense="5"))
     run.ask(altering(BROKER, "0", True, message_max_bytes="1000000"))
+
+
+@case(AlterConfigsRequest, "wrong")
+def of_a_broker_whose_number_is_almost_one(run: Run) -> None:
+    for name in ALMOST_ZERO:
+        run.ask(altering(BROKER, name, True, message_max_bytes="1000000"))
 
 
 @case(AlterConfigsRequest, "wrong")
@@ -298,6 +314,28 @@ def settings_and_values_(run: Run) -> None:
         ("retention.ms", 9, "1"), ("retention.ms", -1, "1"), ("", SET, "1"),
     ):  # fmt: skip
         run.ask(changing(TOPIC, topic, change))
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def a_broker_whose_number_is_almost_one(run: Run) -> None:
+    for name in ALMOST_ZERO:
+        run.ask(changing(BROKER, name, ("message.max.bytes", SET, "1000000"), validate_only=True))
+
+
+@case(IncrementalAlterConfigsRequest, "edge")
+def values_as_java_reads_them(run: Run) -> None:
+    topic = run.topic()
+    for name, values in (
+        ("retention.ms", ("\u00a05000", "5001\u00a0", "\t5002\r\n", "\u0001 5003\x1f", "\u0665\u0660", "+5004", "005005",
+                          "5_006", "5e3", "5007L", "0x10", "\u30005008", "--5", "+ 5")),
+        ("min.cleanable.dirty.ratio", ("0.25d", ".5", "1e-1", "0x1p-1", "0,5", "\u00a00.5", " 0.75 ", "1_0e-1")),
+        ("preallocate", (" TRUE ", "yes", "\u00a0true", "1")),
+        ("cleanup.policy", (" compact , delete ", "compact,\u00a0delete", "compact\t,\ndelete", "\u00a0compact")),
+        ("compression.type", (" lz4 ", "LZ4", "\u00a0lz4")),
+    ):  # fmt: skip
+        for value in values:
+            run.ask(changing(TOPIC, topic, (name, SET, value)))
+            run.note({name: value_of(run, TOPIC, topic, name)})
 
 
 @case(IncrementalAlterConfigsRequest, "wrong")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.primitives import ZERO_UUID
 from tests.differential.play import Run, case
+from tests.protocol.raw_text import RawText
 
 
 def named(*names: str | None, topic_id: bytes = ZERO_UUID, create: bool = False) -> MetadataRequest:
@@ -47,6 +48,17 @@ def authorized_operations(run: Run) -> None:
     request.include_topic_authorized_operations = True
     request.include_cluster_authorized_operations = run.version <= 10
     run.ask(request)
+
+
+@case(MetadataRequest, "edge", "4+")
+def the_metadata_topic_of_quorum_controllers(run: Run) -> None:
+    run.ask(named("__cluster_metadata"))
+
+
+@case(MetadataRequest, "edge")
+def a_name_that_is_no_utf8(run: Run) -> None:
+    for raw in (b"caf\xe9", b"\xed\xa0\x80", b"\xf0\x9f\x98"):
+        run.ask(named(RawText(run.prefix.encode() + raw), create=True))
 
 
 @case(MetadataRequest, "edge", "1+")

@@ -25,6 +25,7 @@ from protocol.messages.offset_fetch import (
 from protocol.primitives import ZERO_UUID
 from tests.differential.cases.groups import joined, joining, stable, subscription, wait_for_members
 from tests.differential.play import Run, case
+from tests.protocol.raw_text import RawText
 
 
 def committing(
@@ -90,6 +91,15 @@ def without_membership(run: Run) -> None:
         ]
     )
     run.ask(from_store if version == 1 else from_coordinator, 0 if version == 1 else 9)
+
+
+@case(OffsetCommitRequest, "edge", "1+")
+def names_and_metadata_that_are_no_utf8(run: Run) -> None:
+    group, topic = RawText(run.group("caf").encode() + b"\xe9"), run.topic()
+    run.ask(committing(group, topic, 5, metadata=RawText(b"gar\xe7on")))
+    fetched = run.do(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]), 8)
+    run.note([[row.metadata for topic in each.topics for row in topic.partitions] for each in fetched.groups])
+    run.ask(committing(group, RawText(topic.encode() + b"\xe9"), 5))
 
 
 @case(OffsetCommitRequest, "normal", "1+")

@@ -21,6 +21,9 @@ from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRes
 from protocol.primitives import ZERO_UUID
 from tests.differential.cases.metadata import named
 from tests.differential.play import Run, case
+from tests.protocol.raw_text import RawText
+
+QUORUM_TOPIC = "__cluster_metadata"
 
 
 def new_topic(
@@ -108,6 +111,20 @@ def without_waiting(run: Run) -> None:
 def names_that_are_not_allowed(run: Run) -> None:
     for name in ("", ".", "..", "a b", "x" * 250, "ä", "a/b"):
         ask_to_create(run, new_topic(name))
+
+
+@case(CreateTopicsRequest, "wrong")
+def the_metadata_topic_of_quorum_controllers(run: Run) -> None:
+    ask_to_create(run, new_topic(QUORUM_TOPIC), new_topic(run.name("t")))
+    ask_to_create(run, new_topic(QUORUM_TOPIC, 3, 9))
+    if run.version >= 1:
+        ask_to_create(run, new_topic(QUORUM_TOPIC), validate_only=True)
+    ask_to_create(run, new_topic(QUORUM_TOPIC), new_topic(QUORUM_TOPIC))
+
+
+@case(CreateTopicsRequest, "wrong")
+def a_name_that_is_no_utf8(run: Run) -> None:
+    ask_to_create(run, new_topic(RawText(run.name("caf").encode() + b"\xe9")))
 
 
 @case(CreateTopicsRequest, "wrong")
@@ -209,6 +226,11 @@ def missing_twice_and_nameless(run: Run) -> None:
     run.ask(deleting(run, name, name))
 
 
+@case(DeleteTopicsRequest, "wrong")
+def the_metadata_topic_of_quorum_controllers__(run: Run) -> None:
+    run.ask(deleting(run, QUORUM_TOPIC))
+
+
 @case(DeleteTopicsRequest, "wrong", "6+")
 def unknown_id_and_both(run: Run) -> None:
     name = run.topic()
@@ -270,6 +292,11 @@ def counts_and_names(run: Run) -> None:
         run.ask(growing(name, count))
     run.ask(growing(run.name("missing"), 2))
     run.ask(growing("", 2))
+
+
+@case(CreatePartitionsRequest, "wrong")
+def the_metadata_topic_of_quorum_controllers_(run: Run) -> None:
+    run.ask(growing(QUORUM_TOPIC, 2))
 
 
 @case(CreatePartitionsRequest, "wrong")

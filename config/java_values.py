@@ -1,0 +1,47 @@
+"""Texts as Java reads them where Kafka does: what is trimmed, and what counts as a number. Pure.
+
+Rules: Python's own `strip` and `int` take more: other spaces, underscores, spaces around a number.
+Source: java.lang.String.trim, Integer.parseInt, Long.parseLong, Double.parseDouble; Kafka ConfigDef.parseType.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TRIMMED = "".join(map(chr, range(0x21)))
+# Of no more digits than a LONG has: Python refuses to read thousands of them, and takes its time with hundreds.
+# Java takes the decimal digits of every script, of the first 65,536 characters of Unicode alone.
+_WHOLE = re.compile(r"([+-]?)0*(\d{1,19})")
+_LAST_CHARACTER = "\uffff"
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]{1,9})[dDfF]?")
+DOUBLE_MAX = 1.7976931348623157e308
+
+
+def java_trim(text: str) -> str:
+    """`text` without the control characters and spaces up to U+0020 at its ends: a no-break space stays."""
+    return text.strip(_TRIMMED)
+
+
+def java_integer(text: str, bits: int = 32) -> int:
+    """The number that `parseInt` (32 bits) or `parseLong` (64) reads. Raises ValueError."""
+    match = _WHOLE.fullmatch(text)
+    number = None if match is None or max(text) > _LAST_CHARACTER else int(match[1] + match[2])
+    if number is None or not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"{text!r} is no integer of {bits} bits")
+    return number
+
+
+def java_double(text: str) -> float:
+    """The number that `parseDouble` reads, decimal or hexadecimal. What is larger than any number is Infinity in Java;
+    here the largest number serves, and can be calculated with. Raises ValueError; also for NaN."""
+    if _DECIMAL.fullmatch(text):
+        value = float(text.rstrip("dDfF"))
+    elif (match := _HEXADECIMAL.fullmatch(text)) is not None:
+        try:
+            value = float.fromhex(match[1])
+        except OverflowError:
+            value = float("-inf" if text[0] == "-" else "inf")
+    else:
+        raise ValueError(f"{text!r} is no number")
+    return min(max(value, -DOUBLE_MAX), DOUBLE_MAX)
