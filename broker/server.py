@@ -154,6 +154,7 @@ class Broker:
             settings=settings,
             directories=settings.log_directories,
             config_of=lambda topic: self._dynamic.log_config(topic),
+            current_settings=lambda: self._dynamic.settings,
             filesystem=doors.filesystem,
             disk=doors.disk,
             clock=doors.clock,

@@ -29,9 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 class CurrentLogs:
-    """`logs` by partition. `config_of(topic)` answers a topic's effective settings at any time."""
+    """`logs` by partition. `settings` answers the broker's settings, `config_of(topic)` a topic's effective ones, at any time."""
 
-    def __init__(self, settings: BrokerSettings, clock: Clock, config_of: Callable[[str], LogConfig]) -> None:
+    def __init__(
+        self, settings: Callable[[], BrokerSettings], clock: Clock, config_of: Callable[[str], LogConfig]
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._config_of = config_of
@@ -59,7 +61,7 @@ class CurrentLogs:
             # Gaps stay when the topic's settings change.
             is_compacted=config.is_compacted or directory.checkpoints.first_dirty_offset(key) is not None,
             log_start_offset=directory.checkpoints.log_start_offset(key),
-            producer_expiration_ms=self._settings.producer_id_expiration_ms,
+            producer_expiration_ms=self._settings().producer_id_expiration_ms,
             full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
         )
 

@@ -63,7 +63,8 @@ CLOSE_TIMEOUT_MS = 60_000
 
 
 class LogManager:
-    """See the module. `config_of(topic)` answers a topic's effective settings at any time; `is_named(key)`: whether the
+    """See the module. `config_of(topic)` answers a topic's effective settings at any time, `current_settings` the broker's
+    (without it: `settings`, those of the start); `is_named(key)`: whether the
     controller has named the partition. Before, its topic's settings may not be known, and its records are all kept."""
 
     def __init__(
@@ -77,10 +78,12 @@ class LogManager:
         clock: Clock,
         randomness: Randomness,
         on_directory_failed: Callable[[str, OSError], None],
+        current_settings: Callable[[], BrokerSettings] | None = None,
         is_named: Callable[[Key], bool] = lambda _key: True,
         on_room_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._current_settings = current_settings or (lambda: settings)
         self._filesystem = filesystem
         self._disk = disk
         self._clock = clock
@@ -92,13 +95,14 @@ class LogManager:
         self._directories: dict[str, OnlineDirectory] = {}
         self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
         self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
-        self._current = CurrentLogs(settings, clock, config_of)
+        self._current = CurrentLogs(self._current_settings, clock, config_of)
         self.logs = self._current.logs
         self.retention = LogRetention(
             settings=settings, clock=clock, directories=self._directories, logs=self.logs, is_named=is_named
         )
         self.upkeep = LogUpkeep(
             settings=settings,
+            current_settings=self._current_settings,
             clock=clock,
             directories=self._directories,
             logs=self.logs,
@@ -232,7 +236,7 @@ class LogManager:
                 folders,
                 partial(self._current.request_for, directory),
                 partial(self._interrupted_moves.register, directory),
-                self._settings.num_recovery_threads_per_data_dir,
+                self._current_settings().num_recovery_threads_per_data_dir,
             )
         except OSError as error:
             self.fail_directory(directory.path, error)

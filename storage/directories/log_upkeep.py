@@ -45,12 +45,14 @@ NEVER_MS = 1 << 53
 
 
 class LogUpkeep:
-    """`directories` and `logs` are the log manager's own, which change; `on_failed(directory, error)` is told of IO errors."""
+    """`directories` and `logs` are the log manager's own, which change; the intervals are those of the start's
+    `settings`; `on_failed(directory, error)` is told of IO errors."""
 
     def __init__(
         self,
         *,
         settings: BrokerSettings,
+        current_settings: Callable[[], BrokerSettings],
         clock: Clock,
         directories: Mapping[str, OnlineDirectory],
         logs: Mapping[Key, PartitionLog],
@@ -58,6 +60,7 @@ class LogUpkeep:
         on_failed: Callable[[str, OSError], None],
     ) -> None:
         self._settings = settings
+        self._current_settings = current_settings
         self._clock = clock
         self._directories = directories
         self._logs = logs
@@ -174,7 +177,7 @@ class LogUpkeep:
 
     async def forget_producers(self) -> None:
         """Drop the state of producers that were silent for `producer.id.expiration.ms`."""
-        now_ms, expiration_ms = self._clock.wall_ms(), self._settings.producer_id_expiration_ms
+        now_ms, expiration_ms = self._clock.wall_ms(), self._current_settings().producer_id_expiration_ms
         for log in list(self._logs.values()):
             log.producers.remove_expired(now_ms, expiration_ms)
 
