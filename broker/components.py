@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.cluster.control_requests import ControlRequests, CoordinatorElections
+from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
+from broker.cluster.coordinator_elections import CoordinatorElections
 from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.internal_topics import InternalLog, InternalTopics
 from broker.cluster.producer_id_blocks import producer_id_blocks
@@ -35,7 +36,8 @@ from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
-from coordinator.host import GROUP_METADATA_TOPIC, CoordinatorDoors, GroupCoordinator
+from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
+from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
 from protocol.broker_client import BrokerClient
 from replication.dependencies import PartitionDependencies
@@ -111,7 +113,7 @@ class Components:
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         groups = self._groups(partitions)
-        elections.groups = groups
+        elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
         blocks = producer_id_blocks(base.broker_id, self._broker_epoch, base.version, self.line, base.store)
         self.services = Services(
@@ -219,7 +221,7 @@ class Components:
             lag_max_ms=base.settings.replica_lag_time_max_ms,
         )
 
-    # --- groups ---
+    # --- coordinators ---
 
     def _groups(self, partitions: Partitions) -> GroupCoordinator:
         base, settings = self._base, self._base.settings
@@ -227,17 +229,18 @@ class Components:
             GROUP_METADATA_TOPIC, partitions, base.clock,
             acks=settings.offsets_commit_required_acks, read_bytes=settings.offsets_load_buffer_size,
         )  # fmt: skip
-        return GroupCoordinator(
-            group_coordinator_settings(settings),
-            CoordinatorDoors(
-                clock=base.clock,
-                timer=base.timer,
-                randomness=base.randomness,
-                tasks=base.tasks,
-                writer=log,
-                reader=log,
-            ),
-            base.metrics,
+        return GroupCoordinator(group_coordinator_settings(settings), self._coordinator_of(log), base.metrics)
+
+    def _coordinator_of(self, log: InternalLog) -> CoordinatorDependencies:
+        base = self._base
+        return CoordinatorDependencies(
+            clock=base.clock,
+            timer=base.timer,
+            randomness=base.randomness,
+            tasks=base.tasks,
+            writer=log,
+            reader=log,
+            partitions_count=lambda: base.metadata.image.partitions_count(log.topic),
         )
 
     # --- lines to brokers ---

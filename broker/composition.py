@@ -21,7 +21,7 @@ from broker.network.listeners import (
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from coordinator.group.settings import GroupSettings
-from coordinator.host import GroupCoordinatorSettings
+from coordinator.group_coordinator import GroupCoordinatorSettings
 from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
@@ -135,7 +135,6 @@ def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSett
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
             version=inter_broker_version(settings),
         ),
-        partitions_count=settings.offsets_topic_num_partitions,
         compression=Compression(settings.offsets_topic_compression_codec),
         commit_timeout_ms=settings.offsets_commit_timeout_ms,
         retention_check_interval_ms=settings.offsets_retention_check_interval_ms,

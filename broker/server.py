@@ -52,7 +52,6 @@ from broker.settings.dynamic_settings import DynamicSettings
 from broker.settings.settings_effects import SettingsEffects
 from config.broker import BrokerSettings
 from controller.producer_ids import begin_elsewhere
-from coordinator.host import GROUP_METADATA_TOPIC
 from metadata.admin.metadata_wait import wait_for_image
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store.any_session import in_any_session
@@ -207,7 +206,7 @@ class Broker:
         await services.controller.start()
         self._enter("waiting to be announced by the controller")
         await self._announced()
-        services.groups.start(self._group_partitions)
+        services.groups.start()
         if self.has_others:
             self._acceptor.open()  # other brokers need this one, whatever its topics still need
         else:
@@ -345,10 +344,6 @@ class Broker:
         host_name = self._doors.host_name if self.has_others else "localhost"
         now_ms = self._doors.clock.wall_ms()
         return registration(self.broker_id, self.settings, self._plans, self.bound, host_name=host_name, now_ms=now_ms)
-
-    def _group_partitions(self) -> int | None:
-        topic = self.metadata.image.topics.get(GROUP_METADATA_TOPIC)
-        return None if topic is None else len(topic.partitions)
 
     # --- changes while it runs ---
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from config.broker import BrokerSettings
     from controller.controller import Controller
     from controller.producer_ids import ProducerIds
-    from coordinator.host import GroupCoordinator
+    from coordinator.group_coordinator import GroupCoordinator
     from metadata.admin.topic_admin import TopicAdmin
     from metadata.image import MetadataCache
     from metadata.store.port import Store

@@ -1,1 +1,1 @@
-"""Coordinators: state machines on the partitions of internal topics (`shard`), their host, and the groups."""
+"""Coordinators: state machines on the partitions of internal topics (`group`), and the runtime that loads and serves them."""

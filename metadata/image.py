@@ -76,6 +76,11 @@ class ClusterImage:
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
+    def partitions_count(self, topic: str) -> int | None:
+        """None for a topic that the cluster does not have."""
+        known = self.topics.get(topic)
+        return None if known is None else len(known.partitions)
+
     def topic_id(self, topic: str) -> bytes:
         """ZERO_UUID for an unknown topic and for one without an id."""
         found = self.topics.get(topic)

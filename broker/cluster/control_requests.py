@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.host import GROUP_METADATA_TOPIC
 from metadata import delta
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode
@@ -26,9 +25,7 @@ from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetad
 
 if TYPE_CHECKING:
     from broker.cluster.controller_claims import ControllerClaims
-    from coordinator.host import GroupCoordinator
     from metadata.image import ClusterImage, MetadataCache, TopicImage
-    from replication.partition import Partition
     from replication.partitions import Partitions
 
 logger = logging.getLogger(__name__)
@@ -44,23 +41,6 @@ class TopicSettings(Protocol):
     async def learn_topics(self, topics: Iterable[str]) -> None: ...
 
     def forget_topic(self, topic: str) -> None: ...
-
-
-class CoordinatorElections:
-    """Tells the group coordinator which partitions of its topic this broker leads. Fits `LeadershipListener`.
-
-    `groups` is set once both sides are made: each needs the other.
-    """
-
-    groups: GroupCoordinator
-
-    def on_leader(self, partition: Partition) -> None:
-        if partition.topic == GROUP_METADATA_TOPIC:
-            self.groups.on_leadership(partition.partition, partition.leader_epoch)
-
-    def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None:
-        if topic == GROUP_METADATA_TOPIC:
-            self.groups.on_resignation(partition, leader_epoch)
 
 
 class ControlRequests:

@@ -58,10 +58,10 @@ class InternalTopics:
 
 
 class InternalLog:
-    """One internal topic's partitions, as a coordinator writes and reads them (`LogWriter` and `LogReader`)."""
+    """One internal topic's partitions, as a coordinator writes and reads them (`ShardLogWriter` and `ShardLogReader`)."""
 
     def __init__(self, topic: str, partitions: Partitions, clock: Clock, *, acks: int, read_bytes: int) -> None:
-        self._topic = topic
+        self.topic = topic
         self._partitions = partitions
         self._clock = clock
         self._acks = acks
@@ -90,7 +90,7 @@ class InternalLog:
         attempts_left = READ_ATTEMPTS
         while offset < end_offset:
             if self._led(partition) is not target:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} changed hands.")
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{partition} changed hands.")
             log = target.log  # it may move to another directory meanwhile
             try:
                 chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
@@ -133,10 +133,10 @@ class InternalLog:
             target.forget_committed(ticket)
             raise
         if error is not ErrorCode.NONE:
-            raise KafkaError(error, f"This broker leads {self._topic}-{target.partition} no more.")
+            raise KafkaError(error, f"This broker leads {self.topic}-{target.partition} no more.")
 
     def _led(self, index: int) -> Partition:
-        partition = self._partitions.find(self._topic, index)
+        partition = self._partitions.find(self.topic, index)
         if partition is None or not partition.is_leader:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {self._topic}-{index}.")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {self.topic}-{index}.")
         return partition

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.host import GROUP_METADATA_TOPIC
-from coordinator.partitioner import partition_for
+from coordinator.group_coordinator import GROUP_METADATA_TOPIC
+from coordinator.runtime.partitioner import partition_for
 from metadata.image import PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

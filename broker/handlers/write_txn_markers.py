@@ -16,7 +16,7 @@ from functools import partial
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.host import GROUP_METADATA_TOPIC
+from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,

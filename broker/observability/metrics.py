@@ -76,7 +76,7 @@ class _RouteCounters:
 
 
 class BrokerMetrics:
-    """The counters. Fits `coordinator.observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`,
+    """The counters. Fits `coordinator.group_observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`,
     `replication.fetcher.CopyMetrics` and `broker.network.dispatch.RequestObserver`."""
 
     def __init__(self, clock: Clock) -> None:

@@ -20,7 +20,7 @@ from coordinator.group.records import offset_record
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import commit_error
-from coordinator.shard import Append, Outbox, Result, Waiter
+from coordinator.runtime.contract import Append, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -1,4 +1,5 @@
-"""What a group shard tells for logs and metrics. Facts in the past tense; the host turns them into a line and a count.
+"""What a group shard tells for logs and metrics. Facts in the past tense; `coordinator.group_observation` makes a line and a
+count of them.
 
 Source of the metrics: kafka.coordinator.group and kafka.server:type=group-coordinator-metrics.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.shard import Event
+from coordinator.runtime.contract import Event
 
 
 class RebalanceReason(Enum):

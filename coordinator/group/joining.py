@@ -21,7 +21,7 @@ from coordinator.group.rebalance import Rebalancing
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import member_error
-from coordinator.shard import Append, Outbox, Result, Waiter
+from coordinator.runtime.contract import Append, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.primitives import MAX_STRING_BYTES

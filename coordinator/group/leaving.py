@@ -11,7 +11,7 @@ from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import Rebalancing
 from coordinator.group.responses import UNKNOWN_MEMBER_ID
 from coordinator.group.validation import generation_error, member_error
-from coordinator.shard import Outbox
+from coordinator.runtime.contract import Outbox
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse

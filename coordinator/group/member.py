@@ -11,7 +11,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.shard import Waiter
+from coordinator.runtime.contract import Waiter
 
 # (name, metadata) in the member's order of preference.
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]

@@ -86,7 +86,7 @@ class GroupOffsets:
     # --- on the way into the log -----------------------------------------------------------------------------------
 
     def stage(self, places: Iterable[TopicPartition]) -> None:
-        """Commits for `places` were appended; each must be unstaged when their fate is known."""
+        """Commits for `places` were appended; each must be unstaged when their outcome is known."""
         _count(self._staged, places)
 
     def unstage(self, places: Iterable[TopicPartition]) -> None:

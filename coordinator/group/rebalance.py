@@ -31,7 +31,7 @@ from coordinator.group.member import Member
 from coordinator.group.records import group_record
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
-from coordinator.shard import Append, CancelTimer, CoordinatorRecord, Outbox, Result, ScheduleTimer
+from coordinator.runtime.contract import Append, CancelTimer, CoordinatorRecord, Outbox, Result, ScheduleTimer
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupResponse
 

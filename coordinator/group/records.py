@@ -20,7 +20,7 @@ from config.inter_broker_version import LATEST
 from coordinator.group.group import Group
 from coordinator.group.member import Member
 from coordinator.group.offsets import CommittedOffset, TopicPartition
-from coordinator.shard import CoordinatorRecord
+from coordinator.runtime.contract import CoordinatorRecord
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.stored import stored_version

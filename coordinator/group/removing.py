@@ -20,7 +20,7 @@ from coordinator.group.rebalance import SessionTimer
 from coordinator.group.records import group_tombstone, offset_tombstone
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
-from coordinator.shard import Append, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
+from coordinator.runtime.contract import Append, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.offset_delete import (
@@ -138,7 +138,7 @@ class Removing:
             self._outbox.put(Append(result))
 
     def ended(self, removal: _Removal, now_ms: int) -> None:
-        """Every batch has met its fate."""
+        """The outcome of every batch is known."""
         group = removal.group
         group.offsets.unstage_removal(removal.places)
         if removal.error is ErrorCode.NONE and removal.places:

@@ -36,7 +36,7 @@ from coordinator.group.removing import Removing
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.syncing import Syncing
-from coordinator.shard import Answer, BatchPlace, CoordinatorRecord, Effect, Outbox, Result, TimerKey, Waiter
+from coordinator.runtime.contract import Answer, BatchPlace, CoordinatorRecord, Effect, Outbox, Result, TimerKey, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -216,7 +216,7 @@ class GroupShard:
             if group.stored is not None or len(group.offsets) or group.offsets.transactional_offsets()
         }
 
-    # --- the host's events -----------------------------------------------------------------------------------------
+    # --- the context's events --------------------------------------------------------------------------------------
 
     def on_loaded(self, now_ms: int) -> list[Effect]:
         self._is_loading = False
@@ -231,6 +231,10 @@ class GroupShard:
             for member in group.members.values():
                 self._rebalancing.extend_session(group, member, now_ms)
         return self._outbox.drain()
+
+    def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
+        """Groups do not know epochs: the coordinator is the same one."""
+        return []
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
         match key:

@@ -15,7 +15,7 @@ from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import Rebalancing
 from coordinator.group.responses import group_append_error, sync_error, synced
 from coordinator.group.validation import generation_error
-from coordinator.shard import Append, Outbox, Result, Waiter
+from coordinator.runtime.contract import Append, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from coordinator.group.events import MemberFenced
 from coordinator.group.group import Group, GroupState
-from coordinator.shard import Outbox
+from coordinator.runtime.contract import Outbox
 from protocol.errors import ErrorCode
 
 

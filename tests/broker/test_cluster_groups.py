@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.host import GROUP_METADATA_TOPIC
+from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.offset_commit import (
@@ -63,7 +63,7 @@ def test_groups_are_coordinated_where_the_partition_is_led() -> None:
         found = {await coordinator_of(world, asked) for asked in world.live}
         assert len(found) == 1
         [coordinator] = found
-        await world.until(lambda: world.live[coordinator].services.groups._hosts != {})
+        await world.until(lambda: world.live[coordinator].services.groups.runtime.contexts() != [])
         async with asyncio.timeout(PATIENCE_S):
             while (code := await commit(world, coordinator, "orders", 5)) is not ErrorCode.NONE:
                 assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

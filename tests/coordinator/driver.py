@@ -1,4 +1,4 @@
-"""Drives a `GroupShard` as a host would, without asyncio: virtual time, a log in a list, answers in a list.
+"""Drives a `GroupShard` as its context would, without asyncio: virtual time, a log in a list, answers in a list.
 
 Appends commit at once, unless `is_holding`; then they wait for `release` or `fail`. Everything durable can be compared with
 a shard that is loaded from the same log.
@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
-from coordinator.shard import (
+from coordinator.runtime.contract import (
     Answer,
     Append,
     BatchPlace,
     CancelTimer,
+    Command,
     CoordinatorRecord,
     Effect,
     Event,
@@ -73,6 +74,8 @@ class ShardDriver:
                     self.timers.pop(key, None)
                 case Event() as event:
                     self.events.append(event)
+                case Command() as command:
+                    raise AssertionError(f"groups have no commands: {command}")
 
     # --- the log ---
 

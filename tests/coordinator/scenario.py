@@ -37,7 +37,7 @@ from coordinator.group.joining import Join
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings
-from coordinator.shard import CoordinatorRecord, Event
+from coordinator.runtime.contract import CoordinatorRecord, Event
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatRequest

@@ -6,7 +6,8 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 
-from coordinator.host import CoordinatorDoors, GroupCoordinator, GroupCoordinatorSettings
+from coordinator.group_coordinator import GroupCoordinator, GroupCoordinatorSettings
+from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch, read_header
 from runtime.filesystem import Buffer
@@ -114,22 +115,30 @@ class MemoryLog:
 class World:
     """Use as an async context manager; `lead` elects the coordinator for every partition."""
 
-    def __init__(self, settings: GroupCoordinatorSettings | None = None, log: MemoryLog | None = None) -> None:
-        self.settings = settings or GroupCoordinatorSettings(partitions_count=4)
+    def __init__(
+        self,
+        settings: GroupCoordinatorSettings | None = None,
+        log: MemoryLog | None = None,
+        *,
+        partitions_count: int | None = 4,
+    ) -> None:
+        """`partitions_count` is the topic's; None: it is not known yet."""
+        self.partitions_count = partitions_count
         self.clock = ManualClock()
         self.call_later = ManualCallLater(self.clock)
         self.log = log or MemoryLog()
         self.tasks = TaskScope("test")
         self.failures: list[BaseException] = []
-        doors = CoordinatorDoors(
+        dependencies = CoordinatorDependencies(
             clock=self.clock,
             timer=Timer(self.clock, self.call_later),
             randomness=random.Random(7),
             tasks=self.tasks,
             writer=self.log,
             reader=self.log,
+            partitions_count=lambda: self.partitions_count,
         )
-        self.groups = GroupCoordinator(self.settings, doors)
+        self.groups = GroupCoordinator(settings or GroupCoordinatorSettings(), dependencies)
 
     async def __aenter__(self) -> World:
         return self
@@ -140,8 +149,8 @@ class World:
 
     async def lead(self, leader_epoch: int = 0) -> None:
         self.groups.start()
-        for partition in range(self.settings.partitions_count):
-            self.groups.on_leadership(partition, leader_epoch)
+        for partition in range(self.partitions_count or 0):
+            self.groups.runtime.on_leadership(partition, leader_epoch)
         await self.settle()
 
     async def settle(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from coordinator.shard_host import ShardHost
+from coordinator.runtime.shard_context import ShardContext
 from replication.fetch_sessions import FetchSessions
 from storage.log.log_writer import LogWriter
 from storage.log.partition_log import PartitionLog
@@ -59,7 +59,7 @@ _POINTS: tuple[tuple[str, type, str], ...] = (
     ("cold reads", PartitionLog, "read_cold"),
     ("segments rolled", LogWriter, "roll"),
     ("writes that were queued", LogWriter, "_on_written"),
-    ("group partitions loaded", ShardHost, "load"),
+    ("group partitions loaded", ShardContext, "load"),
     ("sessions evicted", FetchSessions, "_evict"),
 )
 

@@ -10,7 +10,7 @@ from typing import cast
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import ClientConnection, RequestContext
 from broker.services import Services
-from coordinator.host import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
+from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
@@ -37,8 +37,7 @@ class GroupBroker:
     """Use as an async context manager. Topic `orders` has two partitions; the coordinator leads all of its own."""
 
     def __init__(self, *, limit: int = 4096, groups: GroupCoordinatorSettings | None = None) -> None:
-        """`groups`, if given, for four partitions."""
-        self.world = World(groups or GroupCoordinatorSettings(partitions_count=4))
+        self.world = World(groups)
         self.topics = Topics()
         self.metadata = MetadataCache()
         self.ensemble = SimulatedEnsemble(self.world.clock)

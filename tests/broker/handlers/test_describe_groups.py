@@ -40,7 +40,7 @@ def test_a_group_of_another_coordinator_has_no_operations() -> None:
     async def scenario() -> None:
         async with GroupBroker() as broker:
             for partition in range(4):
-                broker.world.groups.on_resignation(partition)
+                broker.world.groups.runtime.on_resignation(partition)
             request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
             (group,) = (await describe_groups(request, broker.context(5))).groups
             assert (group.error_code, group.group_state) == (ErrorCode.NOT_COORDINATOR, "")

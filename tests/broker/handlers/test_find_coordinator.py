@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from broker.handlers.find_coordinator import TRANSACTION_STATE_TOPIC, find_coordinator
-from coordinator.host import GROUP_METADATA_TOPIC
-from coordinator.partitioner import partition_for
+from coordinator.group_coordinator import GROUP_METADATA_TOPIC
+from coordinator.runtime.partitioner import partition_for
 from metadata.image import BrokerImage, Endpoint
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -82,7 +82,7 @@ def test_an_error_of_the_group_stands_where_the_version_has_it(version: int) -> 
     async def scenario() -> None:
         async with GroupBroker() as broker:
             for partition in range(4):
-                broker.world.groups.on_resignation(partition)
+                broker.world.groups.runtime.on_resignation(partition)
             response = await offset_fetch(request_of(version, "g", PLACES), broker.context(version))
             assert rows(response) == {}
             decoded = OffsetFetchResponse.decode(response.encode(version), version)

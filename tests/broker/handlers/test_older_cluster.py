@@ -15,7 +15,7 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.sync_group import sync_group
 from config.broker import BrokerSettings
 from coordinator.group.records import GroupKey, OffsetKey, read_key
-from coordinator.host import GroupCoordinatorSettings
+from coordinator.group_coordinator import GroupCoordinatorSettings
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.records.batch import iter_headers
@@ -25,11 +25,9 @@ from tests.broker.handlers.group_world import GroupBroker
 from tests.coordinator.requests import commit_request, heartbeat_request, join_request, sync_request
 from tests.coordinator.world import MemoryLog
 
-FOUR_PARTITIONS = {"offsets.topic.num.partitions": "4"}
-
 
 def settings_of(version: str) -> GroupCoordinatorSettings:
-    return group_coordinator_settings(BrokerSettings(FOUR_PARTITIONS | {"inter.broker.protocol.version": version}))
+    return group_coordinator_settings(BrokerSettings({"inter.broker.protocol.version": version}))
 
 
 def versions_in(log: MemoryLog, kind: type[OffsetKey | GroupKey]) -> set[int]:

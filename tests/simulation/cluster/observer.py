@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from controller.requests.request_batch import ControlRequest
-from coordinator.shard_host import ShardHost
+from coordinator.runtime.shard_context import ShardContext
 from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from replication.partition import Partition
@@ -151,7 +151,7 @@ def _observe_loads(world: ClusterWorld, patches: Patches) -> None:
 
         return load
 
-    patches.replace(ShardHost, "load", watched)
+    patches.replace(ShardContext, "load", watched)
 
 
 def _observe_metadata(world: ClusterWorld, patches: Patches) -> None:

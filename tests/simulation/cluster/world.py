@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.requests.request_batch import ControlRequest
-from coordinator.partitioner import partition_for
+from coordinator.runtime.partitioner import partition_for
 from metadata.store.znodes import BROKER_IDS, TopicRegistration, topic_path
 from protocol.errors import ErrorCode
 from tests.simulation.clock import SimClock

@@ -8,7 +8,7 @@ from coordinator.group.records import group_tombstone, offset_record
 from coordinator.group.removing import TOMBSTONE_BATCH_BYTES
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
-from coordinator.shard import Answer, Append, BatchPlace, CoordinatorRecord, Effect
+from coordinator.runtime.contract import Answer, Append, BatchPlace, CoordinatorRecord, Effect
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from tests.coordinator.driver import START_MS, ShardDriver

@@ -1,4 +1,4 @@
-"""The coordinator's shell: elections, loading, parking, timeouts, the order of fates."""
+"""The group coordinator and its runtime: elections, loading, parking, timeouts, the order of outcomes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from coordinator.group.group import GroupState
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import offset_record
 from coordinator.group.settings import GroupSettings
-from coordinator.host import GroupCoordinatorSettings
-from coordinator.partitioner import partition_for
+from coordinator.group_coordinator import GroupCoordinatorSettings
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity
@@ -165,7 +164,7 @@ def test_open_transactions_load_and_end_with_their_marker() -> None:
 
     async def scenario() -> None:
         log = MemoryLog()
-        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+        async with World(log=log, partitions_count=1) as world:
             for each in (batch(1, 10, "committed"), batch(2, 11, "aborted"), batch(3, 12, "open")):
                 log.add(0, each)
             log.add(0, marker(10, committed=True))
@@ -193,7 +192,7 @@ def test_offsets_that_brokers_of_old_stored(magic: int) -> None:
         ]
         log.batches_of[0] = [encode_message_set(stored, magic, compression=Compression.GZIP)]
         log.end_offsets[0] = 2
-        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+        async with World(log=log, partitions_count=1) as world:
             await world.lead()
             assert committed_offset(world) == 6
 
@@ -205,7 +204,7 @@ def test_offsets_that_brokers_of_old_stored(magic: int) -> None:
 def test_a_marker_that_is_written_while_this_broker_leads(committed: bool, is_loading: bool) -> None:
     async def scenario() -> None:
         log = MemoryLog()
-        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+        async with World(log=log, partitions_count=1) as world:
             record = offset_record("g", ORDERS_0, CommittedOffset(5, -1, "", START_MS))
             content = Record(0, START_MS, record.key, record.value, [])
             log.add(
@@ -214,7 +213,7 @@ def test_a_marker_that_is_written_while_this_broker_leads(committed: bool, is_lo
             )
             if is_loading:
                 world.groups.start()
-                world.groups.on_leadership(0, 0)
+                world.groups.runtime.on_leadership(0, 0)
             else:
                 await world.lead()
                 unstable = world.groups.fetch_offsets(fetch_group("g", [ORDERS_0]), require_stable=True)
@@ -230,7 +229,7 @@ def test_a_marker_that_is_written_while_this_broker_leads(committed: bool, is_lo
 def test_a_long_load_lets_others_run() -> None:
     async def scenario() -> None:
         log = MemoryLog()
-        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+        async with World(log=log, partitions_count=1) as world:
             world.groups.start()
             for offset in range(20):
                 record = offset_record("g", ORDERS_0, CommittedOffset(offset, -1, "", START_MS))
@@ -240,7 +239,7 @@ def test_a_long_load_lets_others_run() -> None:
                 world.clock.elapsed_ms += 5
 
             log.on_read = slow_read
-            world.groups.on_leadership(0, 0)
+            world.groups.runtime.on_leadership(0, 0)
             turns = 0
             while world.groups.describe_group("g").error_code != ErrorCode.NONE:
                 turns += 1
@@ -254,12 +253,12 @@ def test_a_long_load_lets_others_run() -> None:
 def test_resignation_while_loading_ends_the_load() -> None:
     async def scenario() -> None:
         log = MemoryLog()
-        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+        async with World(log=log, partitions_count=1) as world:
             world.groups.start()
             log.gate = asyncio.Event()
-            world.groups.on_leadership(0, 1)
+            world.groups.runtime.on_leadership(0, 1)
             await world.settle()
-            world.groups.on_resignation(0, 2)
+            world.groups.runtime.on_resignation(0, 2)
             log.gate.set()
             await world.settle()
             assert world.groups.describe_group("g").error_code == ErrorCode.NOT_COORDINATOR
@@ -279,11 +278,11 @@ def test_resignation_answers_everything_parked() -> None:
             commit = asyncio.create_task(world.groups.commit_offsets(commit_request("simple", {ORDERS_0: 7})))
             await world.settle()
             for partition in range(4):
-                world.groups.on_resignation(partition, 4)  # of an older leadership
+                world.groups.runtime.on_resignation(partition, 4)  # of an older leadership
             await world.settle()
             assert not (sync.done() or join.done() or commit.done())
             for partition in range(4):
-                world.groups.on_resignation(partition, 6)
+                world.groups.runtime.on_resignation(partition, 6)
             assert (await sync).error_code == (await join).error_code == ErrorCode.NOT_COORDINATOR
             assert (await commit).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
             world.log.commit_all()  # too late to matter
@@ -301,7 +300,7 @@ def test_election_of_the_leader_itself_keeps_what_is_loaded() -> None:
             await world.settle()
             await world.lead(leader_epoch=2)
             assert world.groups.describe_group("waiting").group_state == "PreparingRebalance"
-            world.groups.on_resignation(world.groups.partition_for("waiting"), 1)
+            world.groups.runtime.on_resignation(world.groups.partition_for("waiting"), 1)
             await world.advance(3_000)
             assert join.result().error_code == ErrorCode.NONE
 
@@ -354,7 +353,7 @@ def test_a_slow_commit_is_answered_in_time_and_counts_when_it_comes() -> None:
     asyncio.run(scenario())
 
 
-def test_fates_are_dealt_with_in_the_order_of_the_log() -> None:
+def test_outcomes_are_applied_in_the_order_of_the_log() -> None:
     async def scenario() -> None:
         async with World() as world:
             await world.lead()
@@ -394,7 +393,7 @@ def test_a_client_that_went_away_disturbs_nobody() -> None:
 def test_offsets_expire_by_the_clock() -> None:
     async def scenario() -> None:
         groups = GroupSettings(offsets_retention_ms=1_000_000)
-        settings = GroupCoordinatorSettings(groups, partitions_count=4, retention_check_interval_ms=300_000)
+        settings = GroupCoordinatorSettings(groups, retention_check_interval_ms=300_000)
         async with World(settings) as world:
             await world.lead()
             for name in ("g", "h", "i"):
@@ -412,7 +411,7 @@ def test_offsets_expire_by_the_clock() -> None:
 def test_offsets_may_be_kept_for_ever(retention_time_ms: int) -> None:
     async def scenario() -> None:
         groups = GroupSettings(offsets_retention_ms=1_000_000)
-        settings = GroupCoordinatorSettings(groups, partitions_count=4, retention_check_interval_ms=300_000)
+        settings = GroupCoordinatorSettings(groups, retention_check_interval_ms=300_000)
         async with World(settings) as world:
             await world.lead()
             response = await world.groups.commit_offsets(
@@ -454,15 +453,15 @@ def test_offsets_of_deleted_partitions_go() -> None:
 @pytest.mark.parametrize("compression", Compression)
 def test_records_are_compressed_as_the_topic_says(compression: Compression) -> None:
     async def scenario() -> None:
-        settings = GroupCoordinatorSettings(partitions_count=1, compression=compression)
+        settings = GroupCoordinatorSettings(compression=compression)
         log = MemoryLog()
-        async with World(settings, log) as world:
+        async with World(settings, log, partitions_count=1) as world:
             await world.lead()
             await world.groups.commit_offsets(commit_request("g", {ORDERS_0: 1}))
         header = read_header(log.batches_of[0][0], 0)
         assert header.compression is compression
         assert (header.producer_id, header.base_sequence) == (-1, -1)
-        async with World(replace(settings, compression=Compression.NONE), log) as world:
+        async with World(replace(settings, compression=Compression.NONE), log, partitions_count=1) as world:
             await world.lead()
             assert committed_offset(world) == 1
 
@@ -471,17 +470,16 @@ def test_records_are_compressed_as_the_topic_says(compression: Compression) -> N
 
 def test_the_partition_count_is_that_of_the_topic_from_when_it_is_known() -> None:
     async def scenario() -> None:
-        async with World(GroupCoordinatorSettings(partitions_count=50)) as world:
-            count: int | None = None
-            world.groups.start(lambda: count)
-            world.groups.on_leadership(0, 0)
+        async with World(partitions_count=None) as world:
+            world.groups.start()
+            world.groups.runtime.on_leadership(0, 0)
             await world.settle()
             assert world.groups.partition_for("my-group") is None
             assert world.groups.describe_group("my-group").error_code == ErrorCode.NOT_COORDINATOR
-            count = 1
+            world.partitions_count = 1
             assert world.groups.partition_for("my-group") == 0
             assert world.groups.describe_group("my-group").error_code == ErrorCode.NONE
-            count = 2
+            world.partitions_count = 2
             assert world.groups.partition_for("my-group") == 0
 
     asyncio.run(scenario())
@@ -492,22 +490,14 @@ def test_an_answer_comes_though_the_leadership_ends_between_the_batches_of_one_r
 
     async def scenario() -> None:
         log = MemoryLog()
-        async with World(GroupCoordinatorSettings(partitions_count=1), log) as world:
+        async with World(log=log, partitions_count=1) as world:
             await world.lead()
             offsets = {("t" * 240 + str(number), 0): 1 for number in range(2_000)}
             await world.groups.commit_offsets(commit_request("g", offsets))
             log.refuse_with = ErrorCode.KAFKA_STORAGE_ERROR
-            log.on_refusal = lambda: world.groups.on_resignation(0)
+            log.on_refusal = lambda: world.groups.runtime.on_resignation(0)
             async with asyncio.timeout(5):
                 [deleted] = await world.groups.delete_groups(["g"])
             assert deleted.error_code == ErrorCode.NOT_COORDINATOR
-
-    asyncio.run(scenario())
-
-
-def test_without_a_topic_to_ask_the_settings_count() -> None:
-    async def scenario() -> None:
-        async with World(GroupCoordinatorSettings(partitions_count=50)) as world:
-            assert world.groups.partition_for("my-group") == partition_for("my-group", 50) != 0
 
     asyncio.run(scenario())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.partitioner import java_string_hash, partition_for
+from coordinator.runtime.partitioner import java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import JoinTimer, SessionTimer, SyncTimer
 from coordinator.group.settings import GroupSettings
-from coordinator.shard import Effect
+from coordinator.runtime.contract import Effect
 from tests.coordinator.driver import ShardDriver
 from tests.coordinator.scenario import Scenario
 

@@ -1,13 +1,14 @@
 """The coordinator contract: what a shard is, what it may ask for, and what it needs from below. Pure.
 
 A shard is the pure state machine of one partition of an internal topic. Its operations are synchronous: they take
-`now_ms` and return effects, in order, which the host carries out without awaiting in between.
+`now_ms` and return effects, in order, which its context carries out without awaiting in between.
 
 Rules: no IO, no clock, no randomness. Durable state changes in `replay` and `replay_end_transaction` alone, when the
 records are committed (the high watermark passed them) or read back while loading, so that a reloaded shard equals the
 one that wrote the log. What an operation wants written travels in a `Result`: its records are appended as one batch,
 its response is parked until they are committed, and `Staged` undoes the preparations when the append is refused.
-Everything else (members that join, timers, parked answers) is soft state and dies with the leadership.
+Everything else (members that join, timers, parked answers) is soft state and dies with the leadership. What has to happen
+outside the shard is a `Command`; what it leads to comes back to the shard as an operation of its own.
 
 Source: the design of Kafka's CoordinatorRuntime (CoordinatorShard, CoordinatorResult, PartitionWriter).
 """
@@ -22,7 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message
 from runtime.filesystem import Buffer
 
-# Who waits for an answer: opaque to the core, a future for the host, a name in tests.
+# Who waits for an answer: opaque to the core, a future for the context, a name in tests.
 Waiter: TypeAlias = object
 TimerKey: TypeAlias = Hashable
 
@@ -45,7 +46,7 @@ class BatchPlace:
 
 
 class Staged(Protocol):
-    """What the records of a `Result` will change, kept until their fate is known: `committed` or `failed`, once."""
+    """What the records of a `Result` will change, kept until their outcome is known: `committed` or `failed`, once."""
 
     def committed(self, now_ms: int) -> None:
         """The records are committed and replayed."""
@@ -69,7 +70,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append the records of `result`, then report its fate to the shard."""
+    """Append the records of `result`, then report its outcome to the shard."""
 
     result: Result
 
@@ -103,7 +104,16 @@ class Event:
     __slots__ = ()
 
 
-Effect: TypeAlias = Append | Answer | ScheduleTimer | CancelTimer | Event
+class Command:
+    """Base of what the coordinator carries out outside this shard, e.g. writing transaction markers to other partitions.
+
+    It happens behind the effects in front of it, and not at all once the leadership is over.
+    """
+
+    __slots__ = ()
+
+
+Effect: TypeAlias = Append | Answer | ScheduleTimer | CancelTimer | Event | Command
 
 
 class Outbox:
@@ -126,7 +136,7 @@ class Outbox:
 
 
 class Shard(Protocol):
-    """The state machine of one partition. The host owns it from loading to resignation."""
+    """The state machine of one partition. Its context owns it from loading to resignation."""
 
     def replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
         """Apply one committed record. The only way durable state changes, besides the end of a transaction."""
@@ -137,6 +147,10 @@ class Shard(Protocol):
     def on_loaded(self, now_ms: int) -> list[Effect]:
         """The whole log was replayed: start serving."""
 
+    def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
+        """This broker was elected again, in a higher epoch than the shard knows: it keeps all that it holds. Comes before
+        `on_loaded` when that happened while the log was replayed, else between two operations."""
+
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]: ...
 
     def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
@@ -146,14 +160,14 @@ class Shard(Protocol):
         """The records of `result` will never be committed under this leadership."""
 
     def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
-        """`result` took too long: its waiter is answered, its fate stays open."""
+        """`result` took too long: its waiter is answered, its outcome stays open."""
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
         """The leadership is gone: answers for everything parked, `in_flight` included. The shard is dead afterwards."""
 
 
-class LogWriter(Protocol):
-    """The replicated partitions a coordinator writes to. Fitted by `replication.partitions`."""
+class ShardLogWriter(Protocol):
+    """The partitions of the internal topic as a coordinator appends to them. `broker.cluster.internal_topics` implements it."""
 
     def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
         """Append one encoded batch and return its base offset.
@@ -164,8 +178,8 @@ class LogWriter(Protocol):
         """
 
 
-class LogReader(Protocol):
-    """Reads the partition that is loaded."""
+class ShardLogReader(Protocol):
+    """Reads the partition that is loaded. `broker.cluster.internal_topics` implements it."""
 
     def batches(self, partition: int) -> AsyncIterator[Buffer]:
         """Whole record batches from the log start to the log end as it was at the call, some at a time; over when all of

@@ -1,4 +1,4 @@
-"""The host of one shard: loads it from the log, runs its operations one at a time, and carries out their effects.
+"""The context of one shard: loads it from the log, runs its operations one at a time, and carries out their effects.
 
     loading --(whole log replayed)--> active --(leadership lost, or shutdown)--> closed
        |
@@ -22,19 +22,20 @@ from enum import Enum
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
-from coordinator.shard import (
+from coordinator.runtime.contract import (
     Answer,
     Append,
     BatchPlace,
     CancelTimer,
+    Command,
     CoordinatorRecord,
     Effect,
     Event,
-    LogReader,
-    LogWriter,
     Result,
     ScheduleTimer,
     Shard,
+    ShardLogReader,
+    ShardLogWriter,
     TimerKey,
 )
 from protocol.errors import ErrorCode, KafkaError
@@ -66,37 +67,48 @@ class ShardState(Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class ShardPorts:
-    """What every shard of a coordinator shares. `observe` takes the events."""
+def refuse_command(command: Command, context: ShardContext[S]) -> None:
+    """For a coordinator whose shards have no commands."""
+    raise AssertionError(f"nobody carries out the commands of partition {context.partition}: {command}")
 
+
+@dataclass(frozen=True, slots=True)
+class ShardPorts(Generic[S]):
+    """What all shards of a coordinator share. `observe` takes the events, `carry_out` the commands."""
+
+    topic: str
     clock: Clock
     timer: Timer
-    writer: LogWriter
-    reader: LogReader
+    writer: ShardLogWriter
+    reader: ShardLogReader
     observe: Callable[[Event], None]
+    carry_out: Callable[[Command, ShardContext[S]], None] = refuse_command
     compression: Compression = Compression.NONE
     commit_timeout_ms: int = 5_000
 
 
 class _InFlight:
-    """A result whose records are in the log, or were refused by it, and whose fate has not been dealt with."""
+    """A result whose records are in the log, or were refused by it, and whose outcome the shard has not heard."""
 
-    __slots__ = ("base_offset", "fate", "result", "timeout")
+    __slots__ = ("base_offset", "outcome", "result", "timeout")
 
     def __init__(self, result: Result) -> None:
         self.result = result
         self.base_offset = -1
-        self.fate: ErrorCode | None = None
+        self.outcome: ErrorCode | None = None
         self.timeout: TimerEntry | None = None
 
 
-class ShardHost(Generic[S]):
-    """Owned by a coordinator, from the election to the resignation of one partition."""
+class ShardContext(Generic[S]):
+    """Owned by a coordinator's runtime, from the election to the resignation of one partition.
 
-    def __init__(self, partition: int, leader_epoch: int, shard: S, ports: ShardPorts) -> None:
+    `leader_epoch` is that of the newest election: an election that finds the shard here leaves it as it is.
+    """
+
+    def __init__(self, partition: int, leader_epoch: int, shard: S, ports: ShardPorts[S]) -> None:
         self.partition = partition
-        self.leader_epoch = leader_epoch
+        self.leader_epoch = leader_epoch  # of the newest election
+        self._known_epoch = leader_epoch  # of the newest election that the shard has heard of
         self.state = ShardState.LOADING
         self._shard = shard
         self._ports = ports
@@ -145,6 +157,9 @@ class ShardHost(Generic[S]):
                         entry.cancel()
                 case Event():
                     self._ports.observe(effect)
+                case Command():
+                    if self.state is not ShardState.CLOSED:
+                        self._ports.carry_out(effect, self)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """A marker that another coordinator has written is committed. While loading it may lie behind what is read; to
@@ -158,6 +173,19 @@ class ShardHost(Generic[S]):
             return []
 
         self.run(end)
+
+    # --- elections ---------------------------------------------------------------------------------------------------
+
+    def on_reelected(self, leader_epoch: int) -> None:
+        """This broker leads the partition since before, and was elected again: what is in memory is what is in the log."""
+        self.leader_epoch = max(self.leader_epoch, leader_epoch)
+        self.run(self._tell_epoch)
+
+    def _tell_epoch(self, shard: S, now_ms: int) -> list[Effect]:
+        if self.leader_epoch == self._known_epoch:
+            return []
+        self._known_epoch = self.leader_epoch
+        return shard.on_reelected(self.leader_epoch, now_ms)
 
     # --- timers ----------------------------------------------------------------------------------------------------
 
@@ -191,11 +219,13 @@ class ShardHost(Generic[S]):
         self._in_flight.append(entry)
         try:
             batch = self._encode(result.records)
-            entry.base_offset = self._ports.writer.append(self.partition, batch, partial(self._on_fate, entry))
+            entry.base_offset = self._ports.writer.append(
+                self.partition, batch, partial(self._on_append_outcome, entry)
+            )
         except KafkaError as error:
-            self._on_fate(entry, error.code, -1)
+            self._on_append_outcome(entry, error.code, -1)
             return
-        if entry.fate is None:
+        if entry.outcome is None:
             timeout_ms = self._ports.commit_timeout_ms
             entry.timeout = self._ports.timer.schedule(timeout_ms, partial(self._on_commit_timeout, entry))
 
@@ -206,29 +236,29 @@ class ShardHost(Generic[S]):
             compression=self._ports.compression,
         )
 
-    def _on_fate(self, entry: _InFlight, error: ErrorCode, _next_offset: int) -> None:
-        if entry.fate is None:
-            entry.fate = error
-            self.run(self._settle)
+    def _on_append_outcome(self, entry: _InFlight, error: ErrorCode, _next_offset: int) -> None:
+        if entry.outcome is None:
+            entry.outcome = error
+            self.run(self._apply_outcomes)
 
-    def _settle(self, shard: S, now_ms: int) -> list[Effect]:
-        """Deal with all results whose fate is known, in the order of the log."""
+    def _apply_outcomes(self, shard: S, now_ms: int) -> list[Effect]:
+        """Tell the shard of all results whose outcome is known, in the order of the log."""
         effects: list[Effect] = []
-        while self._in_flight and self._in_flight[0].fate is not None:
+        while self._in_flight and self._in_flight[0].outcome is not None:
             entry = self._in_flight.popleft()
             if entry.timeout is not None:
                 entry.timeout.cancel()
-            assert entry.fate is not None
-            if entry.fate is ErrorCode.NONE:
+            assert entry.outcome is not None
+            if entry.outcome is ErrorCode.NONE:
                 for record in entry.result.records:
                     shard.replay(record, BatchPlace(entry.base_offset), now_ms)
                 effects += shard.on_committed(entry.result, now_ms)
             else:
-                effects += shard.on_failed(entry.result, entry.fate, now_ms)
+                effects += shard.on_failed(entry.result, entry.outcome, now_ms)
         return effects
 
     def _on_commit_timeout(self, entry: _InFlight) -> None:
-        if entry.fate is None:
+        if entry.outcome is None:
             self.run(lambda shard, now_ms: shard.on_commit_timeout(entry.result, now_ms))
 
     # --- the beginning and the end ---------------------------------------------------------------------------------
@@ -248,11 +278,12 @@ class ShardHost(Generic[S]):
         except (KafkaError, OSError):
             if self.state is ShardState.LOADING:
                 # Serving what could be read would answer committed offsets as if they had never been.
-                logger.exception("partition not loaded: partition=%d", self.partition)
+                logger.exception("partition not loaded: topic=%s partition=%d", self._ports.topic, self.partition)
                 self.state = ShardState.FAILED
             return
         if self.state is ShardState.LOADING:
             self.state = ShardState.ACTIVE
+            self.run(self._tell_epoch)
             self.run(lambda shard, now_ms: shard.on_loaded(now_ms))
             for producer_id, committed in self._ended_while_loading:
                 self.end_transaction(producer_id, committed=committed)
@@ -260,7 +291,9 @@ class ShardHost(Generic[S]):
             took_ms = clock.monotonic_ms() - started_ms
             level = logging.INFO if took_ms >= SLOW_LOAD_MS else logging.DEBUG
             logger.log(
-                level, "partition loaded: partition=%d epoch=%d took_ms=%d", self.partition, self.leader_epoch, took_ms
+                level,
+                "partition loaded: topic=%s partition=%d epoch=%d took_ms=%d",
+                *(self._ports.topic, self.partition, self.leader_epoch, took_ms),
             )
 
     def _replay_batch(self, buffer: Buffer, position: int, header: BatchHeader) -> None:

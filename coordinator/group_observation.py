@@ -22,7 +22,7 @@ from coordinator.group.events import (
     RebalanceStarted,
     RecordSkipped,
 )
-from coordinator.shard import Event
+from coordinator.runtime.contract import Event
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ NAMED_MEMBERS_MAX = 10
 
 
 class GroupMetrics(Protocol):
-    """Counters that the coordinator keeps up. Fitted by the broker's metrics."""
+    """Counters that the coordinator keeps up. `broker.observability.metrics` implements it."""
 
     def rebalance_started(self, reason: str) -> None: ...
 

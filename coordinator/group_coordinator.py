@@ -1,0 +1,271 @@
+"""The group coordinator of this broker: what a handler asks about groups, and the shard that answers it.
+
+Handlers call it with decoded requests. It finds the shard of the group, refuses when that is elsewhere or still loading,
+and waits for the answer; what the answer is, the shard decides. Which shards there are is its `runtime`'s.
+
+Invariant: what is refused here is refused with the error that clients of this API understand.
+Source: Kafka GroupCoordinator.validateGroupStatus, GroupCoordinatorAdapter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from coordinator.group.committing import FetchedOffsets, commit_response
+from coordinator.group.describing import described_error
+from coordinator.group.group import GroupState
+from coordinator.group.joining import Join
+from coordinator.group.removing import offset_delete_error
+from coordinator.group.responses import join_error, sync_error
+from coordinator.group.settings import GroupSettings
+from coordinator.group.shard import GroupShard
+from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
+from coordinator.runtime.contract import Effect
+from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
+from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult
+from protocol.messages.describe_groups import DescribedGroup
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
+from protocol.messages.list_groups import ListedGroup
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.records.compression import Compression
+from runtime.slices import Slices
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+
+GroupContext: TypeAlias = ShardContext[GroupShard]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCoordinatorSettings:
+    """`offsets.topic.compression.codec`, `offsets.commit.timeout.ms`, `offsets.retention.check.interval.ms`; and those of
+    the groups."""
+
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    compression: Compression = Compression.NONE
+    commit_timeout_ms: int = 5_000
+    retention_check_interval_ms: int = 600_000
+
+
+class GroupCoordinator:
+    """Owned by the broker. `start` before the first request, `close` after the last. `runtime` hears of elections."""
+
+    def __init__(
+        self,
+        settings: GroupCoordinatorSettings,
+        dependencies: CoordinatorDependencies,
+        metrics: GroupMetrics | None = None,
+    ) -> None:
+        self._groups = settings.groups
+        self._clock = dependencies.clock
+        self._randomness = dependencies.randomness
+        ports: ShardPorts[GroupShard] = ShardPorts(
+            topic=GROUP_METADATA_TOPIC,
+            clock=dependencies.clock,
+            timer=dependencies.timer,
+            writer=dependencies.writer,
+            reader=dependencies.reader,
+            observe=GroupObserver(metrics or NoGroupMetrics()).observe,
+            compression=settings.compression,
+            commit_timeout_ms=settings.commit_timeout_ms,
+        )
+        self.runtime = CoordinatorRuntime(
+            lambda partition, _leader_epoch: GroupShard(partition, settings.groups),
+            ports,
+            dependencies.tasks,
+            dependencies.partitions_count,
+            [PeriodicTask("expire offsets", settings.retention_check_interval_ms, _expire_groups)],
+        )
+
+    def start(self) -> None:
+        self.runtime.start()
+
+    def close(self) -> None:
+        self.runtime.close()
+
+    def partition_for(self, group_id: str) -> int | None:
+        """None as long as the topic is not known."""
+        return self.runtime.partition_for(group_id)
+
+    # --- what happens elsewhere ------------------------------------------------------------------------------------
+
+    def on_transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """See `CoordinatorRuntime`: offset commits of the transaction count, or never were."""
+        self.runtime.on_transaction_ended(partition, producer_id, committed=committed)
+
+    def on_partitions_deleted(self, places: Iterable[tuple[str, int]]) -> None:
+        """(topic, partition) that are gone from the cluster: their offsets go too."""
+        gone = list(places)
+        for context in self.runtime.contexts():
+            context.run(lambda shard, now_ms: shard.on_partitions_deleted(gone, now_ms))
+
+    # --- membership ------------------------------------------------------------------------------------------------
+
+    def refuses(self, group_instance_id: str | None) -> bool:
+        """Whether this would be a static member, which some broker of the cluster may not know (KIP-345)."""
+        return group_instance_id is not None and not self._groups.version.supports_static_members
+
+    async def join_group(
+        self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str
+    ) -> JoinGroupResponse:
+        """Returns when the rebalance is over: seconds, or minutes."""
+        context = self._shard_of(request.group_id)
+        if isinstance(context, ErrorCode):
+            return join_error(request.member_id, context)
+        unique = str(uuid.UUID(bytes=self._randomness.randbytes(16), version=4))
+
+        def join(shard: GroupShard, waiter: asyncio.Future[JoinGroupResponse], now_ms: int) -> list[Effect]:
+            return shard.join(Join(request, api_version, client_id, client_host, unique, waiter), now_ms)
+
+        return await self.runtime.run(context, join)
+
+    async def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        context = self._shard_of(request.group_id)
+        if context is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # The rebalance was soft state and is lost: the member must join again. Old clients know no "loading" here.
+            return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
+        if isinstance(context, ErrorCode):
+            return sync_error(context)
+        return await self.runtime.run(context, lambda shard, waiter, now_ms: shard.sync(request, waiter, now_ms))
+
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        context = self._shard_of(request.group_id)
+        if context is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return ErrorCode.NONE  # sessions start when the group is loaded
+        if isinstance(context, ErrorCode):
+            return context
+        outcome = [ErrorCode.NONE]
+
+        def heartbeat(shard: GroupShard, now_ms: int) -> list[Effect]:
+            outcome[0], effects = shard.heartbeat(request, now_ms)
+            return effects
+
+        context.run(heartbeat)
+        return outcome[0]
+
+    def leave_group(self, group_id: str, leaving: list[MemberIdentity]) -> LeaveGroupResponse:
+        context = self._shard_of(group_id)
+        if isinstance(context, ErrorCode):
+            return LeaveGroupResponse(error_code=context)
+        responses: list[LeaveGroupResponse] = []
+
+        def leave(shard: GroupShard, now_ms: int) -> list[Effect]:
+            response, effects = shard.leave(group_id, leaving, now_ms)
+            responses.append(response)
+            return effects
+
+        context.run(leave)
+        return responses[0]
+
+    # --- offsets ---------------------------------------------------------------------------------------------------
+
+    async def commit_offsets(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        """`request` names existing partitions only."""
+        context = self._shard_of(request.group_id, may_be_empty=True)
+        if isinstance(context, ErrorCode):
+            return commit_response(request, context)
+        return await self.runtime.run(
+            context, lambda shard, waiter, now_ms: shard.commit_offsets(request, waiter, now_ms)
+        )
+
+    def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
+        context = self._shard_of(wanted.group_id, may_be_empty=True)
+        if isinstance(context, ErrorCode):
+            return FetchedOffsets(context, {})
+        return context.shard.fetch_offsets(wanted, require_stable=require_stable)
+
+    async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        """`request` names existing partitions only."""
+        context = self._shard_of(request.group_id)
+        if isinstance(context, ErrorCode):
+            return offset_delete_error(context)
+        context.run_due(context.shard.sessions_of(request.group_id))
+        return await self.runtime.run(
+            context, lambda shard, waiter, now_ms: shard.delete_offsets(request, waiter, now_ms)
+        )
+
+    # --- groups ----------------------------------------------------------------------------------------------------
+
+    def describe_group(self, group_id: str) -> DescribedGroup:
+        context = self._shard_of(group_id, may_be_empty=True)
+        if isinstance(context, ErrorCode):
+            return described_error(group_id, context)
+        return context.shard.describe(group_id)
+
+    async def list_groups(self, states: Iterable[str], types: Iterable[str]) -> tuple[ErrorCode, list[ListedGroup]]:
+        """All groups of the partitions led here; an error beside them says that more are being loaded."""
+        if not self.runtime.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        wanted_states = {state.lower() for state in states}
+        wanted_types = {kind.lower() for kind in types}
+        error = ErrorCode.NONE
+        groups: list[ListedGroup] = []
+        slices = Slices(self._clock)
+        for context in self.runtime.contexts():
+            if context.state is ShardState.LOADING:
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            elif context.state is ShardState.ACTIVE:
+                groups += context.shard.list_groups(wanted_states, wanted_types)
+            await slices.yield_if_due()
+        return error, groups
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
+        """One result for each of `group_ids`, which are distinct."""
+        waiting: list[asyncio.Future[DeletableGroupResult]] = []
+        slices = Slices(self._clock)
+        for group_id in group_ids:
+            future: asyncio.Future[DeletableGroupResult] = asyncio.get_running_loop().create_future()
+            waiting.append(future)
+            context = self._shard_of(group_id, may_be_empty=True)
+            if isinstance(context, ErrorCode):
+                future.set_result(DeletableGroupResult(group_id=group_id, error_code=context))
+            else:
+                context.run_due(context.shard.sessions_of(group_id))
+                context.run(_deletion(group_id, future))
+            await slices.yield_if_due()
+        return [await future for future in waiting]
+
+    # --- metrics ---------------------------------------------------------------------------------------------------
+
+    def state_counts(self) -> dict[GroupState, int]:
+        counts = dict.fromkeys(GroupState, 0)
+        for shard in self.runtime.active_shards():
+            for state, count in shard.state_counts().items():
+                counts[state] += count
+        return counts
+
+    def offsets_count(self) -> int:
+        return sum(shard.offsets_count() for shard in self.runtime.active_shards())
+
+    # --- the way to a shard ----------------------------------------------------------------------------------------
+
+    def _shard_of(self, group_id: str, *, may_be_empty: bool = False) -> GroupContext | ErrorCode:
+        """Commits, fetches and administration take the empty group id, which old clients used."""
+        if not group_id and not may_be_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        return self.runtime.shard_of(group_id)
+
+
+def _deletion(group_id: str, waiter: asyncio.Future[DeletableGroupResult]) -> Operation[GroupShard]:
+    return lambda shard, now_ms: shard.delete_group(group_id, waiter, now_ms)
+
+
+def _expire_groups(shard: GroupShard) -> Iterator[Operation[GroupShard]]:
+    """Look at every group once."""
+    for group_id in shard.group_ids():
+        yield partial(_expire_group, group_id)
+
+
+def _expire_group(group_id: str, shard: GroupShard, now_ms: int) -> list[Effect]:
+    return shard.expire(group_id, now_ms)

@@ -1,0 +1,1 @@
+"""What every coordinator stands on: the contract of a shard, its context, and the shards that this broker has."""

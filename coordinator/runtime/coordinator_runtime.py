@@ -1,0 +1,186 @@
+"""The shards of one coordinator on this broker: one for each partition of its internal topic that this broker leads.
+
+It follows elections, finds the shard of a key or says why there is none, has shards answer operations, and goes over all
+of them from time to time. What kind of coordinator it is, the shards say that `make_shard` makes.
+
+Rules: asyncio lives here and in `shard_context`. The replication layer tells elections and resignations.
+Invariants: a key is served by the one shard of its partition, from when its log is replayed until the leadership ends; the
+number of partitions is the topic's own, as it was when this broker first heard of it, and no key is served before.
+Source: Kafka CoordinatorRuntime, GroupCoordinator.validateGroupStatus, GroupMetadataManager (owned partitions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+from coordinator.runtime.contract import Effect, Shard, ShardLogReader, ShardLogWriter
+from coordinator.runtime.partitioner import partition_for
+from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+from runtime.clock import Clock
+from runtime.randomness import Randomness
+from runtime.slices import Slices
+from runtime.tasks import TaskScope
+from runtime.timer import Timer, TimerEntry
+
+S = TypeVar("S", bound=Shard)
+M = TypeVar("M", bound=Message)
+# An operation that answers: it gives the future to the shard as the waiter of its response.
+AnsweredOperation: TypeAlias = Callable[[S, asyncio.Future[M], int], list[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorDependencies:
+    """What a coordinator needs from outside. `writer` and `reader` are its topic's; `partitions_count` says how many
+    partitions the topic has, None as long as that is not known: a setting may have changed since it was made, or be
+    another one on the broker that made it."""
+
+    clock: Clock
+    timer: Timer
+    randomness: Randomness
+    tasks: TaskScope
+    writer: ShardLogWriter
+    reader: ShardLogReader
+    partitions_count: Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask(Generic[S]):
+    """What is done with every active shard at the start and `interval_ms` after the time before is over: the
+    `operations` of a shard, which are asked for one at a time; others run in between."""
+
+    name: str
+    interval_ms: int
+    operations: Callable[[S], Iterable[Operation[S]]]
+
+
+class CoordinatorRuntime(Generic[S]):
+    """Owned by a coordinator. `start` before the first request, `close` after the last; elections may come before.
+
+    `make_shard(partition, leader_epoch)` makes an empty shard, which is then loaded.
+    """
+
+    def __init__(
+        self,
+        make_shard: Callable[[int, int], S],
+        ports: ShardPorts[S],
+        tasks: TaskScope,
+        partitions_count: Callable[[], int | None],
+        periodic_tasks: Sequence[PeriodicTask[S]] = (),
+    ) -> None:
+        self.topic = ports.topic
+        self.is_active = False
+        self._make_shard = make_shard
+        self._ports = ports
+        self._tasks = tasks
+        self._topic_partitions_count = partitions_count
+        self._partitions_count: int | None = None
+        self._contexts: dict[int, ShardContext[S]] = {}
+        self._periodic_tasks = tuple(periodic_tasks)
+        self._periodic_timers: dict[PeriodicTask[S], TimerEntry] = {}
+
+    def start(self) -> None:
+        self.is_active = True
+        for task in self._periodic_tasks:
+            self._schedule(task, 0)
+
+    def close(self) -> None:
+        """All that waits is answered; the coordinator has no shard afterwards."""
+        self.is_active = False
+        for timer in self._periodic_timers.values():
+            timer.cancel()
+        self._periodic_timers.clear()
+        for context in self._contexts.values():
+            context.close()
+        self._contexts.clear()
+
+    # --- elections -------------------------------------------------------------------------------------------------
+
+    def on_leadership(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads `partition` of the topic: load it, unless it is here already."""
+        known = self._contexts.get(partition)
+        if known is not None and known.state is not ShardState.FAILED:
+            known.on_reelected(leader_epoch)
+            return
+        shard = self._make_shard(partition, leader_epoch)
+        context = self._contexts[partition] = ShardContext(partition, leader_epoch, shard, self._ports)
+        self._tasks.spawn(context.load(), name=f"load {self.topic}-{partition}")
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """This broker leads `partition` no more, since `leader_epoch` (None or negative: not told). Whoever waits for the
+        partition is answered."""
+        context = self._contexts.get(partition)
+        if context is None or (leader_epoch is not None and 0 <= leader_epoch < context.leader_epoch):
+            return
+        del self._contexts[partition]
+        context.close()
+
+    def on_transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """The marker that ends a transaction of `producer_id` is committed in `partition` of the topic."""
+        context = self._contexts.get(partition)
+        if context is not None:
+            context.end_transaction(producer_id, committed=committed)
+
+    # --- the way to a shard ----------------------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int | None:
+        """None as long as the topic is not known."""
+        if self._partitions_count is None:
+            self._partitions_count = self._topic_partitions_count()
+            if self._partitions_count is None:
+                return None
+        return partition_for(key, self._partitions_count)
+
+    def shard_of(self, key: str) -> ShardContext[S] | ErrorCode:
+        """The context of the active shard that serves `key`, or why this broker does not serve it."""
+        if not self.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.partition_for(key)
+        context = None if partition is None else self._contexts.get(partition)
+        if context is None:
+            return ErrorCode.NOT_COORDINATOR
+        match context.state:
+            case ShardState.ACTIVE:
+                return context
+            case ShardState.LOADING:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            case _:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def run(self, context: ShardContext[S], operation: AnsweredOperation[S, M]) -> M:
+        """Carry out `operation` and return its answer, which may take as long as the shard lets it wait."""
+        future: asyncio.Future[M] = asyncio.get_running_loop().create_future()
+        context.run(lambda shard, now_ms: operation(shard, future, now_ms))
+        return await future
+
+    def contexts(self) -> list[ShardContext[S]]:
+        """Those of all partitions that this broker leads, whatever their state."""
+        return list(self._contexts.values())
+
+    def active_shards(self) -> list[S]:
+        return [context.shard for context in self._contexts.values() if context.state is ShardState.ACTIVE]
+
+    # --- from time to time -----------------------------------------------------------------------------------------
+
+    def _schedule(self, task: PeriodicTask[S], delay_ms: int) -> None:
+        self._periodic_timers[task] = self._ports.timer.schedule(delay_ms, partial(self._on_periodic_timer, task))
+
+    def _on_periodic_timer(self, task: PeriodicTask[S]) -> None:
+        self._tasks.spawn(self._go_over_shards(task), name=task.name)
+
+    async def _go_over_shards(self, task: PeriodicTask[S]) -> None:
+        """Rescheduled only when it is through, so that a task never overlaps with itself."""
+        slices = Slices(self._ports.clock)
+        for context in self.contexts():
+            if context.state is not ShardState.ACTIVE:
+                continue
+            for operation in task.operations(context.shard):
+                context.run(operation)
+                await slices.yield_if_due()
+        if self.is_active:
+            self._schedule(task, task.interval_ms)
