@@ -146,6 +146,9 @@ class GroupShard:
     def group_ids(self) -> list[str]:
         return list(self._groups)
 
+    def stored_keys(self) -> list[str]:
+        return self.group_ids()
+
     def expire(self, group_id: str, now_ms: int) -> list[Effect]:
         """Remove offsets of the group that outlived their retention, and the group when nothing is left."""
         group = self._groups.get(group_id)

@@ -15,7 +15,7 @@ Source: the design of Kafka's CoordinatorRuntime (CoordinatorShard, CoordinatorR
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -143,6 +143,9 @@ class Shard(Protocol):
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply a control record that ends the transaction of `producer_id`."""
+
+    def stored_keys(self) -> Collection[str]:
+        """The keys (group ids, transactional ids) of which the log holds something."""
 
     def on_loaded(self, now_ms: int) -> list[Effect]:
         """The whole log was replayed: start serving."""

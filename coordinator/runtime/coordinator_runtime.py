@@ -12,6 +12,7 @@ Source: Kafka CoordinatorRuntime, GroupCoordinator.validateGroupStatus, GroupMet
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,10 @@ from runtime.randomness import Randomness
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from runtime.timer import Timer, TimerEntry
+
+logger = logging.getLogger(__name__)
+
+SHOWN_KEYS_MAX = 20
 
 S = TypeVar("S", bound=Shard)
 M = TypeVar("M", bound=Message)
@@ -109,7 +114,27 @@ class CoordinatorRuntime(Generic[S]):
             return
         shard = self._make_shard(partition, leader_epoch)
         context = self._contexts[partition] = ShardContext(partition, leader_epoch, shard, self._ports)
-        self._tasks.spawn(context.load(), name=f"load {self.topic}-{partition}")
+        self._tasks.spawn(self._load(context), name=f"load {self.topic}-{partition}")
+
+    async def _load(self, context: ShardContext[S]) -> None:
+        await context.load()
+        if context.state is ShardState.ACTIVE:
+            await self._report_misplaced_keys(context)
+
+    async def _report_misplaced_keys(self, context: ShardContext[S]) -> None:
+        """Keys that hash elsewhere: the topic had another number of partitions when they were stored. Nobody asks this
+        partition for them any more, and what is stored of them must not be missed in silence."""
+        slices = Slices(self._ports.clock)
+        own = (context.partition, None)
+        keys = slices.over(context.shard.stored_keys())
+        misplaced = [key async for key in keys if self.partition_for(key) not in own]
+        if misplaced:
+            logger.error(
+                "keys are stored in a partition that they do not hash to: the topic had another number of partitions, and "
+                "what is stored of them is not found: topic=%s partition=%d partitions=%s count=%d keys=%s",
+                self.topic, context.partition, self._partitions_count, len(misplaced),
+                ",".join(misplaced[:SHOWN_KEYS_MAX]) + (",..." if len(misplaced) > SHOWN_KEYS_MAX else ""),
+            )  # fmt: skip
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
         """This broker leads `partition` no more, since `leader_epoch` (None or negative: not told). Whoever waits for the

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from metadata.admin.placement import Placement, PlacementBroker, place
+from metadata.image import is_internal
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
 
@@ -135,7 +136,8 @@ def plan_growth(
     brokers: Sequence[PlacementBroker],
     shift: int,
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of the partitions [len(current), count). `assignments` are what the client wishes for them."""
+    """The replicas of the partitions [len(current), count). `assignments` are what the client wishes for them. Raises
+    KafkaError; also for a coordinators' topic, which would lose the groups that hash elsewhere then."""
     if not current:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
     if any(each.is_being_reassigned for each in current.values()):
@@ -150,6 +152,12 @@ def plan_growth(
         )
     if added == 0:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {len(current)} partitions.")
+    if is_internal(topic):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The partitions of '{topic}' cannot be {count}: what is stored in its {len(current)} partitions is found by a "
+            "hash over their number, and would not be found any more.",
+        )
     first = current[min(current)].replicas
     if assignments is None:
         ids = sorted(broker.broker_id for broker in brokers)

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class CurrentLogs:
-    """`logs` by partition. `settings` answers the broker's settings, `config_of(topic)` a topic's effective ones, at any time."""
+    """`logs` by partition. `settings` answers the broker's settings, `config_of(topic)` a topic's, at any time."""
 
     def __init__(
         self, settings: Callable[[], BrokerSettings], clock: Clock, config_of: Callable[[str], LogConfig]

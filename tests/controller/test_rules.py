@@ -86,6 +86,9 @@ def test_growth_refused(count: int, assignments: list[list[int]] | None, code: E
 
 
 def test_growth() -> None:
+    with pytest.raises(KafkaError, match="not be found any more") as caught:
+        topic_rules.plan_growth("__consumer_offsets", ONE, 4, None, BROKERS, 0)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
     assert topic_rules.plan_growth("t", ONE, 4, [[3, 1], [1, 2]], BROKERS, 0) == {2: (3, 1), 3: (1, 2)}
     grown = topic_rules.plan_growth("t", ONE, 5, None, BROKERS, 0)
     assert sorted(grown) == [2, 3, 4]

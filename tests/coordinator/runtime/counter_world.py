@@ -94,6 +94,9 @@ class CounterShard:
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         self.ended.append((producer_id, committed))
 
+    def stored_keys(self) -> list[str]:
+        return list(self.numbers)
+
     def on_loaded(self, now_ms: int) -> list[Effect]:
         self.history.append("loaded")
         return []

@@ -172,3 +172,25 @@ def test_a_new_leader_holds_what_the_log_holds() -> None:
             assert world.made[0].numbers == {"k": 3}
 
     asyncio.run(scenario())
+
+
+def test_keys_that_hash_to_another_partition_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """The topic was given more partitions: nobody finds them here any more."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        async with CounterWorld(log) as world:
+            await world.lead()
+            for key in ("a", "b", "c", "d"):
+                assert await world.add(key) is ErrorCode.NONE
+        async with CounterWorld(log, partitions_count=2) as world:
+            world.runtime.start()
+            world.runtime.on_leadership(0, 1)
+            await world.settle()
+
+    with caplog.at_level("ERROR"):
+        asyncio.run(scenario())
+    (said,) = [record.getMessage() for record in caplog.records]
+    elsewhere = [key for key in ("a", "b", "c", "d") if partition_for(key, 2) == 1]
+    assert 0 < len(elsewhere) < 4
+    assert f"topic={TOPIC} partition=0 partitions=2 count={len(elsewhere)} keys={','.join(elsewhere)}" in said

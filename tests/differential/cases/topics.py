@@ -299,6 +299,12 @@ def the_metadata_topic_of_quorum_controllers_(run: Run) -> None:
     run.ask(growing(QUORUM_TOPIC, 2))
 
 
+@case(CreatePartitionsRequest, "edge")
+def the_topic_of_the_groups(run: Run) -> None:
+    run.group()
+    run.ask(growing("__consumer_offsets", 400, validate_only=True))
+
+
 @case(CreatePartitionsRequest, "wrong")
 def assignments_(run: Run) -> None:
     name = run.topic()
