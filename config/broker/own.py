@@ -23,7 +23,7 @@ class OwnSettings(SettingTable):
         doc="Port that serves /metrics, /ready and /live; 0 picks a free one, without it none is opened.")
     barnabas_produce_validation: str = setting(
         "barnabas.produce.validation", STRING, "structure", one_of("header", "structure", "full"), effective=True,
-        doc="How far a produced batch is checked: its header, the bounds of its records, or every field of them.")
+        doc="How far a produced batch is checked: its header, the bounds of its records and fields, or offsets as well.")
     barnabas_request_max_array_elements: int = setting(
         "barnabas.request.max.array.elements", INT, 500_000, at_least(1), effective=True,
         doc="Array elements a request may hold in all; one with more closes the connection.")

@@ -1,13 +1,14 @@
-"""Checks of the records in a batch, made before it is stored, without a record object.
+"""Checks of the records in a batch, made before it is stored, without a record object: each is there as a whole, and its
+key, value and headers fill it, so that who reads the batch can read all of it.
 
-`check_structure` walks from length to length: as many records as the header says, ending exactly at the end of the
-batch, the last of them with the last offset delta. It is what every produced batch goes through, so its inner loop is
-three table look-ups a record, and a run of records of one size is checked by two strided slices.
-`walk_fields` reads every field of every record as Apache Kafka does, for those who need timestamps or keys.
+    a run      records of one shape (the same lengths at the same places), checked column by column: strided slices
+    usual      one record without headers, by table look-ups
+    all others by the field reader that `fields` has, which also says what is wrong
 
-Rules: pure; one pass; compressed batches go through in chunks of about a MiB, whatever they decompress to.
-Invariant: both accept exactly what the plain walk over the varints accepts; the run check only gets there faster.
-Source: Kafka DefaultRecordBatch (RecordIterator), DefaultRecord.readFrom, LogValidator.
+Rules: pure; one pass; compressed batches go through in chunks of about a MiB, whatever they decompress to. Of the offset
+deltas only the last one is compared with the header.
+Invariant: accepts exactly what reading every field accepts, but for offset deltas; the faster ways only get there sooner.
+Source: Kafka DefaultRecordBatch (RecordIterator), DefaultRecord.readFrom, LogValidator; decision 021.
 """
 
 from __future__ import annotations
@@ -18,35 +19,37 @@ from protocol.errors import ErrorCode
 from protocol.primitives import Buffer, DecodeError
 from protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, BatchHeader
 from protocol.records.compression import TooManySteps, decompress_chunks
+from protocol.records.fields import MIN_RECORD_BYTES
 from protocol.records.invalid import InvalidBatch
-from protocol.records.record import broken_record, plain_records, records_block, wrap_int64
+from protocol.records.record import broken_record, records_block
 from protocol.varint import decode_varint, decode_varlong
 
-MIN_RECORD_BYTES = 6
-"""Behind the length: attributes, two deltas, two lengths, a headers count, a byte each."""
-_BEYOND = 1 << 62  # a step that leads behind the end of anything
+# The bytes that a field takes with its length, by the first byte of the length: a negative length is null and takes that
+# byte alone; 0 says that one more byte has to be looked at.
+_FIELD_OF_FIRST = [0 if byte & 0x80 else 1 if byte & 1 else 1 + (byte >> 1) for byte in range(256)]
+# The same for lengths of two bytes, by the second one; what the first adds is in `_LOW_BITS`.
+_FIELD_OF_SECOND = [0 if byte & 0x80 else 2 + (byte << 6) for byte in range(256)]
+_LOW_BITS = [(byte & 0x7F) >> 1 for byte in range(256)]
 
-# Bytes from a record's start to the next one's, by the bytes of its length. A negative length, and one below the
-# minimum, leads _BEYOND; 0 says that one more byte has to be looked at.
-_STEP_OF_FIRST = [
-    0 if byte & 0x80 else _BEYOND if byte & 1 or byte >> 1 < MIN_RECORD_BYTES else 1 + (byte >> 1)
-    for byte in range(256)
-]
-_STEP_OF_SECOND = [0 if byte & 0x80 else 2 + (byte << 6) for byte in range(256)]
-_LOW_BITS = [_BEYOND if byte & 1 else (byte & 0x7F) >> 1 for byte in range(256)]
-
-_FIRST_RUN_RECORDS = 64
+_RUN_AFTER = 3  # records of one size in a row, before the next ones are looked at as a run
+_FIRST_RUN_RECORDS = 256
 _MIN_RUN_RECORDS = 8
-_PLAIN_RECORDS = 64  # walked one by one between two looks for a run
-_MAX_PREFIX_BYTES = 5 + 1 + 10 + 5  # length, attributes, timestamp delta, offset delta
+_PLAIN_RECORDS = 64  # walked one by one after a look that found no run
+_MAX_RUN_HEADERS = 16
+_MAX_RUN_DELTA_BYTES = 4  # of both deltas, beside the last byte of each
+_MAX_VARINT_BYTES = 5
+_MAX_VARLONG_BYTES = 10
+_LOW = bytes(range(0x80))
+_HIGH = bytes(range(0x80, 0x100))
 
 
 def check_structure(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
 ) -> None:
-    """Raises InvalidBatch, TooManySteps. `header` is that of the batch at `position`."""
+    """Raises InvalidBatch, TooManySteps. `header` is that of the batch at `position`; `max_steps` bounds the record headers
+    that are walked over, and the pieces of decompressed data."""
     count = header.records_count
-    if count == 1 and _is_plain_record(buffer, position, header):
+    if count == 1 and _is_usual_single_record(buffer, position, header):
         return
     block = records_block(buffer, position, header)
     if count <= 0:
@@ -54,33 +57,46 @@ def check_structure(
         return
     if header.is_compressed:
         chunks = decompress_chunks(header.compression, block, max_decompressed_bytes, max_steps)
-        last, left = _last_record(chunks, *_walk(chunks, count - 1))
     else:
-        at, missing = _walk_chunk(block, 0, count - 1)
-        if missing or at >= len(block):
-            raise _too_short(count - missing, count)
-        last, left = block[at:], len(block) - at
-    _check_last(last, left, count, header.last_offset_delta)
+        chunks = iter((block,))
+    _Walk(chunks, count, max_steps).check(header.last_offset_delta)
 
 
-def _is_plain_record(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether this is, byte for byte, what most producers send as a batch of one: its record fills it, and both deltas
-    are 0. What is not is looked at in full."""
+def _is_usual_single_record(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether this is, byte for byte, what most producers send as a batch of one: its record fills it, both deltas are 0,
+    and it has no headers. What is not is looked at in full."""
     end = position + header.size_bytes
     if header.attributes & COMPRESSION_MASK or header.last_offset_delta or end > len(buffer):
         return False
     at = position + HEADER_BYTES
     if at + 2 + MIN_RECORD_BYTES > end:
         return False
-    step = _STEP_OF_FIRST[buffer[at]]
-    behind_length = at + 1
-    if not step:
-        behind_length = at + 2
-        step = _STEP_OF_SECOND[buffer[at + 1]]
-        if not step:
+    first = buffer[at]
+    if first < 0x80:
+        if at + 1 + (first >> 1) != end or first & 1:
             return False
-        step += _LOW_BITS[buffer[at]]
-    return at + step == end and not buffer[behind_length + 1] and not buffer[behind_length + 2]
+        at += 2
+    else:
+        second = buffer[at + 1]
+        if second >= 0x80 or first & 1 or at + 2 + (second << 6) + _LOW_BITS[first] != end:
+            return False
+        at += 3
+    if buffer[at] or buffer[at + 1]:
+        return False
+    last = end - 1  # the number of headers
+    at += 2
+    step = _FIELD_OF_FIRST[buffer[at]]
+    if not step or at + step >= last:
+        return False
+    at += step
+    first = buffer[at]
+    step = _FIELD_OF_FIRST[first]
+    if not step:
+        step = _FIELD_OF_SECOND[buffer[at + 1]]
+        if not step or first & 1:
+            return False
+        step += _LOW_BITS[first]
+    return at + step == last and not buffer[last]
 
 
 def _check_empty(header: BatchHeader, block: memoryview, max_decompressed_bytes: int, max_steps: int | None) -> None:
@@ -91,200 +107,309 @@ def _check_empty(header: BatchHeader, block: memoryview, max_decompressed_bytes:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "The batch has records, its header says none.")
 
 
-def _too_short(index: int, count: int) -> InvalidBatch:
-    return InvalidBatch(
-        ErrorCode.INVALID_RECORD,
-        f"The batch of {count} records ends with or inside record {index}, or that record's length is not valid.",
-    )
+class _Walk:
+    """One pass over `count` records in `chunks`. A record that two chunks share is read byte by byte over their border."""
+
+    def __init__(self, chunks: Iterator[Buffer], count: int, max_steps: int | None) -> None:
+        self._chunks = chunks
+        self._count = count
+        self._headers_left = max_steps
+        self._chunk: Buffer = b""
+        self._at = 0
+
+    def check(self, last_offset_delta: int) -> None:
+        left = self._count
+        offset_delta = 0
+        self._chunk = next(self._chunks, b"")
+        while left:
+            self._at, left, headers, last_bytes = _walk_chunk(self._chunk, self._at, left)
+            self._count_headers(headers)
+            if left:
+                offset_delta = self._read_record(self._count - left)
+                left -= 1
+            else:
+                offset_delta = _offset_delta(self._chunk, self._at - last_bytes)
+        if offset_delta != last_offset_delta:
+            raise broken_record(
+                self._count - 1, f"its offset delta is {offset_delta}, that of the batch {last_offset_delta}"
+            )
+        if self._at < len(self._chunk) or any(self._chunks):
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Bytes follow the {self._count} records.")
+
+    def _read_record(self, index: int) -> int:
+        """Read the record that begins here, whatever it is like. Returns its offset delta. Raises InvalidBatch,
+        TooManySteps."""
+        try:
+            left = self._varint()
+            if left < MIN_RECORD_BYTES:
+                raise broken_record(index, f"it says {left} bytes")
+            self._left = left
+            self._skip(1)
+            self._varint(_MAX_VARLONG_BYTES)
+            offset_delta = self._varint()
+            self._skip(max(self._varint(), 0))
+            self._skip(max(self._varint(), 0))
+            headers_count = self._varint()
+            if not 0 <= headers_count <= self._left:
+                raise broken_record(index, f"it has {headers_count} headers")
+            self._count_headers(headers_count)
+            for _ in range(headers_count):
+                key_length = self._varint()
+                if key_length < 0:
+                    raise broken_record(index, "it has a header without a key")
+                self._skip(key_length)
+                self._skip(max(self._varint(), 0))
+        except DecodeError as error:
+            raise broken_record(index, str(error)) from error
+        if self._left:
+            raise broken_record(index, f"{self._left} of its bytes belong to no field")
+        return offset_delta
+
+    def _count_headers(self, count: int) -> None:
+        if self._headers_left is not None:
+            self._headers_left -= count
+            if self._headers_left < 0:
+                raise TooManySteps
+
+    _left = 0
+    """Bytes of the record that is being read. Negative before its own length is known: nothing is counted then."""
+
+    def _varint(self, max_bytes: int = _MAX_VARINT_BYTES) -> int:
+        """A zigzag integer of up to `max_bytes`, of 32 bits or, with ten, 64. Raises DecodeError."""
+        value = shift = 0
+        for _ in range(max_bytes):
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                value &= 0xFFFFFFFF if max_bytes == _MAX_VARINT_BYTES else 0xFFFFFFFFFFFFFFFF
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+        raise DecodeError(f"a varint has more than {max_bytes} bytes")
+
+    def _byte(self) -> int:
+        while self._at >= len(self._chunk):
+            self._next_chunk()
+        byte = self._chunk[self._at]
+        self._at += 1
+        self._left -= 1
+        return byte
+
+    def _skip(self, size_bytes: int) -> None:
+        self._left -= size_bytes
+        if self._left < 0:
+            raise DecodeError("a field is longer than its record")
+        self._at += size_bytes
+        while self._at > len(self._chunk):
+            self._at -= len(self._chunk)
+            self._chunk, at = b"", self._at
+            self._next_chunk()
+            self._at = at
+
+    def _next_chunk(self) -> None:
+        """Go to the start of the next one. Raises DecodeError behind the last one."""
+        following = next(self._chunks, None)
+        if following is None:
+            raise DecodeError(f"the batch of {self._count} records ends with or inside it")
+        self._chunk, self._at = following, 0
 
 
-def _last_record(chunks: Iterator[Buffer], rest: Buffer, at: int) -> tuple[Buffer, int]:
-    """The first bytes of the last record, which begins at `at` in `rest`, and how many it has: maybe many chunks."""
-    prefix, left = bytes(rest[at : at + _MAX_PREFIX_BYTES]), len(rest) - at
-    for chunk in chunks:
-        left += len(chunk)
-        prefix = (prefix + bytes(chunk[:_MAX_PREFIX_BYTES]))[:_MAX_PREFIX_BYTES]
-    return prefix, left
-
-
-def _walk(chunks: Iterator[Buffer], count: int) -> tuple[Buffer, int]:
-    """Step over `count` records; the chunk that then is current, and the position in it."""
-    chunk: Buffer = b""
-    position, left = 0, count
-    for following in chunks:
-        if position >= len(chunk):
-            position -= len(chunk)
-            chunk = following
-        else:  # a length that two chunks share
-            chunk = b"".join((memoryview(chunk)[position:], following))
-            position = 0
-        position, left = _walk_chunk(chunk, position, left)
-        if not left and position < len(chunk):
-            return chunk, position
-        if position >= _BEYOND:
-            break
-    raise _too_short(count - left, count + 1)
-
-
-def _walk_chunk(chunk: Buffer, position: int, count: int) -> tuple[int, int]:
-    """Step over up to `count` records; where that ends, maybe behind the chunk, and how many were left then."""
-    step_of_first, step_of_second, low_bits = _STEP_OF_FIRST, _STEP_OF_SECOND, _LOW_BITS
-    left = count
+def _walk_chunk(  # noqa: C901, PLR0915 - calls would cost more than what they do
+    chunk: Buffer, position: int, count: int
+) -> tuple[int, int, int, int]:
+    """Step over up to `count` records of the usual form that are in `chunk` as a whole. Returns where that ends, how many
+    were left then, how many headers there were, and the size of the last record. A record that is not of that form, or is
+    broken, is left to the field reader."""
+    field_of_first, field_of_second, low_bits = _FIELD_OF_FIRST, _FIELD_OF_SECOND, _LOW_BITS
+    size = len(chunk)
+    left, headers = count, 0
     run_records = _FIRST_RUN_RECORDS
-    step = 0
+    equal, plain, before = 0, _RUN_AFTER, 0
     try:
         while left:
-            stop = max(left - _PLAIN_RECORDS, 0)
-            before = 0
-            for left in range(left, stop, -1):  # noqa: B007, B020 - `left` must be right when the chunk ends
-                before = step
-                first = chunk[position]
-                step = step_of_first[first]
-                if not step:
-                    step = step_of_second[chunk[position + 1]]
-                    step = step + low_bits[first] if step else _long_step(chunk, position)
-                position += step
-            left = stop
-            if step == before and left >= _MIN_RUN_RECORDS:
-                run = _run(chunk, position, step, min(left, run_records))
+            first = chunk[position]
+            if first & 1:
+                break
+            if first < 0x80:
+                end = position + 1 + (first >> 1)
+                at = position + 2
+            else:
+                second = chunk[position + 1]
+                if second >= 0x80:  # 8 KB or more: a few steps more do not count
+                    third = chunk[position + 2]
+                    if third >= 0x80:
+                        break
+                    end = position + 3 + (third << 13) + ((second & 0x7F) << 6) + low_bits[first]
+                    at = position + 4
+                else:
+                    end = position + 2 + (second << 6) + low_bits[first]
+                    at = position + 3
+            if end > size:
+                break
+            # The two deltas: whatever they are.
+            if chunk[at] >= 0x80:
+                at += 1
+                if chunk[at] >= 0x80:
+                    at += 1
+                    if chunk[at] >= 0x80:
+                        break
+            at += 1
+            if chunk[at] >= 0x80:
+                at += 1
+                if chunk[at] >= 0x80:
+                    at += 1
+                    if chunk[at] >= 0x80:
+                        break
+            at += 1
+            step = field_of_first[chunk[at]]  # the key
+            if not step:
+                step = field_of_second[chunk[at + 1]]
+                if not step or chunk[at] & 1:
+                    break
+                step += low_bits[chunk[at]]
+            at += step
+            first = chunk[at]
+            step = field_of_first[first]  # the value
+            if not step:
+                second = chunk[at + 1]
+                step = field_of_second[second]
+                if first & 1:
+                    break
+                if step:
+                    step += low_bits[first]
+                else:
+                    third = chunk[at + 2]
+                    if third >= 0x80:
+                        break
+                    step = 3 + (third << 13) + ((second & 0x7F) << 6) + low_bits[first]
+            at += step
+            if chunk[at] or at + 1 != end:
+                of_record = chunk[at]
+                if of_record >= 0x80 or of_record & 1 or at >= end:
+                    break
+                at = _behind_headers(chunk, at + 1, of_record >> 1)
+                if at != end:
+                    break
+                headers += of_record >> 1
+            left -= 1
+            step = end - position
+            position = end
+            if step == before:
+                equal += 1
+            else:
+                before, equal = step, 0
+            plain -= 1
+            if plain <= 0 and equal >= _RUN_AFTER and left >= _MIN_RUN_RECORDS:
+                run, run_headers = _run(chunk, position, step, min(left, run_records))
                 position += run * step
                 left -= run
+                headers += run * run_headers
                 run_records = run_records * 4 if run == run_records else _FIRST_RUN_RECORDS
+                plain = 0 if run else _PLAIN_RECORDS
     except IndexError:
         pass
-    return position, left
+    return position, left, headers, before
 
 
-def _run(chunk: Buffer, position: int, step: int, count: int) -> int:
-    """How many of the next `count` records have the length that makes `step`, encoded in one or two bytes."""
+def _behind_headers(chunk: Buffer, at: int, count: int) -> int:
+    """Where `count` headers that begin at `at` end, if their lengths take one or two bytes; else -1. Raises IndexError."""
+    for _ in range(count):
+        first = chunk[at]
+        if first & 1:
+            return -1
+        step = _FIELD_OF_FIRST[first]
+        if not step:
+            step = _FIELD_OF_SECOND[chunk[at + 1]]
+            if not step:
+                return -1
+            step += _LOW_BITS[first]
+        at += step
+        first = chunk[at]
+        step = _FIELD_OF_FIRST[first]
+        if not step:
+            step = _FIELD_OF_SECOND[chunk[at + 1]]
+            if not step or first & 1:
+                return -1
+            step += _LOW_BITS[first]
+        at += step
+    return at
+
+
+def _offset_delta(chunk: Buffer, at: int) -> int:
+    """That of the record at `at`, which is of the usual form."""
+    _, at = decode_varint(chunk, at)
+    _, at = decode_varlong(chunk, at + 1)
+    return decode_varint(chunk, at)[0]
+
+
+# --- runs ---
+
+
+def _run(chunk: Buffer, position: int, step: int, count: int) -> tuple[int, int]:
+    """How many of the next `count` records have the shape of the first one, which takes `step` bytes, and how many
+    headers each of them has. (0, 0) when the first one is not whole, not usual, or alone."""
     count = min(count, (len(chunk) - position) // step)
     if count < _MIN_RUN_RECORDS:
-        return 0
+        return 0, 0
+    shape = _shape(bytes(chunk[position : position + step]))
+    if shape is None:
+        return 0, 0
+    equal, high, low, headers = shape
     end = position + count * step
-    first = chunk[position]
-    if _STEP_OF_FIRST[first] == step:
-        return _equal_bytes(chunk[position:end:step])
-    if _STEP_OF_SECOND[chunk[position + 1]] + _LOW_BITS[first] != step or first < 0x80:
-        return 0
-    return min(_equal_bytes(chunk[position:end:step]), _equal_bytes(chunk[position + 1 : end : step]))
+    for place in equal:
+        column = bytes(chunk[position + place : end : step])
+        count = min(count, len(column) - len(column.lstrip(column[:1])))
+    for place in low:
+        column = bytes(chunk[position + place : end : step])
+        if not column.isascii():
+            count = min(count, len(column) - len(column.lstrip(_LOW)))
+    for place in high:
+        column = bytes(chunk[position + place : end : step])
+        count = min(count, len(column) - len(column.lstrip(_HIGH)))
+    return (count, headers) if count >= _MIN_RUN_RECORDS else (0, 0)
 
 
-def _equal_bytes(column: Buffer) -> int:
-    """How many bytes at the front are the same."""
-    plain = bytes(column)
-    return len(plain) - len(plain.lstrip(plain[:1]))
-
-
-def _long_step(chunk: Buffer, position: int) -> int:
-    """The step over a record whose length takes three bytes or more. Raises IndexError when they are not all there."""
-    length = shift = 0
-    for at in range(position, position + 5):
-        byte = chunk[at]
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            length &= 0xFFFFFFFF
-            return _BEYOND if length & 1 or length >> 1 < MIN_RECORD_BYTES else at + 1 - position + (length >> 1)
-    return _BEYOND
-
-
-def _check_last(record: Buffer, left: int, count: int, last_offset_delta: int) -> None:
-    """`record` is the last one, or its first bytes; `left` bytes are there from its start to the end of the batch."""
+def _shape(record: bytes) -> tuple[list[int], list[int], list[int], int] | None:
+    """What makes `record` whole: the places whose bytes are lengths, those of deltas whose highest bit is set, and those
+    of deltas whose highest bit is not; and its number of headers. None when it is broken, or not usual."""
+    equal, high, low = [0], [], []
     try:
-        length, at = _varint(record, 0)
-        if length < MIN_RECORD_BYTES or at + length != left:
-            raise broken_record(count - 1, f"it says {length} bytes, and {left - at} are left in the batch")
-        _, at = decode_varlong(record, at + 1)
-        offset_delta, at = _varint(record, at)
-    except DecodeError as error:
-        raise broken_record(count - 1, str(error)) from error
-    if offset_delta != last_offset_delta:
-        raise broken_record(count - 1, f"its offset delta is {offset_delta}, that of the batch {last_offset_delta}")
-
-
-def check_full(
-    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
-) -> None:
-    """Every field of every record. Raises InvalidBatch, TooManySteps."""
-    for _ in walk_fields(buffer, position, header, max_decompressed_bytes, max_steps):
-        pass
-
-
-def walk_fields(
-    buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
-) -> Iterator[tuple[int, bool]]:
-    """(timestamp, whether there is a key) of each record; offset deltas must be 0, 1, 2...
-
-    Raises InvalidBatch, also after the last record when bytes are left; and TooManySteps, when there are `max_steps`, before
-    more record headers than so many are walked over.
-    """
-    block = plain_records(buffer, position, header, max_decompressed_bytes, max_steps)
-    headers_left = len(block) if max_steps is None else max_steps
-    end = len(block)
-    base_timestamp = header.base_timestamp
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    at = 0
-    try:
-        for index in range(header.records_count):
-            length, at = _varint(block, at)
-            record_end = at + length
-            if length < MIN_RECORD_BYTES or record_end > end:
-                raise broken_record(index, f"it says {length} bytes, and {end - at} are left in the batch")
-            timestamp_delta, at = decode_varlong(block, at + 1)
-            offset_delta, at = _varint(block, at)
-            if offset_delta != index:
-                raise broken_record(index, f"its offset delta is {offset_delta}")
-            key_length, at = _varint(block, at)
-            value_length, at = _varint(block, at + key_length if key_length > 0 else at)
-            if value_length > 0:
-                at += value_length
-            # Nearly all records end with a headers count of 0.
-            if at < record_end and not block[at]:
+        at = 2
+        if record[0] >= 0x80:
+            if record[1] >= 0x80:
+                return None
+            equal.append(1)
+            at = 3
+        for _ in range(2):  # the deltas
+            while record[at] >= 0x80:
+                high.append(at)
                 at += 1
-            else:
-                headers_count, at = _headers_count(block, at, record_end)
-                headers_left -= headers_count
-                if headers_left < 0:
-                    raise TooManySteps
-                at = _skip_headers(block, at, headers_count)
-            if at != record_end:
-                raise broken_record(index, f"its fields end at {at}, its length says {record_end}")
-            timestamp = wrap_int64(base_timestamp + timestamp_delta) if append_time is None else append_time
-            yield timestamp, key_length >= 0
-    except DecodeError as error:
-        raise broken_record(index, str(error)) from error
-    if at != end:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{end - at} bytes follow the {header.records_count} records.")
-
-
-def _varint(block: Buffer, at: int) -> tuple[int, int]:
-    """`decode_varint`, sooner done with lengths that take one or two bytes. Raises DecodeError."""
-    try:
-        first = block[at]
-        if first < 0x80:
-            return (first >> 1) ^ -(first & 1), at + 1
-        second = block[at + 1]
+            low.append(at)
+            at += 1
+        if len(high) > _MAX_RUN_DELTA_BYTES:
+            return None
+        fields_left, headers = 2, -1
+        while fields_left:
+            first = record[at]
+            equal.append(at)
+            step = _FIELD_OF_FIRST[first]
+            if not step:
+                step = _FIELD_OF_SECOND[record[at + 1]]
+                if not step or first & 1:
+                    return None
+                step += _LOW_BITS[first]
+                equal.append(at + 1)
+            if headers > 0 and not fields_left & 1 and first & 1:  # a header without a key
+                return None
+            at += step
+            fields_left -= 1
+            if not fields_left and headers < 0:
+                headers = record[at]
+                if headers & 1 or headers >> 1 > _MAX_RUN_HEADERS:
+                    return None
+                equal.append(at)
+                at += 1
+                headers >>= 1
+                fields_left = 2 * headers
     except IndexError:
-        raise DecodeError("the batch ends inside a record") from None
-    if second < 0x80:
-        return (second << 6 | (first & 0x7F) >> 1) ^ -(first & 1), at + 2
-    return decode_varint(block, at)
-
-
-def _headers_count(block: Buffer, at: int, end: int) -> tuple[int, int]:
-    """How many headers a record has that ends at `end`, and where the first one begins. Raises DecodeError."""
-    headers_count, at = _varint(block, at)
-    if not 0 <= headers_count <= max(end - at, 0):
-        raise DecodeError(f"{headers_count} headers")
-    return headers_count, at
-
-
-def _skip_headers(block: Buffer, at: int, headers_count: int) -> int:
-    """Where a record's fields end. Raises DecodeError."""
-    for _ in range(headers_count):
-        length, at = _varint(block, at)
-        if length < 0:
-            raise DecodeError("a header without a key")
-        length, at = _varint(block, at + length)
-        at += max(length, 0)
-    return at
+        return None
+    return (equal, high, low, headers) if at == len(record) else None

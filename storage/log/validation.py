@@ -44,8 +44,9 @@ from protocol.records.batch import (
     read_header,
 )
 from protocol.records.compression import Compression, DecompressionTooLarge, TooManySteps
+from protocol.records.fields import walk_fields
 from protocol.records.record import recompress
-from protocol.records.structure import check_structure, walk_fields
+from protocol.records.structure import check_structure
 from storage.log.recompression import (
     INLINE_RECOMPRESSED_BYTES,
     compression_level,

@@ -42,13 +42,15 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _sized(data: bytes | None) -> bytes:
+def _sized(data: bytes | None, told: int | None = None) -> bytes:
+    if told is not None:
+        return varint(told) + (data or b"")
     return varint(-1) if data is None else varint(len(data)) + data
 
 
 @dataclass
 class Rec:
-    """One record; `length` overrides the true length field, to break it."""
+    """One record; `length`, `key_length` and `value_length` override the true length fields, to break them."""
 
     value: bytes | None = b"value"
     key: bytes | None = b"key"
@@ -57,11 +59,13 @@ class Rec:
     offset_delta: int | None = None
     length: int | None = None
     attributes: int = 0
+    key_length: int | None = None
+    value_length: int | None = None
 
     def encode(self, index: int) -> bytes:
         delta = index if self.offset_delta is None else self.offset_delta
         body = bytes([self.attributes]) + varint(self.timestamp_delta) + varint(delta)
-        body += _sized(self.key) + _sized(self.value) + varint(len(self.headers))
+        body += _sized(self.key, self.key_length) + _sized(self.value, self.value_length) + varint(len(self.headers))
         body += b"".join(_sized(key) + _sized(value) for key, value in self.headers)
         return varint(len(body) if self.length is None else self.length) + body
 

@@ -29,8 +29,9 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression, compress, decompress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker, read_marker
+from protocol.records.fields import check_full
 from protocol.records.record import Record, encode_batch, iter_records, recompress
-from protocol.records.structure import check_full, check_structure
+from protocol.records.structure import check_structure
 from storage.log.producer_state import CorruptSnapshot, ProducerStates
 from storage.log.validation import AppendOrigin, ValidationLevel, validate
 from tests.fuzz.mutation import mutate

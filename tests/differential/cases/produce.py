@@ -228,6 +228,18 @@ def compressed_records_that_lie_about_their_length(run: Run) -> None:
 
 
 @case(ProduceRequest, "wrong", "3+")
+def fields_that_do_not_fit_their_record(run: Run) -> None:
+    topic = run.topic()
+    for codec in (0, 1, 3, *((4,) if run.version >= 7 else ())):
+        for rec in (
+            Rec(value=b"0123456789", value_length=900), Rec(value=b"0123456789", value_length=3), Rec(key_length=900),
+            Rec(key_length=2), Rec(value_length=-1), Rec(key=b"", key_length=-5), Rec(value=b"", value_length=-7),
+        ):  # fmt: skip
+            for records in ([rec], [Rec(), rec, Rec()]):
+                run.ask(sending(topic, (0, Batch(records=records, codec=codec).encode())))
+
+
+@case(ProduceRequest, "wrong", "3+")
 def offset_deltas_that_lie(run: Run) -> None:
     topic = run.topic()
     for deltas in ((0, 0), (1, 0), (0, 5), (-1, 0)):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from protocol.errors import ErrorCode
 from protocol.records.batch import InvalidBatch, crc_is_valid, read_header
 from protocol.records.compression import Compression, DecompressionTooLarge
+from protocol.records.fields import check_full, walk_fields
 from protocol.records.record import (
     Record,
     empty_batch,
@@ -18,7 +19,7 @@ from protocol.records.record import (
     plain_records,
     recompress,
 )
-from protocol.records.structure import check_full, check_structure, walk_fields
+from protocol.records.structure import check_structure
 from tests.protocol.records.batches import (
     ALL_CODECS,
     MAX_BYTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -21,8 +22,9 @@ from protocol.records.compression import (
     compress,
     decompress,
 )
+from protocol.records.fields import MIN_RECORD_BYTES, check_full
 from protocol.records.record import Record, encode_batch, encode_record
-from protocol.records.structure import MIN_RECORD_BYTES, check_full, check_structure
+from protocol.records.structure import check_structure
 from protocol.varint import decode_varint, decode_varlong, encode_varint
 from tests.protocol.records.batches import ALL_CODECS, MAX_BYTES, in_pieces, many_records, with_field, with_records
 
@@ -31,20 +33,32 @@ TEMPLATE = encode_batch(many_records(1))
 
 def plain_walk_takes(block: bytes, count: int, last_offset_delta: int) -> bool:
     """What `check_structure` is to find, said plainly."""
-    at = start = 0
+    at, offset_delta = 0, None
     try:
         for _ in range(count):
-            start, (length, at) = at, decode_varint(block, at)
-            if length < MIN_RECORD_BYTES:
+            length, at = decode_varint(block, at)
+            end = at + length
+            if length < MIN_RECORD_BYTES or end > len(block):
                 return False
-            at += length
-        if at != len(block):
-            return False
-        _, at = decode_varint(block, start)
-        _, at = decode_varlong(block, at + 1)
-        return decode_varint(block, at)[0] == last_offset_delta
+            _, at = decode_varlong(block, at + 1)
+            offset_delta, at = decode_varint(block, at)
+            for _ in range(2):  # key and value
+                size, at = decode_varint(block, at)
+                at += max(size, 0)
+            headers, at = decode_varint(block, at)
+            if not 0 <= headers <= end - at:
+                return False
+            for _ in range(headers):
+                size, at = decode_varint(block, at)
+                if size < 0:
+                    return False
+                size, at = decode_varint(block, at + size)
+                at += max(size, 0)
+            if at != end:
+                return False
     except DecodeError:
         return False
+    return at == len(block) and offset_delta == last_offset_delta
 
 
 def takes(batch: bytes) -> bool:
@@ -57,8 +71,13 @@ def takes(batch: bytes) -> bool:
     return True
 
 
-def blocks(sizes: list[int]) -> list[bytes]:
-    return [encode_record(Record(0, 0, None, bytes(size)), index, index) for index, size in enumerate(sizes)]
+def blocks(
+    sizes: list[int], key: bytes | None = None, headers: Sequence[tuple[str, bytes | None]] = (), delta_ms: int = 1
+) -> list[bytes]:
+    return [
+        encode_record(Record(0, 0, key, bytes(size), list(headers)), index, index * delta_ms)
+        for index, size in enumerate(sizes)
+    ]
 
 
 # Values of one size make runs; those around 58, 8185 and 2**20 make lengths of one, two, three and four bytes.
@@ -85,10 +104,23 @@ ODD_LENGTHS = (
 @settings(max_examples=150, deadline=None)
 @given(SIZES, st.data())
 def test_equals_the_plain_walk(sizes: list[int], data: st.DataObject) -> None:
-    parts = blocks(sizes)
+    parts = blocks(
+        sizes,
+        data.draw(st.sampled_from((None, b"", b"key", bytes(63), bytes(64), bytes(9000)))),
+        data.draw(st.sampled_from(((), (("h", b"v"),), (("trace", bytes(70)), ("", None)), (("h", b""),) * 40))),
+        data.draw(st.sampled_from((0, 1, -1, 40, 9000, 1 << 40))),
+    )
     for _ in range(data.draw(st.integers(0, 2))):
         at = data.draw(st.integers(0, len(parts) - 1))
-        kind = data.draw(st.integers(0, 3))
+        kind = data.draw(st.integers(0, 4))
+        if kind == 4:  # any byte: most of those at the start and at the end are lengths
+            place = data.draw(st.one_of(st.integers(0, 12), st.integers(-40, -1)))
+            changed = bytearray(parts[at])
+            changed[max(min(place, len(changed) - 1), -len(changed))] = data.draw(
+                st.sampled_from((0, 1, 2, 3, 4, 0x7F, 0x80, 0x81, 0xFF))
+            )
+            parts[at] = bytes(changed)
+            continue
         if kind == 0:
             parts[at] = data.draw(st.sampled_from(ODD_LENGTHS)) + parts[at][1:]
         elif kind == 1:
@@ -116,6 +148,33 @@ def test_every_broken_place_in_a_run() -> None:
             assert not takes(bytes(with_records(TEMPLATE, block, 500)))
 
 
+@pytest.mark.parametrize("headers", [(), (("trace", b"abc"), ("n", None))])
+def test_every_broken_field_in_a_run(headers: Sequence[tuple[str, bytes | None]]) -> None:
+    parts = blocks([20] * 300, b"key", headers, delta_ms=0)
+    for index in (70, 150, 298, 299):
+        for place in range(len(parts[index])):
+            for byte in (0, 1, 2, 0x7E, 0x80, 0xFF):
+                changed = bytearray(parts[index])
+                changed[place] = byte
+                block = b"".join((*parts[:index], bytes(changed), *parts[index + 1 :]))
+                assert takes(bytes(with_records(TEMPLATE, block, 300))) == plain_walk_takes(block, 300, 299), place
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_a_length_that_would_break_its_readers(codec: Compression) -> None:
+    """Of a value, key or header that does not fit into its record: as acknowledged records nobody could read them."""
+    good = encode_record(Record(0, 0, b"key", b"a value of 20 bytes.", [("h", b"v")]), 0, 0)
+    for wanted, place in ((b"\x06key", 0), (b"\x28a v", 0), (b"\x02\x02h", 0), (b"\x02h", 0), (b"\x02v", 0)):
+        for wrong in (b"\x88\x0e", b"\x7e", b"\x04", b"\xfe\xff\xff\xff\x0f"):
+            at = good.index(wanted) + place
+            body = good[1:at] + wrong + good[at + 1 :]
+            for record in (encode_varint(len(body)) + body, encode_varint(len(good) - 1) + body[: len(good) - 1]):
+                for count in (1, 3):
+                    block = b"".join([*blocks([5] * count)[: count - 1], record])
+                    batch = encode_batch(many_records(1), compression=codec)
+                    assert not takes(bytes(with_records(batch, compress(codec, block), count))), (wanted, wrong)
+
+
 @pytest.mark.parametrize("codec", ALL_CODECS)
 @pytest.mark.parametrize("value_bytes", [5, 100, 9000, 200_000])
 def test_chunks_that_end_anywhere(codec: Compression, value_bytes: int) -> None:
@@ -135,7 +194,7 @@ def test_chunks_that_end_anywhere(codec: Compression, value_bytes: int) -> None:
 
 
 def test_chunks_of_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    block = b"".join(blocks([3, 70, 70, 9000, 0, 58, 57, 200, 1]))
+    block = b"".join(blocks([3, 70, 70, 9000, 0, 58, 57, 200, 1], b"k" * 70, [("h", b"v"), ("trace", None)]))
     batch = with_records(TEMPLATE, compress(Compression.LZ4, block), 9)
     batch = bytes(with_field(bytes(batch), ">h", 21, Compression.LZ4))
     for chunk_bytes in (*range(1, 80), 1000, 9100):
@@ -242,7 +301,7 @@ def test_one_record_is_judged_as_any_other(size: int, starts: list[tuple[int, in
 def test_the_usual_record_of_a_batch_of_one_is_known_at_a_glance() -> None:
     for size in (50, 58, 100, 1000, 8000):
         batch = encode_batch([Record(0, 5, None, bytes(size))])
-        assert structure._is_plain_record(batch, 0, read_header(batch))
+        assert structure._is_usual_single_record(batch, 0, read_header(batch))
 
 
 @pytest.mark.parametrize("check", [check_structure, check_full])
@@ -274,6 +333,7 @@ def test_headers_are_steps() -> None:
     for counts in ((100,), (50, 50), (0, 100, 0)):
         batch = steps(*counts)
         check_full(batch, 0, read_header(batch), MAX_BYTES, 100)
-        check_structure(batch, 0, read_header(batch), MAX_BYTES, 0)
-        with pytest.raises(TooManySteps):
-            check_full(batch, 0, read_header(batch), MAX_BYTES, 99)
+        check_structure(batch, 0, read_header(batch), MAX_BYTES, 100)
+        for check in (check_full, check_structure):
+            with pytest.raises(TooManySteps):
+                check(batch, 0, read_header(batch), MAX_BYTES, 99)
