@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
+from replication.delayed_operation import DelayedOperation
 from storage.log.partition_log import AppendOrigin
 
 if TYPE_CHECKING:
@@ -120,18 +121,11 @@ class InternalLog:
         """Return when everything below `end_offset` is committed. Raises KafkaError when the leadership ends first."""
         if target.is_committed(end_offset):
             return
-        fate: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-
-        def on_result(error: ErrorCode) -> None:
-            if not fate.done():  # cancelled, and not told yet
-                fate.set_result(error)
-
-        ticket = target.when_committed(end_offset, on_result)
-        try:
-            error = await fate
-        except asyncio.CancelledError:
-            target.forget_committed(ticket)
-            raise
+        outcomes: list[ErrorCode] = []
+        operation = DelayedOperation[None](lambda _wait, error: outcomes.append(error))
+        operation.wait_until_committed(target, end_offset, None)
+        await operation.completed()
+        [error] = outcomes
         if error is not ErrorCode.NONE:
             raise KafkaError(error, f"This broker leads {self.topic}-{target.partition} no more.")
 

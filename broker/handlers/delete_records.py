@@ -8,8 +8,7 @@ Source: KIP-107; Kafka ReplicaManager.deleteRecords, DelayedDeleteRecords, Parti
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
@@ -23,21 +22,23 @@ from protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from replication.delayed_operation import DelayedOperation, Wait
 
 if TYPE_CHECKING:
     from replication.partition import Partition
-    from runtime.timer import Timer
 
 UP_TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
+
+_Wait: TypeAlias = Wait[DeleteRecordsPartitionResult]
+_Followers: TypeAlias = DelayedOperation[DeleteRecordsPartitionResult]
 
 
 @handles(DeleteRecordsRequest)
 async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)
-    followers = _Followers()
-    try:
+    with DelayedOperation(_on_outcome) as followers:
         async with services.serial_queue.begin(rows_count) as slices:
             topics = [
                 DeleteRecordsTopicResult(
@@ -48,51 +49,16 @@ async def delete_records(request: DeleteRecordsRequest, context: RequestContext)
                 )
                 async for topic in slices.over(request.topics)
             ]
-        await followers.moved(services.timer, request.timeout_ms)
-    finally:
-        followers.forget()
+        await followers.completed(services.timer, request.timeout_ms)
     return DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
 
 
-class _Followers:
-    """Those that a request waits for. A row says REQUEST_TIMED_OUT as long as its partition's have not moved."""
-
-    def __init__(self) -> None:
-        self._tickets: dict[int, tuple[Partition, int]] = {}
-        self._moved: asyncio.Future[None] | None = None
-
-    def wait_for(self, partition: Partition, offset: int, row: DeleteRecordsPartitionResult) -> None:
-        key = id(row)
-
-        def on_result(error: ErrorCode) -> None:
-            del self._tickets[key]
-            row.error_code = error
-            row.low_watermark = partition.low_watermark if error == ErrorCode.NONE else NO_LOW_WATERMARK
-            if not self._tickets:
-                self._finish()
-
-        self._tickets[key] = (partition, partition.when_deleted(offset, on_result))
-
-    async def moved(self, timer: Timer, timeout_ms: int) -> None:
-        """Return when the followers of all partitions have moved, or at the end of the time."""
-        if not self._tickets:
-            return
-        self._moved = asyncio.get_running_loop().create_future()
-        timeout = timer.schedule(max(timeout_ms, 0), self._finish)
-        try:
-            await self._moved
-        finally:
-            timeout.cancel()
-
-    def _finish(self) -> None:
-        if self._moved is not None and not self._moved.done():
-            self._moved.set_result(None)
-
-    def forget(self) -> None:
-        """Wait no longer."""
-        for partition, ticket in self._tickets.values():
-            partition.forget_deletion(ticket)
-        self._tickets.clear()
+def _on_outcome(wait: _Wait, error: ErrorCode) -> None:
+    """The followers of one partition have moved, or will not."""
+    row = wait.subject
+    row.error_code = error
+    if error != ErrorCode.REQUEST_TIMED_OUT:  # else the row tells how far they are
+        row.low_watermark = wait.partition.low_watermark if error == ErrorCode.NONE else NO_LOW_WATERMARK
 
 
 def _delete(
@@ -109,8 +75,7 @@ def _delete(
         partition_index=row.partition_index, low_watermark=low_watermark, error_code=ErrorCode.NONE
     )
     if low_watermark < offset:
-        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        followers.wait_for(partition, offset, answer)
+        followers.wait_until_deleted(partition, offset, answer)
     return answer
 
 

@@ -16,7 +16,7 @@ Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, Dela
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.handlers.partition_lookup import held_partition, is_known, known_leader
 from broker.handlers.produce_checks import (
@@ -44,6 +44,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.records.batch import holds_transaction, read_header
+from replication.delayed_operation import DelayedOperation, Wait
 from storage.log.partition_log import AppendOrigin, AppendResult
 from storage.log.record_errors import RecordsRejected
 from storage.log.validation import LongValidation, RequestRejected, ValidatedRecords
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from broker.services import Services
     from replication.partition import Partition
     from runtime.filesystem import Buffer
-    from runtime.timer import TimerEntry
 
 ALL_REPLICAS = -1
 NO_ANSWER = 0
@@ -75,6 +75,8 @@ UNKNOWN_START_ERRORS = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
+# The row of records that are not yet where the client wants them, and their size in bytes.
+WaitingRow: TypeAlias = tuple[PartitionProduceResponse, int]
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
 _make_response = ProduceResponse.maker()
 _make_topic = TopicProduceResponse.maker()
@@ -145,32 +147,20 @@ def count_until_written(services: Services, partition: Partition, end_offset: in
     partition.log.when_written(end_offset, lambda _: budget.release(held_bytes))
 
 
-class Parked(NamedTuple):
-    """Records that are not yet where the client wants them, and the row that waits for it."""
-
-    partition: Partition
-    end_offset: int
-    size_bytes: int
-    ticket: int
-    row: PartitionProduceResponse
-
-
 class ProduceAppend:
     """One produce request from its first append to its answer."""
 
     __slots__ = (
         "_acks",
         "_context",
+        "_delayed",
         "_has_transaction",
-        "_parked",
         "_refusals",
         "_request",
         "_services",
-        "_timer",
         "deferred",
         "first_error",
         "topics",
-        "waiting_count",
     )
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
@@ -180,12 +170,11 @@ class ProduceAppend:
         self._services = context.services
         self._has_transaction = False
         self._refusals: Refusals = {}
-        self._parked: dict[int, Parked] = {}
-        self._timer: TimerEntry | None = None
+        # Who waits, since the first partition has to; nobody any more once there is an answer.
+        self._delayed: DelayedOperation[WaitingRow] | None = None
         self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
         self.topics: list[TopicProduceResponse] = []
-        self.waiting_count = 0
 
     def begin(self) -> list[TopicProduceData]:
         """What is to be appended, every partition once: nothing when the request is refused as a whole."""
@@ -322,7 +311,8 @@ class ProduceAppend:
             if self.first_error is not None:
                 raise CloseConnection(f"produce with acks=0 failed: {self.first_error}")
             return None
-        return self.response() if self.waiting_count == 0 else self._park()
+        delayed = self._delayed
+        return self.response() if delayed is None or not delayed.waits else self._park(delayed)
 
     def _tell_refusals(self) -> None:
         """Of partitions that the request names more than once, for records that count for nothing."""
@@ -336,58 +326,47 @@ class ProduceAppend:
     # --- waiting ---
 
     def _wait(self, partition: Partition, end_offset: int, size_bytes: int, row: PartitionProduceResponse) -> None:
-        self.waiting_count += 1
-        key = self.waiting_count
-
-        def on_result(error: ErrorCode) -> None:
-            del self._parked[key]
-            self._resolve(row, error)
-
+        delayed = self._delayed
+        if delayed is None:
+            delayed = self._delayed = DelayedOperation(self._on_outcome)
         if self._acks == ALL_REPLICAS:
-            ticket = partition.when_committed(end_offset, on_result)
+            delayed.wait_until_committed(partition, end_offset, (row, size_bytes))
         else:
-            ticket = partition.when_written(end_offset, on_result)
-        self._parked[key] = Parked(partition, end_offset, size_bytes, ticket, row)
+            delayed.wait_until_written(partition, end_offset, (row, size_bytes))
 
-    def _resolve(self, row: PartitionProduceResponse, error: ErrorCode) -> None:
-        if error != ErrorCode.NONE:
+    def _on_outcome(self, wait: Wait[WaitingRow], error: ErrorCode) -> None:
+        if error is not NO_ERROR:
+            row = wait.subject[0]
             row.error_code, row.base_offset = error, NO_OFFSET
             row.log_append_time_ms = row.log_start_offset = NO_OFFSET
-        self.waiting_count -= 1
-        if self.waiting_count == 0 and self.deferred is not None:  # else more is to be appended
-            if self._timer is not None:
-                self._timer.cancel()
-            self.deferred.complete(self.response())
+            if error is ErrorCode.REQUEST_TIMED_OUT:
+                self._wait_no_more(wait)
 
-    def _park(self) -> Deferred[ProduceResponse]:
+    def _park(self, delayed: DelayedOperation[WaitingRow]) -> Deferred[ProduceResponse]:
         """Some partitions wait: the answer comes when the last of them is through."""
         self.deferred = Deferred()
-        if self._acks == ALL_REPLICAS:
-            timeout_ms = max(self._request.timeout_ms, 0)
-            self._timer = self._services.timer.schedule(timeout_ms, self._expire)
         self.deferred.on_abandon(self._abandon)
+        if self._acks == ALL_REPLICAS:
+            delayed.begin(self._complete, self._services.timer, self._request.timeout_ms)
+        else:
+            delayed.begin(self._complete)
         return self.deferred
 
-    def _expire(self) -> None:
-        for row in self._forget_all():
-            self._resolve(row, ErrorCode.REQUEST_TIMED_OUT)
+    def _complete(self) -> None:
+        self._delayed = None
+        assert self.deferred is not None
+        self.deferred.complete(self.response())
 
     def _abandon(self) -> None:
         """The client is gone: the records stay, nobody waits for them."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._forget_all()
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
+            for wait in delayed.cancel():
+                self._wait_no_more(wait)
 
-    def _forget_all(self) -> list[PartitionProduceResponse]:
-        parked, self._parked = list(self._parked.values()), {}
-        for partition, end_offset, size_bytes, ticket, _ in parked:
-            if self._acks == ALL_REPLICAS:
-                partition.forget_committed(ticket)
-            else:
-                partition.forget_written(ticket)
-            if not partition.is_written(end_offset):
-                count_until_written(self._services, partition, end_offset, size_bytes)
-        return [each.row for each in parked]
+    def _wait_no_more(self, wait: Wait[WaitingRow]) -> None:
+        if not wait.partition.is_written(wait.offset):
+            count_until_written(self._services, wait.partition, wait.offset, wait.subject[1])
 
     # --- answering ---
 

@@ -25,6 +25,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.records.any_format import begins_compressed
+from replication.delayed_operation import DelayedOperation
 from storage.conversion.up_conversion import UpConversion, needs_up_conversion
 from storage.log.validation import LongValidation
 
@@ -108,10 +109,6 @@ async def _written(partition: Partition, end_offset: int) -> None:
     """Return when the log holds a converted batch no longer."""
     if partition.is_written(end_offset):
         return
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    ticket = partition.when_written(end_offset, lambda _: written.set_result(None))
-    try:
-        await written
-    finally:
-        if not written.done() or written.cancelled():
-            partition.forget_written(ticket)
+    operation = DelayedOperation[None](lambda _wait, _error: None)  # written or lost: it is out of memory
+    operation.wait_until_written(partition, end_offset, None)
+    await operation.completed()

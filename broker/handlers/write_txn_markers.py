@@ -11,8 +11,7 @@ Source: KIP-98; Kafka KafkaApis.handleWriteTxnMarkersRequest, MemoryRecords.with
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
+from typing import NamedTuple
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
@@ -27,7 +26,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
-from replication.partition import Partition
+from replication.delayed_operation import DelayedOperation
 from storage.log.partition_log import AppendOrigin
 
 ALL_REPLICAS = -1
@@ -37,9 +36,18 @@ Place = tuple[str, int]
 @handles(WriteTxnMarkersRequest)
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     writing = _Writing(context)
-    await writing.append_all(request.markers)
-    await writing.wait()
+    with writing.replicas:
+        await writing.append_all(request.markers)
+        await writing.wait()
     return writing.response()
+
+
+class _Written(NamedTuple):
+    """A marker in a log, and the rows of its producer."""
+
+    marker: WritableTxnMarker
+    place: Place
+    errors: dict[Place, ErrorCode]
 
 
 class _Writing:
@@ -49,9 +57,7 @@ class _Writing:
         self._services = context.services
         self._now_ms = context.services.clock.wall_ms()
         self._errors: dict[int, dict[Place, ErrorCode]] = {}
-        # Who is waited for: where a ticket was drawn -> (partition, ticket).
-        self._waiting: dict[tuple[int, Place], tuple[Partition, int]] = {}
-        self._done: asyncio.Future[None] | None = None  # since every marker is written
+        self.replicas = DelayedOperation[_Written](lambda wait, error: self._on_outcome(wait.subject, error))
 
     async def append_all(self, markers: list[WritableTxnMarker]) -> None:
         rows = sum(len(topic.partition_indexes) for marker in markers for topic in marker.topics)
@@ -87,44 +93,22 @@ class _Writing:
             bytearray(batch), origin=AppendOrigin.COORDINATOR, acks=ALL_REPLICAS, now_ms=self._now_ms
         )
         end_offset = result.last_offset + 1
-        on_result = partial(self._on_result, marker, place, errors)
+        written = _Written(marker, place, errors)
         if partition.is_committed(end_offset):
-            on_result(ErrorCode.NONE)
-            return
-        errors[place] = ErrorCode.REQUEST_TIMED_OUT
-        key = (id(marker), place)
-        self._waiting[key] = (partition, partition.when_committed(end_offset, partial(self._settle, key, on_result)))
-
-    def _on_result(
-        self, marker: WritableTxnMarker, place: Place, errors: dict[Place, ErrorCode], error: ErrorCode
-    ) -> None:
-        errors[place] = error
-        topic, index = place
-        if error is ErrorCode.NONE and topic == GROUP_METADATA_TOPIC:
-            self._services.groups.on_transaction_ended(index, marker.producer_id, committed=marker.transaction_result)
-
-    def _settle(self, key: tuple[int, Place], on_result: partial[None], error: ErrorCode) -> None:
-        del self._waiting[key]
-        on_result(error)
-        if not self._waiting:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self._done is not None and not self._done.done():
-            self._done.set_result(None)
+            self._on_outcome(written, ErrorCode.NONE)
+        else:
+            errors[place] = ErrorCode.REQUEST_TIMED_OUT  # rows come in the order of the request
+            self.replicas.wait_until_committed(partition, end_offset, written)
 
     async def wait(self) -> None:
         """Return when the replicas have every marker, or at the end of the time."""
-        if not self._waiting:
-            return
-        self._done = asyncio.get_running_loop().create_future()
-        timer = self._services.timer.schedule(self._services.settings.request_timeout_ms, self._finish)
-        try:
-            await self._done
-        finally:
-            timer.cancel()
-            for partition, ticket in self._waiting.values():
-                partition.forget_committed(ticket)
+        await self.replicas.completed(self._services.timer, self._services.settings.request_timeout_ms)
+
+    def _on_outcome(self, written: _Written, error: ErrorCode) -> None:
+        marker, (topic, index), errors = written
+        errors[topic, index] = error
+        if error is ErrorCode.NONE and topic == GROUP_METADATA_TOPIC:
+            self._services.groups.on_transaction_ended(index, marker.producer_id, committed=marker.transaction_result)
 
     def response(self) -> WriteTxnMarkersResponse:
         return WriteTxnMarkersResponse(

@@ -226,6 +226,7 @@ class ShardContext(Generic[S]):
             self._on_append_outcome(entry, error.code, -1)
             return
         if entry.outcome is None:
+            # Only the answer has a deadline: the records are waited for until they are committed or lost.
             timeout_ms = self._ports.commit_timeout_ms
             entry.timeout = self._ports.timer.schedule(timeout_ms, partial(self._on_commit_timeout, entry))
 
