@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.network.listeners import ListenerPlan
-from runtime.transport import Address
+from runtime.transport import Address, is_every_interface
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def banner(facts: BannerFacts) -> str:
 
 def bootstrap_server(plan: ListenerPlan, bound: Mapping[str, Address]) -> str:
     """`host:port` under which a client on this machine reaches a listener."""
-    host = plan.bind.host if plan.bind.host not in ("", "0.0.0.0", "::") else "localhost"  # noqa: S104  recognised only
+    host = "localhost" if is_every_interface(plan.bind.host) else plan.bind.host
     return _shown(Address(host, bound[plan.name].port))
 
 
@@ -48,5 +48,4 @@ def _advertised(plan: ListenerPlan, bound: Address) -> str:
 
 
 def _shown(address: Address) -> str:
-    host = address.host or "*"
-    return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+    return str(Address(address.host or "*", address.port))

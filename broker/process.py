@@ -22,6 +22,7 @@ import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.commands.output import drop_unprinted
+from broker.host_name import own_host_name
 from broker.observability.http import HttpServer
 from broker.server import Broker, Dependencies
 from broker.start_options import VERSION, StartOptions
@@ -122,7 +123,8 @@ class BrokerProcess:
         randomness, filesystem = system_randomness(), OsFileSystem()
         if self._settings.zookeeper_connect is None:
             open_store = partial(open_embedded_store, on_failed=self._on_store_failed)
-            return Dependencies(self._clock, randomness, filesystem, disk, network, open_store)
+            host_name = own_host_name(self._settings)
+            return Dependencies(self._clock, randomness, filesystem, disk, network, open_store, host_name)
         from broker.cluster.zookeeper_setup import zookeeper_dependencies  # noqa: PLC0415  see there
 
         return zookeeper_dependencies(self._settings, self._clock, randomness, filesystem, disk, network)

@@ -44,7 +44,7 @@ from broker.handlers import ALL
 from broker.network.acceptor import Acceptor
 from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
-from broker.network.listeners import ListenerPlan
+from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
@@ -123,7 +123,7 @@ class Broker:
         self._store_tasks = TaskScope("store")
         self._timer = Timer(doors.clock, loop.call_later)
         self._listeners: list[Listener] = []
-        self._plans = listener_plans(settings)
+        self._plans = with_host_name(listener_plans(settings), doors.host_name)
         self._version = inter_broker_version(settings)
         self._metrics = BrokerMetrics(doors.clock)
         self.bound: dict[str, Address] = {}

@@ -6,7 +6,8 @@ while the threads are busy, leave by the loop. So copying a long answer into the
 thread wait in vain is one for the loop for a while: slow ones cost others nothing.
 The last descriptors of the process are for files: who connects when no others are free is closed at once, unheard.
 `listen` binds every address that a host name stands for, on one port: `localhost` is both loopbacks, an empty host is
-every interface of both families, and port 0 picks one that is free on all of them.
+every interface of both families, and so are 0.0.0.0 and :: (as in Java, whose sockets are of both families). Port 0 picks one
+that is free on all of them. A family that the machine lacks is left out.
 Invariants: the handler hears `connected` first and `disconnected` last, once each, or nothing; `writing_paused` and
 `writing_resumed` in turns. What is written behind a write that a thread is at waits for it. A thread has a descriptor of its
 own, so that it cannot meet another connection under the number of one that ended.
@@ -29,7 +30,7 @@ from runtime.clock import SystemClock
 from runtime.filesystem import Buffer, unwritten
 from runtime.os_filesystem import MAX_BUFFERS_PER_WRITE
 from runtime.os_threads import OsThreads
-from runtime.transport import Address, Connection, ConnectionHandler, Listener
+from runtime.transport import Address, Connection, ConnectionHandler, Listener, is_every_interface
 
 # Above the high mark a peer counts as a slow reader; below the low one it is served again.
 # What is below the mark is memory for every connection, on top of the kernel's own buffers of some megabytes.
@@ -325,7 +326,7 @@ class OsNetwork:
         try:
             addresses = await _addresses(host)
         except socket.gaierror as error:
-            raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {host}:{port}: {error.strerror}") from error
+            raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {Address(host, port)}: {error.strerror}") from error
         sockets = _bind_all(addresses, port)
         bound_port: int = sockets[0].getsockname()[1]
         loop, options, senders = asyncio.get_running_loop(), self._options, self._threads()
@@ -374,14 +375,32 @@ class OsNetwork:
             self._senders = None
 
 
-async def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
+@dataclass(frozen=True, slots=True)
+class _BindAddress:
+    """`scope` is the interface of a link-local IPv6 address, else 0."""
+
+    family: socket.AddressFamily
+    host: str
+    scope: int = 0
+
+
+async def _addresses(host: str) -> list[_BindAddress]:
     """The addresses that `host` stands for. Raises gaierror for an unknown name."""
-    if not host:
-        return [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")]  # noqa: S104 - asked for by an empty host
+    if is_every_interface(host):
+        return [_BindAddress(socket.AF_INET, "0.0.0.0"), _BindAddress(socket.AF_INET6, "::")]  # noqa: S104  asked for
     if host == "localhost":  # whatever the hosts file says: clients try either loopback first
-        return [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return list(dict.fromkeys((family, str(sockaddr[0])) for family, _, _, _, sockaddr in found))
+        return [_BindAddress(socket.AF_INET, "127.0.0.1"), _BindAddress(socket.AF_INET6, "::1")]
+    try:  # which asks nobody; uvloop would lose the interface of an address
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    addresses = (
+        _BindAddress(family, str(name[0]), int(cast(Sequence[int], name)[3]) if family == socket.AF_INET6 else 0)
+        for family, _, _, _, name in found
+    )
+    return list(dict.fromkeys(addresses))
 
 
 async def _peer_addresses(host: str, port: int) -> list[str]:
@@ -397,15 +416,15 @@ async def _peer_addresses(host: str, port: int) -> list[str]:
     return [host]
 
 
-def _bind_all(addresses: list[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
+def _bind_all(addresses: list[_BindAddress], port: int) -> list[socket.socket]:
     """Sockets bound to all addresses on one port; families that this machine lacks are left out if another is there."""
     for attempt in range(PORT_ATTEMPTS):
         sockets: list[socket.socket] = []
         missing: OSError | None = None
         try:
-            for family, host in addresses:
+            for address in addresses:
                 try:
-                    sockets.append(_bind(family, host, sockets[0].getsockname()[1] if sockets else port))
+                    sockets.append(_bind(address, sockets[0].getsockname()[1] if sockets else port))
                 except OSError as error:
                     if error.errno not in FAMILY_MISSING:
                         raise
@@ -424,17 +443,23 @@ def _bind_all(addresses: list[tuple[socket.AddressFamily, str]], port: int) -> l
     raise OSError(errno.EADDRINUSE, "no port is free on every address of the listener")
 
 
-def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def _bind(address: _BindAddress, port: int) -> socket.socket:
+    where = Address(address.host, port)
+    try:
+        sock = socket.socket(address.family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
+        if address.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((host, port))
+            sock.bind((address.host, port, 0, address.scope))
+        else:
+            sock.bind((address.host, port))
     except OSError as error:
         sock.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
     return sock
 
 

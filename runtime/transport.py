@@ -6,6 +6,7 @@ Buffers given to `Connection.write` belong to the transport until they are sent:
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,8 +16,23 @@ from runtime.filesystem import Buffer
 
 @dataclass(frozen=True, slots=True)
 class Address:
+    """A host, which is a name or an address without brackets, and a port."""
+
     host: str
     port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_every_interface(host: str) -> bool:
+    """Whether a listener on `host` is open on all interfaces: an empty host, 0.0.0.0 or ::, however it is written."""
+    if not host:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 class Connection(Protocol):

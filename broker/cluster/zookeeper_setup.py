@@ -5,11 +5,9 @@ Rules: imported only where `zookeeper.connect` is set, so that a broker without 
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
-from broker.composition import listener_plans
-from broker.network.listeners import needs_advertised
+from broker.host_name import own_host_name
 from broker.server import Dependencies
 from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.options import ZooKeeperOptions
@@ -38,7 +36,5 @@ def zookeeper_dependencies(
         session_file = LogDirectorySessionFile(directory, filesystem, queue)
         return await open_zookeeper_store(options, ClientDependencies(network, clock, randomness, tasks), session_file)
 
-    is_named = not needs_advertised(listener_plans(settings))
-    # Else as Java's canonical host name, which Apache Kafka registers; the look-up may take its time.
-    host_name = "localhost" if is_named else socket.getfqdn()
+    host_name = own_host_name(settings)
     return Dependencies(clock, randomness, filesystem, disk, network, open_store, host_name, boot_id)

@@ -5,28 +5,35 @@ whose text names the setting and the value. `advertised_endpoints` joins a plan 
 
 Defaults. Without `listeners` the broker listens on both loopbacks, `PLAINTEXT://localhost:9092` (Kafka: on every
 interface). A listener on a wildcard address without an advertised one has `advertised=None`: Metadata then answers with
-the local address that the client's own connection came in on, so that it works from wherever the client stands.
-An advertised port of 0, or of a listener on port 0, follows the bound port.
-Source: Kafka SocketServerConfigs, KafkaConfig.validateAdvertisedListenersNonMeta, CoreUtils.listenerListToEndPoints;
-KIP-103.
+the local address that the client's own connection came in on, so that it works from wherever the client stands. An empty
+host in `advertised.listeners` is the machine's own name (`with_host_name`). An advertised port of 0, or of a listener on
+port 0, follows the bound port. Brokers are registered with their listeners in the order of `advertised.listeners`.
+
+Hosts. A host is kept as it was written, also an IPv6 address, whose brackets may be left out. What Kafka takes though nobody
+could listen on it or connect to it is refused: a port above 65535, and a host with `:` or `%` that is no IPv6 address.
+Source: Kafka SocketServerConfigs, KafkaConfig.validateAdvertisedListenersNonMeta, CoreUtils.listenerListToEndPoints,
+EndPoint; KIP-103.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from runtime.transport import Address
+from runtime.transport import Address, is_every_interface
 
 DEFAULT_LISTENERS = "PLAINTEXT://localhost:9092"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_PROTOCOL_MAP = ",".join(f"{protocol}:{protocol}" for protocol in SECURITY_PROTOCOLS)
-WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - to be recognised, not bound
 HIGHEST_PORT = 65535
 
-_ENDPOINT = re.compile(r"(?P<name>[^:]+)://(?:\[(?P<bracketed>[^\]]*)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?\d+)")
+_ENDPOINT = re.compile(r"(?P<name>[^:]+)://\[?(?P<host>[0-9a-zA-Z.%:_-]*)\]?:(?P<port>-?[0-9]{1,10})")
+_FORM = (
+    "NAME://host:port, where the host is a name of ASCII letters, digits, '.', '-' and '_', or an IPv4 or IPv6 address, or "
+    f"empty, and the port is a number from 0 to {HIGHEST_PORT}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +45,33 @@ class Endpoint:
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{Address(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerPlan:
-    """A listener to open. `advertised` is None when clients are told the address that they used.
+    """A listener to open. `advertised` is None when clients are told the address that they used; its host is empty where
+    they are told the machine's name.
 
-    When `advertised.listeners` is set and does not name the listener, it is open but registered nowhere.
+    `position` is its place among the registered endpoints. When `advertised.listeners` is set and does not name the
+    listener, it has none: it is open but registered nowhere.
     """
 
     name: str
     security_protocol: str
     bind: Address
     advertised: Address | None
-    is_registered: bool
+    position: int | None
     is_inter_broker: bool
+
+    @property
+    def is_registered(self) -> bool:
+        return self.position is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """The settings' values; None or an empty text where nothing is set."""
+    """The settings' values; None where nothing is set."""
 
     listeners: str | None = None
     advertised_listeners: str | None = None
@@ -71,27 +83,26 @@ class ListenerSettings:
 def parse_listeners(settings: ListenerSettings) -> list[ListenerPlan]:
     """The listeners to open, in the order of `listeners`. Raises ValueError."""
     protocols = parse_protocol_map(settings.protocol_map)
-    endpoints = _endpoints("listeners", settings.listeners or DEFAULT_LISTENERS)
-    if not endpoints:
-        raise ValueError("listeners must name at least one listener")
+    endpoints = _endpoints("listeners", DEFAULT_LISTENERS if settings.listeners is None else settings.listeners)
     _refuse_shared_ports(endpoints)
     advertised = _advertised(settings.advertised_listeners, endpoints)
     for endpoint in (*endpoints, *advertised.values()):
         if endpoint.name not in protocols:
             raise ValueError(f"listener.security.protocol.map has no security protocol for listener {endpoint.name}")
     inter_broker = _inter_broker_name(settings, endpoints, protocols)
-    if settings.advertised_listeners and inter_broker not in advertised:
+    if settings.advertised_listeners is not None and inter_broker not in advertised:
         raise ValueError(
             f"inter.broker.listener.name={inter_broker} must be one of the names in advertised.listeners="
             f"{settings.advertised_listeners}"
         )
+    positions = {name: position for position, name in enumerate(advertised or (each.name for each in endpoints))}
     return [
         ListenerPlan(
             name=endpoint.name,
             security_protocol=protocols[endpoint.name],
             bind=Address(endpoint.host, endpoint.port),
             advertised=_advertised_address(endpoint, advertised.get(endpoint.name)),
-            is_registered=not advertised or endpoint.name in advertised,
+            position=positions.get(endpoint.name),
             is_inter_broker=endpoint.name == inter_broker,
         )
         for endpoint in endpoints
@@ -99,17 +110,23 @@ def parse_listeners(settings: ListenerSettings) -> list[ListenerPlan]:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """`NAME://host:port`; an IPv6 host stands in brackets, an empty host is every interface. Raises ValueError."""
-    match = _ENDPOINT.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text.strip()!r} is not of the form NAME://host:port")
-    bracketed, host = match["bracketed"], match["host"]
-    if bracketed is not None:
-        host = str(ipaddress.IPv6Address(bracketed))
-    port = int(match["port"])
-    if not 0 <= port <= HIGHEST_PORT:
-        raise ValueError(f"{text.strip()!r}: the port must be between 0 and {HIGHEST_PORT}")
-    return Endpoint(match["name"].upper(), host, port)
+    """`NAME://host:port`; an IPv6 host may stand in brackets, an empty host is every interface. Raises ValueError."""
+    text = text.strip()
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or not 0 <= int(match["port"]) <= HIGHEST_PORT or not _may_be_host(match["host"]):
+        raise ValueError(f"{text!r} is not of the form {_FORM}")
+    return Endpoint(match["name"].upper(), match["host"], int(match["port"]))
+
+
+def _may_be_host(text: str) -> bool:
+    """Of those characters that a host may have."""
+    if ":" not in text and "%" not in text:
+        return True
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
@@ -130,15 +147,15 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def advertised_endpoints(plans: Iterable[ListenerPlan], bound: Mapping[str, Address]) -> dict[str, Address]:
-    """What the broker registers for each listener name. `bound` has the addresses that are really listened on.
+    """What the broker registers for each listener name, in the order in which it does. `bound` has the addresses that are
+    really listened on.
 
     A listener that advertises what each client used is registered with the machine's loopback name, which other
     brokers could not reach: `needs_advertised` tells a broker in a cluster to refuse that.
     """
     endpoints: dict[str, Address] = {}
-    for plan in plans:
-        if not plan.is_registered:
-            continue
+    registered = [(plan.position, plan) for plan in plans if plan.position is not None]
+    for _, plan in sorted(registered, key=lambda pair: pair[0]):
         port = bound[plan.name].port
         if plan.advertised is None:
             endpoints[plan.name] = Address("localhost", port)
@@ -159,6 +176,23 @@ def needs_advertised(plans: Iterable[ListenerPlan]) -> list[str]:
     return [plan.name for plan in plans if plan.is_registered and plan.advertised is None]
 
 
+def needs_host_name(plans: Sequence[ListenerPlan], *, has_others: bool) -> bool:
+    """Whether somebody is told the machine's name. To know it may take a look-up. `has_others` says that the broker is one of
+    several."""
+    is_asked_for = any(plan.advertised is not None and not plan.advertised.host for plan in plans)
+    return is_asked_for or (has_others and bool(needs_advertised(plans)))
+
+
+def with_host_name(plans: Iterable[ListenerPlan], host_name: str) -> list[ListenerPlan]:
+    """The plans with `host_name` for an empty host in `advertised.listeners`."""
+    return [
+        replace(plan, advertised=Address(host_name, plan.advertised.port))
+        if plan.advertised is not None and not plan.advertised.host
+        else plan
+        for plan in plans
+    ]
+
+
 # --- the rules, one by one ---
 
 
@@ -171,6 +205,8 @@ def _endpoints(setting: str, text: str) -> list[Endpoint]:
         endpoints = [parse_endpoint(item) for item in _items(text)]
     except ValueError as error:
         raise ValueError(f"{setting}={text}: {error}") from error
+    if not endpoints:
+        raise ValueError(f"{setting} must name at least one listener, of the form {_FORM}")
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) != len(names):
         raise ValueError(f"{setting}={text}: each listener must have a different name")
@@ -187,11 +223,11 @@ def _refuse_shared_ports(endpoints: list[Endpoint]) -> None:
         if len(sharing) == 1:
             continue
         versions = sorted(_ip_version(endpoint.host) for endpoint in sharing)
-        if versions != [4, 6]:
+        if versions != [4, 6] or any(is_every_interface(endpoint.host) for endpoint in sharing):
             names = ", ".join(map(str, sharing))
             raise ValueError(
-                f"listeners: port {port} is used more than once ({names}); "
-                "only one IPv4 and one IPv6 address may share a port"
+                f"listeners: port {port} is used more than once ({names}); only one IPv4 and one IPv6 address may share a "
+                "port, and neither 0.0.0.0 nor [::], which are all addresses of both"
             )
 
 
@@ -204,14 +240,14 @@ def _ip_version(host: str) -> int:
 
 
 def _advertised(text: str | None, endpoints: list[Endpoint]) -> dict[str, Endpoint]:
-    if not text:
+    if text is None:
         return {}
     advertised = {endpoint.name: endpoint for endpoint in _endpoints("advertised.listeners", text)}
     for endpoint in advertised.values():
-        if endpoint.host in WILDCARD_HOSTS:
+        if endpoint.host and is_every_interface(endpoint.host):
             raise ValueError(
-                f"advertised.listeners={text}: a client cannot connect to {endpoint.host or 'an empty host'}; "
-                "name the address that reaches this broker"
+                f"advertised.listeners={text}: a client cannot connect to {endpoint.host}; name the address that reaches "
+                "this broker, or none for the name of this machine"
             )
     unknown = [name for name in advertised if name not in {endpoint.name for endpoint in endpoints}]
     if unknown:
@@ -222,7 +258,7 @@ def _advertised(text: str | None, endpoints: list[Endpoint]) -> dict[str, Endpoi
 def _advertised_address(endpoint: Endpoint, advertised: Endpoint | None) -> Address | None:
     if advertised is not None:
         return Address(advertised.host, advertised.port)
-    if endpoint.host in WILDCARD_HOSTS:
+    if is_every_interface(endpoint.host):
         return None
     return Address(endpoint.host, endpoint.port)
 

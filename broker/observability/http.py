@@ -63,7 +63,7 @@ class HttpServer:
         try:
             self._listener = await network.listen(host, port, lambda: _Exchange(self))
         except OSError as error:
-            raise OSError(f"barnabas.http.port: {error.strerror or error}") from error
+            raise OSError(f"barnabas.http.host={host}, barnabas.http.port={port}: {error.strerror or error}") from error
 
     async def stop(self) -> None:
         if self._listener is not None:

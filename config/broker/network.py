@@ -15,7 +15,7 @@ class NetworkSettings(SettingTable):
         kafka_default="PLAINTEXT://:9092",
         doc="Addresses the broker listens on: NAME://host:port, separated by commas; an empty host is every interface.")
     advertised_listeners: str | None = setting("advertised.listeners", STRING, None, None, PER_BROKER, effective=True,
-        doc="Addresses told to clients; without it those of listeners.")
+        doc="Addresses told to clients; without it those of listeners. An empty host is the name of this machine.")
     listener_security_protocol_map: str = setting(
         "listener.security.protocol.map", STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None, PER_BROKER,

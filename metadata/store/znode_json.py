@@ -2,7 +2,7 @@
 
 Rules: pure. Apache Kafka keeps what a node holds in hash maps, so that the order of keys follows from Java's string hash
 and from the kind of map.
-Source: java.lang.String.hashCode, java.util.Properties, scala.collection.mutable.HashMap; Kafka's Json.
+Source: java.lang.String.hashCode, java.util.Properties, scala.collection.mutable.HashMap, immutable.HashMap; Kafka's Json.
 """
 
 from __future__ import annotations
@@ -53,6 +53,41 @@ def scala_map_order(keys: Iterable[str]) -> list[str]:
         return spread & (buckets - 1), _signed(spread)
 
     return sorted(names, key=place)
+
+
+# As many entries an immutable Scala map keeps in their order; from then on it is a tree of hashes, five bits a level.
+_SCALA_SMALL_MAP = 4
+_BITS_A_LEVEL = 5
+_HASH_BITS = 32
+
+
+def scala_immutable_map_order(keys: Iterable[str]) -> list[str]:
+    """The order in which a Scala immutable.Map walks `keys`: as they were added while they are few, else by hash."""
+    names = list(dict.fromkeys(keys))
+    return names if len(names) <= _SCALA_SMALL_MAP else _tree_order(names, 0)
+
+
+def _tree_order(names: list[str], shift: int) -> list[str]:
+    """Of one node of the tree: its own entries, then those of the nodes below it."""
+    if shift >= _HASH_BITS:
+        return names
+    places: dict[int, list[str]] = {}
+    for name in names:
+        places.setdefault(_improved(name) >> shift & (1 << _BITS_A_LEVEL) - 1, []).append(name)
+    ordered = [places[place] for place in sorted(places)]
+    below = (each for each in ordered if len(each) > 1)
+    return [each[0] for each in ordered if len(each) == 1] + [
+        name for each in below for name in _tree_order(each, shift + _BITS_A_LEVEL)
+    ]
+
+
+def _improved(text: str) -> int:
+    mask = 0xFFFFFFFF
+    value = java_hash(text)
+    value = (value + (~(value << 9) & mask)) & mask
+    value ^= value >> 14
+    value = (value + (value << 4)) & mask
+    return value ^ (value >> 10)
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:

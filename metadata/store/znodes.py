@@ -25,6 +25,7 @@ from metadata.store.znode_json import (
     java_map_order,
     one_error,
     require,
+    scala_immutable_map_order,
     scala_map_order,
     text,
 )
@@ -152,6 +153,7 @@ class BrokerRegistration:
 
     def encode(self) -> bytes:
         plaintext = next((each for each in self.endpoints if each.security_protocol == "PLAINTEXT"), None)
+        protocols = {each.listener: each.security_protocol for each in self.endpoints}
         values: dict[str, Any] = {
             "version": BROKER_VERSION,
             "host": plaintext.host if plaintext else None,
@@ -159,7 +161,7 @@ class BrokerRegistration:
             "jmx_port": self.jmx_port,
             "timestamp": str(self.timestamp_ms),
             "endpoints": [f"{each.listener}://{_url_host(each.host)}:{each.port}" for each in self.endpoints],
-            "listener_security_protocol_map": {each.listener: each.security_protocol for each in self.endpoints},
+            "listener_security_protocol_map": {name: protocols[name] for name in scala_immutable_map_order(protocols)},
             "features": {name: dict(levels) for name, levels in self.features.items()},
         }
         if self.rack is not None:

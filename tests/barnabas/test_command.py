@@ -269,7 +269,9 @@ def test_a_taken_port_is_exit_code_1(tmp_path: Path) -> None:
     assert answer.returncode == other.returncode == 1
     reason = f"cannot listen on 127.0.0.1:{port}: Address already in use"
     assert answer.stderr.splitlines()[-1] == f"barnabas: listener PLAINTEXT: {reason}"
-    assert other.stderr.splitlines()[-1] == f"barnabas: barnabas.http.port: {reason}"
+    assert (
+        other.stderr.splitlines()[-1] == f"barnabas: barnabas.http.host=127.0.0.1, barnabas.http.port={port}: {reason}"
+    )
 
 
 def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import logging
+import pathlib
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from runtime.os_transport import WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
+from runtime import os_transport
+from runtime.os_transport import FAMILY_MISSING, WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
 from tests.runtime.recorder import Recorder
 
 LOOPS: list[Callable[[Coroutine[Any, Any, Any]], Any]] = [asyncio.run, uvloop.run]
@@ -139,14 +142,86 @@ def test_localhost_is_both_loopbacks_on_one_port(run: Callable[[Coroutine[Any, A
     run(main())
 
 
-def test_a_wildcard_takes_both_families(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"])
+def test_every_wildcard_takes_both_families(run: Callable[[Coroutine[Any, Any, Any]], Any], host: str) -> None:
     async def main() -> None:
         network = OsNetwork()
-        listener = await network.listen("", 0, lambda: Recorder())
+        listener = await network.listen(host, 0, lambda: Recorder())
+        for near in ("127.0.0.1", *(["::1"] if has_ipv6() else [])):
+            connection = await network.connect(near, listener.address.port, Recorder())
+            assert connection.local.host == near
+            connection.abort()
+        await listener.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost"])
+@pytest.mark.parametrize("missing", sorted(FAMILY_MISSING))
+def test_a_machine_without_ipv6_listens_on_what_it_has(
+    run: Callable[[Coroutine[Any, Any, Any]], Any], host: str, missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bind = os_transport._bind
+
+    def bind_ipv4(address: Any, port: int) -> socket.socket:
+        if address.family == socket.AF_INET6:
+            raise OSError(missing, "no IPv6 here")
+        return bind(address, port)
+
+    monkeypatch.setattr(os_transport, "_bind", bind_ipv4)
+
+    async def main() -> None:
+        network = OsNetwork()
+        listener = await network.listen(host, 0, lambda: Recorder())
         connection = await network.connect("127.0.0.1", listener.address.port, Recorder())
-        assert connection.local.host == "127.0.0.1"
         connection.abort()
         await listener.close()
+        with pytest.raises(OSError, match="no IPv6 here"):
+            await network.listen("::1", 0, lambda: Recorder())
+
+    run(main())
+
+
+def test_a_port_that_is_taken_on_one_family_is_refused(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    """As by a socket of both families: nobody else answers on one of them."""
+    if not has_ipv6():
+        pytest.skip("no IPv6 here")
+
+    async def main() -> None:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+            port = taken.getsockname()[1]
+            with pytest.raises(OSError, match=rf"cannot listen on \[::\]:{port}: Address already in use"):
+                await OsNetwork().listen("0.0.0.0", port, lambda: Recorder())
+
+    run(main())
+
+
+def test_a_link_local_address_is_bound_on_its_interface(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    found: set[str] = set()
+    table = pathlib.Path("/proc/net/if_inet6")
+    lines = table.read_text().splitlines() if has_ipv6() and table.exists() else []
+    for address, *_, interface in (line.split() for line in lines):
+        if address.startswith("fe80"):
+            found.add(f"{ipaddress.IPv6Address(int(address, 16))}%{interface}")
+    if not found:
+        pytest.skip("no link-local address here")
+
+    async def main() -> None:
+        network = OsNetwork()
+        for host in found:
+            listener = await network.listen(host, 0, lambda: Recorder())
+            connection = await network.connect(host, listener.address.port, Recorder())
+            assert connection.local.host.partition("%")[0] == host.partition("%")[0]
+            connection.abort()
+            await listener.close()
 
     run(main())
 

@@ -7,9 +7,11 @@ from broker.network.listeners import (
     advertised_endpoints,
     endpoint_for,
     needs_advertised,
+    needs_host_name,
     parse_endpoint,
     parse_listeners,
     parse_protocol_map,
+    with_host_name,
 )
 from runtime.transport import Address
 
@@ -29,7 +31,8 @@ def test_the_default_is_plaintext_on_localhost() -> None:
         ("PLAINTEXT://:9092", "PLAINTEXT", "", 9092),
         ("plaintext://Broker-1.example.org:0", "PLAINTEXT", "Broker-1.example.org", 0),
         (" INSIDE://10.0.0.1:65535 ", "INSIDE", "10.0.0.1", 65535),
-        ("A_B.C://[2001:DB8::0:1]:9092", "A_B.C", "2001:db8::1", 9092),
+        ("A_B.C://[2001:DB8::0:1]:9092", "A_B.C", "2001:DB8::0:1", 9092),
+        ("PLAINTEXT://::1:9092", "PLAINTEXT", "::1", 9092),
         ("PLAINTEXT://[::]:9092", "PLAINTEXT", "::", 9092),
     ],
 )
@@ -42,7 +45,7 @@ def test_endpoints(text: str, name: str, host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://localhost:", "PLAINTEXT://localhost:65536",
-     "PLAINTEXT://localhost:-1", "://localhost:9092", "PLAINTEXT://::1:9092", "PLAINTEXT://[nonsense]:9092",
+     "PLAINTEXT://localhost:-1", "://localhost:9092", "PLAINTEXT://::9092", "PLAINTEXT://[nonsense:x]:9092",
      "PLAINTEXT:/localhost:9092", "PLAINTEXT://localhost:9092/x"],
 )  # fmt: skip
 def test_what_is_no_endpoint(text: str) -> None:
@@ -99,6 +102,41 @@ def test_a_listener_that_is_not_advertised_is_open_and_registered_nowhere() -> N
     assert needs_advertised(plans) == []
 
 
+def test_endpoints_are_registered_in_the_order_of_advertised_listeners() -> None:
+    plans = parse_listeners(
+        ListenerSettings(
+            listeners="A://:1,B://:2,C://:3,D://:4",
+            advertised_listeners="D://d:4,A://a:1,C://c:3",
+            protocol_map="A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT,D:PLAINTEXT",
+            inter_broker_listener_name="A",
+        )
+    )
+    assert [plan.name for plan in plans] == ["A", "B", "C", "D"]
+    bound = {plan.name: plan.bind for plan in plans}
+    assert list(advertised_endpoints(plans, bound)) == ["D", "A", "C"]
+
+
+def test_an_empty_advertised_host_is_the_name_of_the_machine() -> None:
+    settings = ListenerSettings(
+        listeners="INSIDE://:9092,OUTSIDE://:19092",
+        advertised_listeners="INSIDE://:9092,OUTSIDE://localhost:19092",
+        protocol_map=TWO,
+        inter_broker_listener_name="INSIDE",
+    )
+    plans = parse_listeners(settings)
+    assert needs_host_name(plans, has_others=False) and needs_host_name(plans, has_others=True)
+    inside, outside = with_host_name(plans, "kafka-1.example.org")
+    assert inside.advertised == Address("kafka-1.example.org", 9092)
+    assert outside.advertised == Address("localhost", 19092)
+
+
+def test_the_name_of_the_machine_is_not_looked_up_in_vain() -> None:
+    everywhere = parse_listeners(ListenerSettings(listeners="PLAINTEXT://:9092"))
+    assert needs_host_name(everywhere, has_others=True) and not needs_host_name(everywhere, has_others=False)
+    named = parse_listeners(ListenerSettings(listeners="PLAINTEXT://:9092", advertised_listeners="PLAINTEXT://h:9092"))
+    assert not needs_host_name(named, has_others=True)
+
+
 def test_one_ipv4_and_one_ipv6_address_may_share_a_port() -> None:
     settings = ListenerSettings(listeners="A://127.0.0.1:9092,B://[::1]:9092", protocol_map="A:PLAINTEXT,B:PLAINTEXT",
                                 inter_broker_listener_name="A")  # fmt: skip
@@ -121,7 +159,9 @@ def test_two_listeners_may_both_ask_for_a_free_port() -> None:
         (ListenerSettings(listeners="INSIDE://10.0.0.1:1,OUTSIDE://10.0.0.2:1", protocol_map=TWO), "more than once"),
         (ListenerSettings(listeners="UNKNOWN://:9092"), "no security protocol for listener UNKNOWN"),
         (ListenerSettings(advertised_listeners="PLAINTEXT://0.0.0.0:9092"), "cannot connect to 0.0.0.0"),
-        (ListenerSettings(advertised_listeners="PLAINTEXT://:9092"), "an empty host"),
+        (ListenerSettings(advertised_listeners="PLAINTEXT://[::]:9092"), "cannot connect to ::"),
+        (ListenerSettings(listeners=""), "at least one listener"),
+        (ListenerSettings(advertised_listeners=" , "), "at least one listener"),
         (ListenerSettings(advertised_listeners="SSL://kafka:9092"), "advertised.listeners names SSL"),
         (ListenerSettings(advertised_listeners="kafka:9092"), "advertised.listeners=kafka:9092"),
         (ListenerSettings(inter_broker_listener_name="SSL"), "is not among the listeners"),

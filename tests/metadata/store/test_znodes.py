@@ -276,3 +276,12 @@ def test_equal_partitions_are_one_object() -> None:
     assert PartitionState(2, 0, (2, 3, 1), 1).encode() is state.encode()
     alike = TopicRegistration.decode("t", b'{"partitions":{"0":[1,2],"1":[1,2]}}').assignments
     assert alike[0] is alike[1]
+
+
+def test_a_small_map_keeps_its_order_and_a_large_one_has_that_of_hashes() -> None:
+    """As Apache Kafka 3.9.1 wrote listener_security_protocol_map."""
+    assert znode_json.scala_immutable_map_order(["E", "C", "A", "B"]) == ["E", "C", "A", "B"]
+    assert znode_json.scala_immutable_map_order(["E", "C", "A", "B", "D"]) == ["E", "A", "B", "C", "D"]
+    names = ["REPLICATION", "F", "C", "A", "INTERNAL", "INSIDE"]
+    assert znode_json.scala_immutable_map_order(names) == ["A", "REPLICATION", "F", "INSIDE", "C", "INTERNAL"]
+    assert znode_json.scala_immutable_map_order(["Aa", "BB", *"ABC"])[-2:] == ["Aa", "BB"], "equal hashes"
