@@ -27,7 +27,7 @@ from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
 from broker.cluster.membership import Membership
 from broker.cluster.power_loss import BootFile, stay_away_after_power_loss
-from broker.cluster.store_directory import check_store_is_of, store_directory
+from broker.cluster.store_directory import check_store_has_a_cluster, check_store_is_of, store_directory
 from broker.cluster.stray_logs import tell_of_strays
 from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
 from broker.components import Components, Infrastructure
@@ -250,6 +250,9 @@ class Broker:
         if self.has_others:
             self._metrics.on_store_session(SessionEvent.CONNECTED)
             store.subscribe(self._metrics.on_store_session)
+        connect = self.settings.zookeeper_connect
+        if connect is not None:
+            await in_any_session(lambda: check_store_has_a_cluster(store, connect, identity))
         await in_any_session(lambda: ensure_persistent_paths(store))
         own_cluster = await in_any_session(lambda: cluster_id(store, doors.randomness, identity.cluster_id))
         self.broker_id = await in_any_session(lambda: choose_broker_id(store, self.settings, identity.broker_id))

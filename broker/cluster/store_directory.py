@@ -1,15 +1,20 @@
-"""Where the store of a broker without ZooKeeper is: in the first of `log.dirs`, unless another one holds it. And whose.
+"""Whose store it is, and where that of a broker without ZooKeeper is: in the first of `log.dirs`, unless another one holds it.
 
 A new store in another directory would hide every topic, and what its topics' settings keep. So a broker whose store may be in
 a directory that is offline does not start, nor one that has none of the replicas of its store's topics: it would lead nothing.
 
+Data of a cluster does not come to a ZooKeeper that has none: a typing error in `zookeeper.connect` would start an empty cluster
+over it. Nothing is written there before. (Apache Kafka makes a new cluster id there and refuses the data for that.)
+
 Rules: called at the start; `store_directory` blocks.
+Source: Kafka KafkaServer.getOrGenerateClusterId, InconsistentClusterIdException.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from metadata.store import znodes
 from metadata.store.embedded import FILE_NAME
 from metadata.store.port import Tree
 from metadata.store.registration import brokers_of_topics
@@ -30,6 +35,17 @@ def store_directory(paths: Sequence[str], online: Collection[str], filesystem: F
         if not any(filesystem.exists(f"{other}/{FILE_NAME}") for other in online):
             return path
     raise AssertionError("one of the directories holds the store")
+
+
+async def check_store_has_a_cluster(store: Tree, connect: str, stored: MetaProperties) -> None:
+    """`connect`: the value of zookeeper.connect; `stored`: what meta.properties tells. Raises DirectoryRefused."""
+    if stored.cluster_id is None or await store.exists(znodes.CLUSTER_ID) is not None:
+        return
+    raise DirectoryRefused(
+        f"zookeeper.connect={connect} has no cluster, thus no cluster id, but {stored.path} holds the cluster id "
+        f"{stored.cluster_id}: its topics are in another ZooKeeper, or under another path of this one. Name that one in "
+        "zookeeper.connect; for a new cluster, name other log.dirs."
+    )
 
 
 async def check_store_is_of(broker_id: int, store: Tree, directory: str, stored: MetaProperties) -> None:

@@ -310,13 +310,13 @@ def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
     return known
 
 
-def check_identity(stored: MetaProperties, broker_id: int, cluster_id: str) -> None:
-    """Raises DirectoryRefused when the directories are not those of broker `broker_id` in `cluster_id`."""
+def check_identity(stored: MetaProperties, broker_id: int, cluster_id: str, store: str) -> None:
+    """`store` says where `cluster_id` is from. Raises DirectoryRefused when the directories are not those of broker `broker_id`
+    in `cluster_id`."""
     if stored.cluster_id not in (None, cluster_id):
         raise DirectoryRefused(
             f"The cluster id {cluster_id} does not match {stored.cluster_id}, which {stored.path} holds: this data is another "
-            f"cluster's. With zookeeper.connect, {cluster_id} is that ZooKeeper's: is it the right one? Without, it is that of "
-            "barnabas-store.sqlite in log.dirs: did the two files come from one broker?"
+            f"cluster's. {cluster_id} is that of {store}: is it the right one, the one that came with this data?"
         )
     if stored.broker_id not in (None, broker_id):
         raise DirectoryRefused(

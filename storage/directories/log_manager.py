@@ -199,7 +199,9 @@ class LogManager:
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Be broker `broker_id` of `cluster_id` on these directories. Raises DirectoryRefused. Blocks."""
-        check_identity(self.stored_identity(), broker_id, cluster_id)
+        connect = self._settings.zookeeper_connect
+        store = "barnabas-store.sqlite in log.dirs" if connect is None else f"zookeeper.connect={connect}"
+        check_identity(self.stored_identity(), broker_id, cluster_id, store)
         self._in_each(lambda files: files.claim(broker_id, cluster_id))
 
     async def load(self) -> None:

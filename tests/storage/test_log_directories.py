@@ -242,7 +242,6 @@ def test_a_refusal_of_the_identity_names_the_file_and_the_way_out(tmp_path: Path
                 pass
         said = str(refused.value)
         assert said.startswith(f"The cluster id other does not match c, which {b / 'meta.properties'} holds")
-        assert "zookeeper.connect" in said
-        assert "barnabas-store.sqlite" in said
+        assert "other is that of barnabas-store.sqlite in log.dirs" in said
 
     asyncio.run(run())
