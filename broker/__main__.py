@@ -21,6 +21,7 @@ from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
 from runtime.clock import SystemClock
+from runtime.os_filesystem import OsFileSystem
 
 EXIT_USAGE = 2
 CREATE_TOPICS_VARIABLE = "KAFKA_CREATE_TOPICS"
@@ -110,7 +111,9 @@ def _settings(path: str | None, overrides: Sequence[str], environment: Mapping[s
         try:
             with open(path, encoding="latin-1") as file:  # as Java reads properties; other characters are \\u escapes
                 properties = read_properties(file.read())
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        except ValueError as error:
             raise ConfigError(f"cannot read {path}: {error}") from error
     given: dict[str, str] = {}
     for override in overrides:
@@ -118,7 +121,7 @@ def _settings(path: str | None, overrides: Sequence[str], environment: Mapping[s
         if not separator or not name.strip():
             raise ConfigError(f"--override {override} is not of the form name=value")
         given[name.strip()] = value
-    return BrokerSettings.from_sources(properties, environment, given)
+    return BrokerSettings.from_sources(properties, environment, given, OsFileSystem())
 
 
 if __name__ == "__main__":

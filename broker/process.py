@@ -26,6 +26,7 @@ from broker.host_name import own_host_name
 from broker.observability.http import HttpServer
 from broker.server import Broker, Dependencies
 from broker.start_options import VERSION, StartOptions
+from config.errors import ConfigError
 from metadata.store.embedded import FILE_NAME, EmbeddedStore, StoreFileError
 from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
@@ -67,8 +68,11 @@ def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int
     fill_standard_descriptors()
     keep_freed_buffers()
     last_descriptor = last_descriptor_to_connect(raise_open_files_limit())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(BrokerProcess(settings, options, started_ms).serve(last_descriptor))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(BrokerProcess(settings, options, started_ms).serve(last_descriptor))
+    except ConfigError as error:
+        raise ConfigError(settings.provided.hide(str(error)), valid=error.valid) from None
 
 
 class BrokerProcess:
@@ -88,8 +92,8 @@ class BrokerProcess:
     async def serve(self, last_descriptor: int) -> int:
         """Clients get descriptors up to the last one. Raises ConfigError."""
         self._watch_signals()
-        for unknown in self._settings.unknown:
-            logger.warning("%s", unknown)
+        for warning in (*self._settings.unknown, *self._settings.provided.unresolved):
+            logger.warning("%s", warning)
         if self._settings.without_effect:
             logger.warning(
                 "settings without effect, for what this broker does not do: %s",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from config.broker import BrokerSettings
 from config.broker.own import OwnSettings
 from config.definition import Setting, Type
+from config.providers import ALLOWED_PATHS, ALLOWLIST, DIRECTORY_CLASS, ENV_CLASS, FILE_CLASS, PROVIDERS
 from config.topic import LogConfig
 
 _HEAD = """# Settings
@@ -22,13 +23,55 @@ names those that were set to something else than their default, in one warning.
 `barnabas settings` prints those of a broker with the values that a start from the same sources would have: it takes a
 properties file and `--override name=value`, too, and `--all` for those without effect.
 """
+_PROVIDERS = f"""
+## Config providers
+
+A value of the properties file, of an environment variable or of `--override` may refer to what stands elsewhere, as a whole or
+in parts: `${{env:NAME}}` is an environment variable, `${{file:/path:key}}` a key of a properties file in UTF-8,
+`${{dir:/path:file}}` the content of a file, with the line's end if it has one. The names before the first colon are those in
+`{PROVIDERS}`:
+
+```
+{PROVIDERS}=env,file
+{PROVIDERS}.env.class={ENV_CLASS}
+{PROVIDERS}.file.class={FILE_CLASS}
+{PROVIDERS}.file.param.{ALLOWED_PATHS}=/etc/kafka/secrets
+broker.rack=${{env:RACK}}
+ssl.key.password=${{file:/etc/kafka/secrets/tls.properties:key.password}}
+```
+
+"""
+_PROVIDER_ROWS = {
+    PROVIDERS: ("names, separated by commas without blanks", "The providers there are."),
+    f"{PROVIDERS}.<name>.class": (
+        f"`{ENV_CLASS}`, `{FILE_CLASS}`, `{DIRECTORY_CLASS}`",
+        "What a provider is; any other class stops the start.",
+    ),
+    f"{PROVIDERS}.<name>.param.{ALLOWLIST}": (
+        "a regular expression, as Python reads it",
+        "Of an `EnvVarConfigProvider`: variables that may be read, by their whole name. Unset: all.",
+    ),
+    f"{PROVIDERS}.<name>.param.{ALLOWED_PATHS}": (
+        "absolute paths that exist, separated by commas without blanks",
+        "Of a `FileConfigProvider` or `DirectoryConfigProvider`: what may be read, with all below. Unset: everything.",
+    ),
+}
+_PROVIDED = """
+A reference that finds nothing (no such variable, key or file, not allowed, an unknown provider) stays in the value as it
+stands, and the start warns of it; a file that cannot be read stops the start. What comes out of a reference is not resolved
+again, nor are the providers' own settings and dynamic settings. DescribeConfigs shows the values, but for passwords and
+settings that nobody knows; errors show the reference in place of the value, `barnabas settings` both where the value is no
+password.
+"""
 _A_VERSION = "a Kafka version"
 
 
 def page() -> str:
     kafka = [row for name, row in BrokerSettings.definitions.items() if name not in OwnSettings.definitions]
     parts = [
-        _HEAD,
+        _HEAD + _PROVIDERS + "| name | valid | |\n|---|---|---|",
+        *(f"| `{name}` | {valid} | {doc} |" for name, (valid, doc) in _PROVIDER_ROWS.items()),
+        _PROVIDED,
         "## Settings of this broker only\n",
         *_table(OwnSettings.definitions.values()),
         "\n## Broker settings\n",

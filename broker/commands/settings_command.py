@@ -15,12 +15,14 @@ from config.errors import HIDDEN
 
 def run(settings: BrokerSettings, *, all_of_them: bool) -> int:
     """`all_of_them`: also those without effect, of which else the names are told."""
-    for unknown in settings.unknown:
-        complain(f"barnabas: {unknown}")
+    for warning in (*settings.unknown, *settings.provided.unresolved):
+        complain(f"barnabas: {warning}")
     rows = sorted(settings.definitions.values(), key=lambda row: row.name)
     for row in rows:
         if all_of_them or row.effective:
-            mark = "" if row.effective else " (no effect)"
+            references = settings.provided.references.get(row.name, ())
+            mark = f" (from {', '.join(references)})" if references else ""
+            mark += "" if row.effective else " (no effect)"
             say(
                 f"{row.name} = {_shown(row, settings.value(row.name))}{mark}\n    {row.doc}\n    {_kind(row, settings)}"
             )

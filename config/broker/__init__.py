@@ -28,10 +28,12 @@ from config.broker.transactions import TransactionSettings
 from config.definition import HOUR_MS, MiB
 from config.errors import ConfigError
 from config.java_values import java_trim
+from config.providers import NoFiles, Provided, ProviderFiles, known_provider_settings, resolve
 from config.sources import settings_in_environment
 
 MINUTE_MS = 60_000
 UNLIMITED = -1
+_NOTHING = Provided()
 # listener.name.<listener>.<setting>: a setting for one listener only.
 LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
@@ -59,27 +61,64 @@ class BrokerSettings(
 
     @classmethod
     def from_sources(
-        cls, properties: Mapping[str, str], environment: Mapping[str, str], overrides: Mapping[str, str]
+        cls,
+        properties: Mapping[str, str],
+        environment: Mapping[str, str],
+        overrides: Mapping[str, str],
+        files: ProviderFiles | None = None,
     ) -> BrokerSettings:
-        """Overrides win over the environment's KAFKA_ variables, and those over the properties file.
+        """Overrides win over the environment's KAFKA_ variables, and those over the properties file. References in any of
+        them are resolved by the config providers, which read `files`.
 
         Raises ConfigError for the first value, in the order of names, that cannot be.
         """
         given = {**properties, **settings_in_environment(environment, cls.definitions), **overrides}
+        given, provided = resolve(given, environment, files or NoFiles(), cls._is_secret)
         for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
             if name in given:  # two names of one thing
                 given.setdefault(other, given[name])
-        settings = cls(dict(sorted(given.items())))
-        settings.check()
+        given = dict(sorted(given.items()))
+        try:
+            cls._check_provided(given, provided)
+            settings = cls(given)
+            settings.check()
+        except ConfigError as error:
+            raise ConfigError(provided.hide(str(error)), valid=error.valid) from None
+        settings.__dict__["_provided"] = provided
         return settings
+
+    @classmethod
+    def _is_secret(cls, name: str) -> bool:
+        row = cls.definitions.get(base_name(name))
+        return row is None or row.is_sensitive
+
+    @classmethod
+    def _check_provided(cls, given: Mapping[str, str], provided: Provided) -> None:
+        """Values from providers first: what they were is not told, however short."""
+        for name, references in provided.references.items():
+            row = cls.definitions.get(name)
+            if row is not None:
+                try:
+                    row.parse(given[name])
+                except ConfigError as error:
+                    names = ", ".join(references)
+                    message = f"Invalid value for configuration {name}, given by {names}, not shown"
+                    raise ConfigError(message, valid=error.valid) from None
+
+    @property
+    def provided(self) -> Provided:
+        """What config providers gave."""
+        found: Provided = self.__dict__.get("_provided", _NOTHING)
+        return found
 
     @property
     def unknown(self) -> tuple[UnknownSetting, ...]:
         """What was given under names nobody reads; worth a warning each."""
+        of_providers = known_provider_settings(self.given)
         return tuple(
-            UnknownSetting(name, next(iter(difflib.get_close_matches(name, self.definitions, n=1)), None))
+            UnknownSetting(name, next(iter(difflib.get_close_matches(name, (*self.definitions, *of_providers), n=1)), None))
             for name in self.given
-            if name not in self.definitions and not is_listener_setting(name)
+            if name not in self.definitions and not is_listener_setting(name) and name not in of_providers
         )
 
     @property

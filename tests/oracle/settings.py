@@ -1,8 +1,8 @@
 """What Apache Kafka 3.9.1 makes of broker settings, without a start: its own class reads them, in one JVM for all cases.
 
-A recording is a JSON file of cases, `{"given": {name: text}, "answer": {...}}`; the answer is `ReadSettings.java`'s. What all
-cases of a file have in common stands in BASES. `python -m tests.oracle.settings` asks all of them again and writes the
-recordings anew.
+A recording is a JSON file of cases, `{"given": {name: text}, "answer": {...}}`; the answer is `ReadSettings.java`'s. What the
+cases of a file have in common stands in BASES; null takes one of these away. `python -m tests.oracle.settings` asks all of
+them again and writes the recordings anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ BASES: dict[Path, dict[str, str]] = {
         "inter.broker.listener.name": "A",
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "C", "A_B.C", "A-B")),
     },
-    PROVIDERS: {"zookeeper.connect": "z:1"},
+    PROVIDERS: {
+        "zookeeper.connect": "z:1",
+        "config.providers": "env,file,dir",
+        **{
+            f"config.providers.{name}.class": f"org.apache.kafka.common.config.provider.{class_name}ConfigProvider"
+            for name, class_name in (("env", "EnvVar"), ("file", "File"), ("dir", "Directory"))
+        },
+    },
 }
 
 Case = dict[str, Any]
@@ -39,7 +46,7 @@ def cases_in(path: Path) -> list[Case]:
 
 def given_in(path: Path, case: Case) -> dict[str, str]:
     """All settings of a case."""
-    return {**BASES[path], **case["given"]}
+    return {name: text for name, text in {**BASES[path], **case["given"]}.items() if text is not None}
 
 
 def ask(path: Path) -> list[Case]:
@@ -61,6 +68,8 @@ def ask(path: Path) -> list[Case]:
             timeout=120,
         )
         answers = [json.loads(line.replace(folder, FOLDER)) for line in run.stdout.splitlines()]
+    if path == PROVIDERS:
+        answers = [{key: answer[key] for key in ("values", "error") if key in answer} for answer in answers]
     return [{"given": case["given"], "answer": answer} for case, answer in zip(cases, answers, strict=True)]
 
 
