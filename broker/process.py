@@ -39,6 +39,7 @@ from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.os_memory import keep_freed_buffers, making_what_stays
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
+from runtime.reasons import reason_of
 from runtime.watchdog import Watchdog
 from storage.directories.log_directory import DirectoryRefused
 
@@ -163,7 +164,7 @@ class BrokerProcess:
                 self._tell_ready(broker, http)
             await stopped
         except _START_REFUSALS as error:
-            self._failure = str(error)
+            self._failure = reason_of(error) if isinstance(error, OSError) else str(error)
         finally:
             if http is not None:
                 await http.stop()
@@ -236,7 +237,7 @@ class BrokerProcess:
 
     def _on_store_failed(self, error: OSError) -> None:
         """Without it no topic can be made, and no leader chosen for what is left."""
-        self._fail(f"the store cannot be written: {error}")
+        self._fail(f"the store cannot be written: {reason_of(error)}")
 
     def _fail(self, reason: str) -> None:
         if self._failure is not None:
@@ -251,7 +252,7 @@ def _show(text: str) -> None:
     try:
         print(text, flush=True)  # noqa: T201  a command's answer
     except (OSError, UnicodeError) as error:
-        logger.warning("banner not printed: error=%r", error)
+        logger.warning("banner not printed: error=%r", reason_of(error))
         drop_unprinted()
 
 

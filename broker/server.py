@@ -65,6 +65,7 @@ from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
+from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address, Listener, Network
@@ -119,7 +120,9 @@ class Broker:
         self._doors = doors
         self._topics = topics
         self._on_fatal = on_fatal or (lambda reason: None)
-        self._tasks = TaskScope("broker", on_failure=lambda name, error: self._on_fatal(f"{name} failed: {error!r}"))
+        self._tasks = TaskScope(
+            "broker", on_failure=lambda name, error: self._on_fatal(f"{name} failed: {reason_of(error)}")
+        )
         self._store_tasks = TaskScope("store")
         self._timer = Timer(doors.clock, loop.call_later)
         self._listeners: list[Listener] = []
@@ -363,9 +366,9 @@ class Broker:
             self._services.partitions.on_directory_failed(path)
             self._log_directory_events.tell()
         if not self.logs.online_directories:
-            self._on_fatal(f"every log directory has failed, the last one {path}: {error}")
+            self._on_fatal(f"every log directory has failed, the last one {path}: {reason_of(error)}")
         elif path == self._store_path and not self.has_others:
-            self._on_fatal(f"the log directory {path}, which holds the store, has failed: {error}")
+            self._on_fatal(f"the log directory {path}, which holds the store, has failed: {reason_of(error)}")
 
     def _on_room_again(self) -> None:
         if self._services is not None and not self._tasks.is_closed:

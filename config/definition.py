@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
-from config.errors import HIDDEN, invalid_value
+from config.errors import HIDDEN, ConfigError, invalid_value
 from config.java_values import java_double, java_integer, java_trim
-from config.validators import Validator
+from config.validators import Range, Validator
 
 KiB = 1024
 MiB = 1024 * KiB
@@ -72,7 +72,8 @@ class Setting:
     """One row. `default` is parsed already; `kafka_default` differs from it only where ours does on purpose.
 
     `effective` says that the broker acts on it; every other setting is accepted and has no effect.
-    `synonyms` are the broker settings that a topic setting falls back to, strongest first.
+    `synonyms` are the broker settings that a topic setting falls back to, strongest first. `checked` is the range of a setting
+    that has no validator in Kafka, and is checked together with others.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Setting:
     kafka_default: object
     synonyms: tuple[str, ...]
     doc: str
+    checked: str = ""
     attribute: str = ""
 
     def __set_name__(self, owner: object, attribute: str) -> None:
@@ -101,9 +103,22 @@ class Setting:
 
     def parse(self, text: str) -> object:
         """The value that `text` means. Raises ConfigError."""
-        value = parse_text(self.name, text, self.type)
+        try:
+            value = parse_text(self.name, text, self.type)
+        except ConfigError as error:
+            raise ConfigError(str(error), valid=self._valid_number(text) or error.valid) from error
         self.check(value)
         return value
+
+    def _valid_number(self, text: str) -> str:
+        """The range for who gave no number, or one that the type cannot hold: then with the type's own limit. Empty when the
+        type is the only limit."""
+        if not isinstance(self.valid, Range):
+            return self.checked
+        is_number = _WHOLE_OF_ANY_LENGTH.fullmatch(java_trim(text)) is not None
+        return str(
+            self.valid.up_to((1 << (_BITS[self.type] - 1)) - 1) if is_number and self.type in _BITS else self.valid
+        )
 
     def check(self, value: object) -> None:
         if self.valid is not None:
@@ -129,15 +144,17 @@ def setting(
     internal: bool = False,
     kafka_default: object = _NO_DIFFERENCE,
     synonyms: tuple[str, ...] = (),
+    checked: str = "",
 ) -> Any:
     """A row of a table. Typed Any, so that the attribute's own annotation is the type of its value."""
     if kafka_default is _NO_DIFFERENCE:
         kafka_default = default
-    return Setting(name, type, default, valid, update, effective, internal, kafka_default, synonyms, doc)
+    return Setting(name, type, default, valid, update, effective, internal, kafka_default, synonyms, doc, checked)
 
 
 # --- text to value and back ---
 
+_WHOLE_OF_ANY_LENGTH = re.compile(r"[+-]?[0-9]+")
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _SPLIT = re.compile(r"\s*,\s*", re.ASCII)
 

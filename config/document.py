@@ -101,7 +101,7 @@ def _code(row: Setting, value: object) -> str:
 
 def valid_words(row: Setting) -> str:
     """What a value must be; empty where anything of its type goes."""
-    text = row.valid_text
+    text = row.valid_text or row.checked
     return _A_VERSION if text.startswith("[0.8.0") else text
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from config.errors import invalid_value
@@ -46,6 +46,10 @@ class Range:
             raise invalid_value(name, value, f"Value must be at least {self.low}", valid=str(self))
         if self.high is not None and value > self.high:
             raise invalid_value(name, value, f"Value must be no more than {self.high}", valid=str(self))
+
+    def up_to(self, limit: float) -> Range:
+        """With `limit` as the highest value where there is none."""
+        return self if self.high is not None else replace(self, high=limit)
 
     def __str__(self) -> str:
         text = f"[{self.low},...]" if self.high is None else f"[{self.low},...,{self.high}]"

@@ -16,6 +16,7 @@ from typing import TypeVar
 from protocol.client import Client
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS, Request, Response
+from runtime.reasons import reason_of
 from runtime.transport import Address, Network
 
 R = TypeVar("R", bound=Response)
@@ -63,7 +64,7 @@ class BrokerClient:
                 return await client.send(request, version, response_type)
         except (TimeoutError, DecodeError) as error:
             self._drop(client)
-            raise ConnectionError(f"no answer to {request.api_name}: {error!r}") from error
+            raise ConnectionError(f"no answer to {request.api_name}: {reason_of(error)}") from error
 
     def close(self) -> None:
         """Requests under way fail with ConnectionError, at once: to a host that is gone a connection may take minutes."""

@@ -36,6 +36,7 @@ from protocol.primitives import ZERO_UUID
 from protocol.schema import Request, Response
 from replication.leader import IsrAnswer, IsrChange
 from runtime.clock import Clock
+from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)
@@ -203,7 +204,9 @@ class IsrRequests(_IsrChangeQueue):
         try:
             response = await self._line.send(request, version, AlterPartitionResponse)
         except (OSError, KafkaError) as failure:
-            logger.info("isr request not answered, asked again: partitions=%d error=%r", len(wishes), failure)
+            logger.info(
+                "isr request not answered, asked again: partitions=%d error=%r", len(wishes), reason_of(failure)
+            )
             self._put_back(wishes)
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return
@@ -324,7 +327,7 @@ class IsrWrites(_IsrChangeQueue):
                 controller_epoch=owner.controller_epoch,
             )
         except OSError as error:
-            logger.info("isr not written, tried again: partition=%s-%d error=%r", *wish.key, error)
+            logger.info("isr not written, tried again: partition=%s-%d error=%r", *wish.key, reason_of(error))
             self._put_back([wish])
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return
@@ -343,7 +346,9 @@ class IsrWrites(_IsrChangeQueue):
         try:
             await self._writer.announce(list(changed))
         except OSError as error:
-            logger.info("isr changes not announced, tried again: partitions=%d error=%r", len(changed), error)
+            logger.info(
+                "isr changes not announced, tried again: partitions=%d error=%r", len(changed), reason_of(error)
+            )
             self._changed = changed | self._changed
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from runtime.reasons import reason_of
 
 if TYPE_CHECKING:
     from broker.cluster.controller_channel import ControllerChannel
@@ -62,7 +63,7 @@ async def _attempt(
                 request, version, ControlledShutdownResponse, timeout_ms=settings.controlled_shutdown_retry_backoff_ms
             )
         except (OSError, KafkaError) as error:
-            outcome = repr(error)
+            outcome = repr(reason_of(error))
         else:
             remaining = len(response.remaining_partitions)
             if response.error_code == ErrorCode.NONE and not remaining:

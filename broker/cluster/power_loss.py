@@ -28,6 +28,7 @@ from metadata.store import znodes
 from metadata.store.node_reading import decoded
 from metadata.store.port import StoreError
 from metadata.store.znodes import PartitionState, TopicRegistration
+from runtime.reasons import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,9 @@ async def stay_away_after_power_loss(
             await file.note(boot_id)
         except OSError as error:
             logger.warning(
-                "boot not noted, the next start will be careful: directory=%s error=%r", file.directory, error
+                "boot not noted, the next start will be careful: directory=%s error=%r",
+                file.directory,
+                reason_of(error),
             )
     return is_out
 
@@ -100,7 +103,7 @@ async def _noted(file: BootFile) -> str | None:
     try:
         return await file.noted()
     except OSError as error:
-        logger.warning("boot of the last start not read: directory=%s error=%r", file.directory, error)
+        logger.warning("boot of the last start not read: directory=%s error=%r", file.directory, reason_of(error))
         return None
 
 

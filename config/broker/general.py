@@ -10,13 +10,15 @@ from config.validators import at_least, between, one_of
 
 
 class GeneralSettings(SettingTable):
-    broker_id: int = setting("broker.id", INT, -1, effective=True,
+    broker_id: int = setting(
+        "broker.id", INT, -1, effective=True, checked="[-1,...,reserved.broker.max.id]",
         doc="Number of this broker in the cluster; -1 takes one from the store when generation is enabled.")
     broker_id_generation_enable: bool = setting("broker.id.generation.enable", BOOLEAN, True, effective=True,
         doc="Whether a broker without a number takes one from the store, above reserved.broker.max.id.")
     reserved_broker_max_id: int = setting("reserved.broker.max.id", INT, 1000, at_least(0), effective=True,
         doc="Largest broker.id that may be chosen by hand while generation is enabled.")
-    node_id: int = setting("node.id", INT, -1, effective=True,
+    node_id: int = setting(
+        "node.id", INT, -1, effective=True, checked="[-1,...,reserved.broker.max.id]",
         doc="Number of the node where roles are used; in ZooKeeper mode another spelling of broker.id.")
     broker_rack: str | None = setting("broker.rack", STRING, None, effective=True,
         doc="Rack of this broker; replicas of a partition are spread over racks.")

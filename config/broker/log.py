@@ -34,19 +34,24 @@ class LogSettings(SettingTable):
         doc="Time until a failed directory must be known to a quorum controller.")
     log_segment_bytes: int = setting("log.segment.bytes", INT, GiB, at_least(14), CLUSTER_WIDE, effective=True,
         doc="Size at which the active segment rolls, in bytes.")
-    log_roll_ms: int | None = setting("log.roll.ms", LONG, None, None, CLUSTER_WIDE, effective=True,
+    log_roll_ms: int | None = setting(
+        "log.roll.ms", LONG, None, None, CLUSTER_WIDE, effective=True, checked="[1,...]",
         doc="Age of the active segment at which it rolls; before log.roll.hours.")
     log_roll_hours: int = setting("log.roll.hours", INT, 168, at_least(1), effective=True,
         doc="log.roll.ms in hours.")
-    log_roll_jitter_ms: int | None = setting("log.roll.jitter.ms", LONG, None, None, CLUSTER_WIDE, effective=True,
+    log_roll_jitter_ms: int | None = setting(
+        "log.roll.jitter.ms", LONG, None, None, CLUSTER_WIDE, effective=True, checked="[0,...]",
         doc="Random time taken off the rolling age, so that not all logs roll at once; before log.roll.jitter.hours.")
     log_roll_jitter_hours: int = setting("log.roll.jitter.hours", INT, 0, at_least(0), effective=True,
         doc="log.roll.jitter.ms in hours.")
-    log_retention_ms: int | None = setting("log.retention.ms", LONG, None, None, CLUSTER_WIDE, effective=True,
+    log_retention_ms: int | None = setting(
+        "log.retention.ms", LONG, None, None, CLUSTER_WIDE, effective=True, checked="-1 or [1,...]",
         doc="Time after which a segment may be deleted, -1 never; before log.retention.minutes.")
-    log_retention_minutes: int | None = setting("log.retention.minutes", INT, None, effective=True,
+    log_retention_minutes: int | None = setting(
+        "log.retention.minutes", INT, None, effective=True, checked="-1 or [1,...]",
         doc="log.retention.ms in minutes; before log.retention.hours.")
-    log_retention_hours: int = setting("log.retention.hours", INT, 168, effective=True,
+    log_retention_hours: int = setting(
+        "log.retention.hours", INT, 168, effective=True, checked="-1 or [1,...]",
         doc="log.retention.ms in hours.")
     log_retention_bytes: int = setting("log.retention.bytes", LONG, -1, None, CLUSTER_WIDE, effective=True,
         doc="Size of a partition above which its oldest segments may be deleted, in bytes; -1 never.")

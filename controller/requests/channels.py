@@ -20,6 +20,7 @@ from metadata.store.znodes import BrokerRegistration
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 
 RETRY_BACKOFF_S = 0.1  # Kafka's pause before a control request is sent again
@@ -135,7 +136,7 @@ class _Line:
     def _note_failure(self, request: ControlRequest, error: OSError) -> None:
         """The first is told: a broker may be out of reach for long, and is asked ten times a second."""
         if self._failures_count == 0:
-            log.info("request unanswered broker=%d api=%s error=%r", self.broker_id, request.api_name, error)
+            log.info("request unanswered broker=%d api=%s error=%r", self.broker_id, request.api_name, reason_of(error))
         self._failures_count += 1
 
     def _note_answer(self) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from mmap import mmap
 
 from protocol.crc32c import crc32c
+from runtime.reasons import reason_of
 
 KAFKA_SLOT_BYTES = 24
 """An MD5 and an offset."""
@@ -33,7 +34,7 @@ def _zeroed(size_bytes: int) -> memoryview:
     try:
         return memoryview(mmap(-1, size_bytes))
     except OSError as error:  # no file has a part in it: whoever minds disks must not take it for one's error
-        raise MemoryError(f"Cannot map {size_bytes} bytes: {error}") from error
+        raise MemoryError(f"Cannot map {size_bytes} bytes: {reason_of(error)}") from error
 
 
 class OffsetMap:

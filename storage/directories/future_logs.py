@@ -35,6 +35,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
+from runtime.reasons import reason_of
 from storage.directories.checkpoints import Key
 from storage.directories.interrupted_move import sync_directories
 from storage.directories.log_dependencies import LogDependencies
@@ -194,7 +195,7 @@ class FutureLogs:
                 copy = await self._open(directory, key, path, request)
         except OSError as error:
             doors.on_error(directory.path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {reason_of(error)}") from error
         if log is None or doors.current.logs.get(key) is not log:
             await self.drop_future_log(*key)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{partition} went away.")
@@ -351,7 +352,9 @@ class FutureLogs:
         try:
             await queue_of.queue.run(job)
         except OSError as error:
-            self._doors.on_error(directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {error}"))
+            self._doors.on_error(
+                directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {reason_of(error)}")
+            )
             return False
         return True
 

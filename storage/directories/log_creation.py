@@ -14,6 +14,7 @@ from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
+from runtime.reasons import reason_of
 from storage.directories.checkpoints import Key
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_dependencies import LogDependencies
@@ -99,6 +100,6 @@ class LogCreation:
         except OSError as error:
             doors.on_error(directory.path, error)
             kind = NoRoom if is_no_space(error) else KafkaError
-            raise kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {error}") from error
+            raise kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {reason_of(error)}") from error
         doors.check_online(directory)
         return doors.current.register(directory, key, path, loaded)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 
 from protocol.errors import ErrorCode, KafkaError
+from runtime.reasons import reason_of
 from storage.cleaner.log_cleaner import LogCleaner
 from storage.directories.checkpoints import Key
 from storage.directories.future_logs import FutureLogs
@@ -65,5 +66,7 @@ class LogDeletion:
             target = await doors.set_aside(directory, (topic, partition), log.directory, delay_ms)
         except OSError as error:
             self._on_failed(directory.path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {error}") from error
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {reason_of(error)}"
+            ) from error
         logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)

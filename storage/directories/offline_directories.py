@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 from storage.directories.online_directory import OnlineDirectory
 from storage.log.partition_log import PartitionLog
@@ -43,8 +44,8 @@ class OfflineDirectories:
         return ", ".join(self.reasons)
 
     def note(self, path: str, error: OSError) -> None:
-        self.reasons[path] = repr(error)
-        logger.error("log directory offline: directory=%s error=%r", path, error)
+        self.reasons[path] = reason_of(error)
+        logger.error("log directory offline: directory=%s error=%r", path, self.reasons[path])
 
     def leave(self, directory: OnlineDirectory, error: OSError) -> None:
         """Its logs, which are nobody's any more, fail; their files and the lock follow when they can."""

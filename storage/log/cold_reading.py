@@ -19,6 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
+from runtime.reasons import reason_of
 from storage.log.log_environment import LogEnvironment
 from storage.segments.index import CorruptIndex
 from storage.segments.segment import Cold, OpenedSegment, Segment, SegmentReader
@@ -100,7 +101,7 @@ class ColdReading:
                 assert segment is not None, "an index in memory is sound"
                 raise await self._why_corrupt(segment, cuts, error) from error
             except OSError as error:  # of what is read at once, as it is in memory
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {error}") from error
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {reason_of(error)}") from error
             if job is None:
                 await self.open(segment)
                 continue
@@ -111,7 +112,7 @@ class ColdReading:
                 self._raise_if_replaced(segment)  # a file of the same name may be what was read
             except OSError as error:
                 self._raise_if_replaced(segment)
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {reason_of(error)}") from error
             finally:
                 segment.pins -= 1
                 self._open_segments.unpinned(segment)
@@ -168,7 +169,7 @@ class ColdReading:
             (age,) = await self._readers.run(job)
         except OSError as error:
             self._raise_if_replaced(segment)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {reason_of(error)}") from error
         self._raise_if_gone(segment)
         self.raise_if_cut_since(cuts)
         segment.learn_age(age)
@@ -187,7 +188,7 @@ class ColdReading:
             )
         except OSError as error:
             self._raise_if_replaced(segment)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {reason_of(error)}") from error
         if opened.has_new_indexes and segment.file is None and not (segment.is_gone or segment.is_awaited):
             await self._keep_indexes(segment, opened)
         if segment.is_gone:

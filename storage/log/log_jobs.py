@@ -14,6 +14,7 @@ from typing import Protocol
 
 from runtime.disk import DiskQueue
 from runtime.filesystem import Buffer
+from runtime.reasons import reason_of
 from storage.segments.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -108,4 +109,4 @@ def _of_a_bug(error: Exception) -> OSError:
     """A job that ends otherwise than the disk has it end is a mistake of ours: nothing behind it may be reported as written,
     and nobody may wait for it, so the log fails."""
     logger.error("job of a log failed", exc_info=error)
-    return OSError(errno.EIO, f"A job failed: {error!r}")
+    return OSError(errno.EIO, f"A job failed: {reason_of(error)}")

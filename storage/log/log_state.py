@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
+from runtime.reasons import reason_of
 from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder
 from storage.free_space import NoRoom
 from storage.log.cold_reading import ColdReading
@@ -464,7 +465,7 @@ class LogState:
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None:
         """See `WriterContext`."""
         self.next_offset = self.log_end_offset
-        logger.error("log failed: topic=%s partition=%d error=%r", self.topic, self.partition, cause)
+        logger.error("log failed: topic=%s partition=%d error=%r", self.topic, self.partition, reason_of(cause))
         self._environment.on_failed(self.directory, cause)
 
     def on_halted(self, cause: OSError) -> None:

@@ -21,6 +21,7 @@ from protocol.primitives import ZERO_UUID
 from protocol.records.batch import BatchHeader, patch
 from protocol.records.control import read_marker
 from runtime.filesystem import Buffer
+from runtime.reasons import reason_of
 from storage.log.append_result import AppendResult, extent_of
 from storage.log.loading import (
     LoadRequest,
@@ -321,7 +322,7 @@ class PartitionLog(LogEnds):
             raise self._unread(error) from error
 
     def _unread(self, error: OSError | CorruptTxnIndex) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self.directory} failed: {error}")
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self.directory} failed: {reason_of(error)}")
 
     async def read_cold(self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool) -> Buffer:
         """Like `read`, waiting for the disk in reader threads."""

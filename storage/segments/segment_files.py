@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 
 from runtime.filesystem import Buffer, File, FileSystem
+from runtime.reasons import reason_of
 from storage.free_space import is_no_space
 from storage.segments.index import OffsetIndex, TimeIndex
 
@@ -89,7 +90,7 @@ def sync_data(file: File) -> None:
         file.sync()
     except OSError as error:
         if is_no_space(error):
-            raise OSError(errno.EIO, f"fsync of {file.path} failed: {error}") from error
+            raise OSError(errno.EIO, f"fsync of {file.path} failed: {reason_of(error)}") from error
         raise
 
 

@@ -325,3 +325,18 @@ def test_http_tells_when_it_is_ready(tmp_path: Path) -> None:
         assert rows["kafka_server_replicamanager_leadercount"] == "2"
         assert rows["kafka_controller_kafkacontroller_activecontrollercount"] == "1"
         assert rows['kafka_log_log_logendoffset{topic="t",partition="1"}'] == "0"
+
+
+def test_errors_of_the_system_are_told_in_its_words(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    answer = run("start", "--override", f"log.dirs={file}/data", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    assert answer.returncode == 1
+    reason = f"Not a directory: {file}/data"
+    assert f"error='{reason}'" in answer.stderr
+    assert answer.stderr.splitlines()[-1].endswith(f"{file}/data ({reason}).")
+    absent = run("start", str(tmp_path / "absent"))
+    assert absent.returncode == 2
+    assert absent.stderr == f"barnabas: cannot read {tmp_path}/absent: No such file or directory\n"
+    for text in (answer.stderr, absent.stderr):
+        assert "Error(" not in text and "Errno" not in text

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from config.broker import BrokerSettings
 from config.definition import INT, PASSWORD, STRING, Password, SettingTable, Type, format_value, parse_text, setting
 from config.errors import ConfigError
-from config.validators import at_least
+from config.layers import Throttles
+from config.topic import LogConfig
+from config.validators import Range, at_least
 
 
 class Sample(SettingTable):
@@ -120,3 +123,50 @@ def test_an_attribute_must_be_its_wire_name() -> None:
 
         class Wrong(SettingTable):
             other: int = setting("some.number", INT, 1, doc="Misnamed.")
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("three", "[1,...]"),
+        ("", "[1,...]"),
+        ("1.5", "[1,...]"),
+        ("0", "[1,...]"),
+        ("2147483648", "[1,...,2147483647]"),
+        ("-99999999999", "[1,...,2147483647]"),
+    ],
+)
+def test_what_is_no_number_is_told_the_range_of_its_setting(text: str, valid: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerSettings.from_sources({"num.partitions": text}, {}, {})
+    assert caught.value.line.endswith(f"(valid: {valid})")
+
+
+@pytest.mark.parametrize("table", [BrokerSettings, LogConfig, Throttles])
+def test_every_number_with_a_range_tells_it(table: type[SettingTable]) -> None:
+    told = 0
+    for row in table.definitions.values():
+        if isinstance(row.valid, Range):
+            with pytest.raises(ConfigError) as caught:
+                row.parse("three")
+            assert caught.value.valid == row.valid_text
+            told += 1
+            if row.type is not Type.DOUBLE:
+                with pytest.raises(ConfigError) as caught:
+                    row.parse("9" * 400)
+                assert caught.value.valid.partition(" or ")[0].rpartition(",")[2].rstrip("]").isdigit()
+    assert told > 0
+
+
+def test_a_number_without_a_range_tells_that_of_its_type() -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerSettings.definitions["request.timeout.ms"].parse("soon")
+    assert caught.value.valid == "[-2147483648,...,2147483647]"
+
+
+@pytest.mark.parametrize("name", ["broker.id", "node.id", "log.retention.ms", "log.retention.hours", "log.roll.ms"])
+def test_a_range_that_is_checked_together_with_others_is_told_too(name: str) -> None:
+    row = BrokerSettings.definitions[name]
+    with pytest.raises(ConfigError) as caught:
+        row.parse("three")
+    assert caught.value.valid == row.checked != ""

@@ -108,7 +108,7 @@ def test_the_broker_ends_with_the_directory_that_holds_its_store(tmp_path: Path)
             assert told == []
         async with broker_over(a, b, on_fatal=told.append) as broker:
             broker.logs.fail_directory(str(a), OSError(errno.EIO, "no answer"))
-            assert told == [f"the log directory {a}, which holds the store, has failed: [Errno 5] no answer"]
+            assert told == [f"the log directory {a}, which holds the store, has failed: no answer"]
 
     asyncio.run(run())
 

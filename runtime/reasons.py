@@ -1,0 +1,17 @@
+"""Errors in words, for log lines and messages.
+
+Rules: pure. An error of the operating system is told as the system tells it, with the file that it is about: its repr is for
+those who read Python.
+"""
+
+from __future__ import annotations
+
+
+def reason_of(error: BaseException) -> str:
+    """Why `error` came about: "No such file or directory: /data/x"; a name and a text for what is no error of the system."""
+    if not isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if error.strerror is None:
+        return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
+    files = [str(file) for file in (error.filename, error.filename2) if file is not None]
+    return ": ".join((error.strerror, *files))
