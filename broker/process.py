@@ -22,7 +22,7 @@ import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.commands.output import drop_unprinted
-from broker.host_name import own_host_name
+from broker.network.host_name import own_host_name
 from broker.observability.http import HttpServer
 from broker.server import Broker, Dependencies
 from broker.start_options import VERSION, StartOptions
