@@ -62,6 +62,15 @@ def _is_transactional(records: Buffer) -> bool:
     return holds_transaction(records)
 
 
+def frame_refusal(records: Buffer) -> KafkaError | None:
+    """CORRUPT_MESSAGE where no batch can stand, which `has_transaction` raises for the whole request."""
+    try:
+        _is_transactional(records)
+    except KafkaError as refusal:
+        return refusal
+    return None
+
+
 def check_producer(services: Services, topics: list[TopicProduceData], api_version: int) -> None:
     """Whether the transactional batches that may be appended are of one producer. Raises INVALID_PRODUCER_ID_MAPPING."""
     producers: set[tuple[int, int]] = set()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 from broker.handlers.partition_lookup import held_partition
 from broker.handlers.produce import ALL_REPLICAS, NO_ANSWER, Postponed, ProduceAppend, append_records, has_arrived
+from broker.handlers.produce_checks import frame_refusal
 from broker.network.request_context import CloseConnection, Deferred, RequestContext
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import KafkaError
@@ -179,7 +180,9 @@ class RepeatedProduce:
             )
         except KafkaError as error:
             append = self._append(correlation_id)
-            return _outcome(append, topic, append.failed(topic, index, error))
+            # What makes the whole request invalid is told before what is wrong with its partition.
+            refusal = frame_refusal(memoryview(frame)[start:end]) or error
+            return _outcome(append, topic, append.failed(topic, index, refusal))
         except LongValidation:
             append, rows = self._append(correlation_id), list[PartitionProduceResponse]()
             append.topics.append(TopicProduceResponse(name=topic, partition_responses=rows))

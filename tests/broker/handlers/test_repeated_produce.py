@@ -330,6 +330,20 @@ def test_a_bug_is_answered_and_counted_alike(tmp_path: Path, caplog: pytest.LogC
     assert next(iter(texts)).startswith("request failed: api=Produce version=9 client_id=client")
 
 
+def test_a_frame_where_no_batch_can_stand_is_told_before_an_unknown_partition(tmp_path: Path) -> None:
+    """As in a request that is not recognised: it is refused as a whole."""
+
+    async def scenario(both: Twins) -> None:
+        await teach(both, 9)
+        records = bytes(batch("x"))
+        both.send(both.frame(request_of(records[:8] + bytes(4) + records[12:], index=7), 9))
+        answers = await both.compare()
+        assert both.short_count == 1
+        assert error_of(answers[2], 9) == ErrorCode.CORRUPT_MESSAGE
+
+    on_twins(tmp_path, scenario)
+
+
 def one_record(value: bytes, key: bytes | None) -> bytes:
     return encode_batch([Record(0, NOW_MS, key, value, [])])
 
