@@ -1,10 +1,10 @@
 """Three brokers and a ZooKeeper on this machine, without Docker: `python -m barnabas.cluster`, or `make cluster`.
 
 Rules: standard library only; nothing of the server is imported: brokers are started as their own processes. The ZooKeeper
-comes from the jars in the pyspark package, or is one that `--zookeeper` names. Data and logs stay in the folder, so that the
-next start finds them. Ctrl-C, or the end of the terminal, ends the brokers in order, then the ZooKeeper; a second Ctrl-C ends
-them at once. A broker that ends by itself, or is killed, is started again; the cluster ends with its ZooKeeper, and with a
-broker that cannot start. Brokers end with this process, however it ends.
+comes from the jars in the pyspark package, unless `--zookeeper` names a running one. Data and logs stay in the folder, so that
+the next start finds them. Ctrl-C, or the end of the terminal, ends the brokers in order, then the ZooKeeper; a second Ctrl-C
+ends them at once. A broker that ends by itself, or is killed, is started again; the cluster ends with its ZooKeeper, and with
+a broker that cannot start. Brokers end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ class ClusterStartError(RuntimeError):
 @dataclass
 class Child:
     """A process with its log. `ready` is a descriptor that tells a line when the process serves, -1 where nobody tells.
-    `number` is a broker's, 0 is the ZooKeeper."""
+    `number` is a broker's, 0 is the ZooKeeper. `address` is where clients find it."""
 
     name: str
     number: int
+    address: str
     process: subprocess.Popen[bytes]
     log: Path
     ready: int = -1
@@ -61,7 +62,7 @@ class Child:
 
 @dataclass
 class Cluster:
-    """`zookeeper` names one that is there; without it one is started on `zookeeper_port`."""
+    """`zookeeper` names a running one; without it one is started on `zookeeper_port`."""
 
     folder: Path
     zookeeper: str | None = None
@@ -119,10 +120,22 @@ class Cluster:
             child = self._ended.get()
             if not child.number or not (child.has_served or _is_told(child.ready)):
                 return child
-            tell(f"{child.name} ended with {child.process.returncode} and is started again; its log is {child.log}")
             self.children.remove(child)
             os.close(child.ready)
-            self._start_broker(child.number)
+            again = self._start_broker(child.number)
+            tell(
+                f"{child.name} (process {child.process.pid}) ended with {child.process.returncode} and is started again "
+                f"as process {again.process.pid}; its log is {child.log}"
+            )
+
+    def table(self) -> str:
+        """The processes, a line each, brokers first: broker id, address, process id, log file."""
+        rows = [("", "broker.id", "address", "process id", "log")]
+        for child in sorted(self.children, key=lambda child: child.number or BROKERS + 1):
+            broker_id = str(child.number) if child.number else "-"
+            rows.append((child.name, broker_id, child.address, str(child.process.pid), str(child.log)))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        return "\n".join("  ".join([*map(str.ljust, row, widths), row[4]]).rstrip() for row in rows)
 
     def _start_zookeeper(self) -> str:
         data = self.folder / "zookeeper"
@@ -139,16 +152,18 @@ class Cluster:
         settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
         line = ["java", "-XX:+UseSerialGC", "-Xms32m", "-Xmx256m", "-cp", f"{jars()}/*"]
         line += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(settings)]
-        self._run("zookeeper", 0, line)
-        return f"127.0.0.1:{self.zookeeper_port}"
+        address = f"127.0.0.1:{self.zookeeper_port}"
+        self._run("zookeeper", 0, address, line)
+        return address
 
     def _start_broker(self, number: int) -> Child:
         name = f"broker{number}"
+        address = f"localhost:{self.ports[number - 1]}"
         settings = {
             **SETTINGS,
             "broker.id": str(number),
             "broker.rack": f"rack{number}",
-            "listeners": f"PLAINTEXT://localhost:{self.ports[number - 1]}",
+            "listeners": f"PLAINTEXT://{address}",
             "log.dirs": str(self.folder / name),
             "zookeeper.connect": self._connect,
         }
@@ -159,12 +174,19 @@ class Cluster:
         try:
             descriptors = (ready_end, self._lifeline[0])
             line = command("start", *arguments, "--no-banner", "--ready-fd", str(ready_end))
-            return self._run(name, number, [*line, "--lifeline-fd", str(self._lifeline[0])], ready, descriptors)
+            line += ["--lifeline-fd", str(self._lifeline[0])]
+            return self._run(name, number, address, line, ready, descriptors)
         finally:
             os.close(ready_end)
 
     def _run(
-        self, name: str, number: int, line: list[str], ready: int = -1, descriptors: tuple[int, ...] = ()
+        self,
+        name: str,
+        number: int,
+        address: str,
+        line: list[str],
+        ready: int = -1,
+        descriptors: tuple[int, ...] = (),
     ) -> Child:
         log = self.folder / f"{name}.log"
         with log.open("ab") as output:
@@ -176,7 +198,7 @@ class Cluster:
                 pass_fds=descriptors,
                 start_new_session=True,  # a Ctrl-C is this process's business: it ends them in order
             )
-        child = Child(name, number, process, log, ready)
+        child = Child(name, number, address, process, log, ready)
         self.children.append(child)
 
         def wait() -> None:
@@ -207,9 +229,9 @@ def jars() -> Path:
     """The folder of pyspark's jars, ZooKeeper among them. Raises ClusterStartError."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
-        raise ClusterStartError("pyspark is not installed; --zookeeper host:port names a ZooKeeper that is there")
+        raise ClusterStartError("pyspark is not installed; --zookeeper host:port uses a running ZooKeeper")
     if shutil.which("java") is None:
-        raise ClusterStartError("java is not installed; --zookeeper host:port names a ZooKeeper that is there")
+        raise ClusterStartError("java is not installed; --zookeeper host:port uses a running ZooKeeper")
     return Path(found.origin).parent / "jars"
 
 
@@ -220,7 +242,7 @@ def tell(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m barnabas.cluster", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=Path("cluster-data"), help="where data and logs are kept")
-    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="a ZooKeeper that is there; may end with a chroot")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="use a running ZooKeeper; may end with a chroot")
     parser.add_argument(
         "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting of every broker"
     )
@@ -234,9 +256,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
         signal.signal(signal.SIGHUP, _hang_up)
     try:
+        tell(f"starting {BROKERS} brokers{'' if options.zookeeper else ' and a ZooKeeper'}, data in {cluster.folder}")
         cluster.start()
-        told = f"{BROKERS} brokers serve on {cluster.bootstrap_servers}; logs are in {cluster.folder}; Ctrl-C ends them"
-        print(told, flush=True)  # noqa: T201  a command's answer
+        told = f"{BROKERS} brokers serve on {cluster.bootstrap_servers}; Ctrl-C stops them"
+        print(f"{told}\n\n{cluster.table()}\n", flush=True)  # noqa: T201  a command's answer
         ended = cluster.keep_running()
         tell(f"{ended.name} ended with {ended.process.returncode}; its log is {ended.log}")
     except ClusterStartError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from broker.observability.transaction_requests import TransactionRequests
 
 if TYPE_CHECKING:
     from broker.cluster.control_requests import ControlRequests
@@ -64,3 +66,4 @@ class Services:
     dynamic_settings: DynamicSettings
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]
+    transaction_requests: TransactionRequests = field(default_factory=TransactionRequests)

@@ -91,15 +91,15 @@ def _find(key_type: int, key: str, context: RequestContext) -> _Found:
 
 
 def _find_of_transactions(key: str, context: RequestContext) -> _Found:
-    """Another broker of the cluster may coordinate transactions; this one does not."""
+    """Another broker of the cluster may coordinate transactions; this one does not, and its log names the client once."""
     image = context.services.metadata.image
     topic = image.topics.get(TRANSACTION_STATE_TOPIC)
-    if topic is None or not topic.partitions:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = image.partition(TRANSACTION_STATE_TOPIC, partition_for(key, len(topic.partitions)))
-    if partition is not None and partition.leader == context.services.broker_id:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _leader(partition, context)
+    if topic is not None and topic.partitions:
+        partition = image.partition(TRANSACTION_STATE_TOPIC, partition_for(key, len(topic.partitions)))
+        if partition is None or partition.leader != context.services.broker_id:
+            return _leader(partition, context)
+    context.services.transaction_requests.refused("FindCoordinator", context)
+    return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _leader(partition: PartitionImage | None, context: RequestContext) -> _Found:

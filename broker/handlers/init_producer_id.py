@@ -4,7 +4,7 @@ Behaviour: without a transactional id the answer is a fresh id at epoch 0, also 
 epoch it has had (it starts anew); naming only one of the two is INVALID_REQUEST. While no block of ids can be had:
 COORDINATOR_LOAD_IN_PROGRESS, and the client tries again.
 Not implemented: transactions. With a transactional id the answer is COORDINATOR_NOT_AVAILABLE, after Apache Kafka's
-checks.
+checks, and the log names the client once.
 Versions: v3 id and epoch of before (KIP-360); v4 may answer PRODUCER_FENCED.
 Source: KIP-98, KIP-360; Kafka KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.
 """
@@ -44,6 +44,7 @@ def _transactional_code(request: InitProducerIdRequest, context: RequestContext)
     timeout_max_ms = context.services.settings.transaction_max_timeout_ms
     if not 0 < request.transaction_timeout_ms <= timeout_max_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    context.services.transaction_requests.refused("InitProducerId", context)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

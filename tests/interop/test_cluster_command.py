@@ -26,7 +26,8 @@ pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
 
 
 @contextmanager
-def cluster(folder: Path, port: int, zookeeper_port: int) -> Iterator[str]:
+def cluster(folder: Path, port: int, zookeeper_port: int) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yields the bootstrap servers, and the process ids of its table by name."""
     arguments = ["--folder", str(folder), "--port", str(port), "--zookeeper-port", str(zookeeper_port)]
     arguments += ["--override", "offsets.topic.num.partitions=3"]
     with subprocess.Popen(
@@ -40,7 +41,15 @@ def cluster(folder: Path, port: int, zookeeper_port: int) -> Iterator[str]:
         try:
             told = process.stdout.readline()
             assert told.startswith("3 brokers serve on "), told
-            yield told.split()[4].rstrip(";")
+            assert process.stdout.readline() == "\n"
+            assert process.stdout.readline().split() == ["broker.id", "address", "process", "id", "log"]
+            rows = [process.stdout.readline().split() for _ in range(4)]
+            addresses = [f"localhost:{one}" for one in range(port, port + 3)]
+            assert [row[:3] for row in rows[:3]] == [
+                [f"broker{one}", str(one), addresses[one - 1]] for one in (1, 2, 3)
+            ]
+            assert rows[3][:3] == ["zookeeper", "-", f"127.0.0.1:{zookeeper_port}"]
+            yield told.split()[4].rstrip(";"), {row[0]: int(row[3]) for row in rows}
         finally:
             process.send_signal(signal.SIGINT)
             try:
@@ -79,7 +88,7 @@ def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
     if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
         pytest.skip("java and pyspark are needed")
     port, zookeeper_port = lasting_port(count=3), lasting_port()
-    with cluster(tmp_path, port, zookeeper_port) as bootstrap:
+    with cluster(tmp_path, port, zookeeper_port) as (bootstrap, processes):
         assert wait_until(lambda: all(listed_brokers("localhost", one) == 3 for one in range(port, port + 3)), 60)
         admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
         for future in admin.create_topics([NewTopic("orders", 3, 3)]).values():
@@ -88,11 +97,11 @@ def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
         for number in range(300):
             producer.produce("orders", b"%d" % number, partition=number % 3)
         assert producer.flush(60) == 0
-        killed = process_of(tmp_path / "broker2")
-        assert killed is not None
+        killed = processes["broker2"]
+        assert process_of(tmp_path / "broker2") == killed
         os.kill(killed, signal.SIGKILL)
         assert wait_until(lambda: process_of(tmp_path / "broker2") not in (killed, None), 60)
         assert wait_until(lambda: listed_brokers("localhost", port + 1) == 3, 60)
     assert listed_brokers("localhost", port) == 0
-    with cluster(tmp_path, port, zookeeper_port) as bootstrap:
+    with cluster(tmp_path, port, zookeeper_port) as (bootstrap, _):
         assert wait_until(lambda: [end_offset(bootstrap, one) for one in range(3)] == [100, 100, 100], 90, 0.2)

@@ -9,6 +9,7 @@ from typing import cast
 
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import ClientConnection, RequestContext
+from broker.observability.transaction_requests import TransactionRequests
 from broker.services import Services
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
@@ -39,6 +40,7 @@ class GroupBroker:
     def __init__(self, *, limit: int = 4096, groups: GroupCoordinatorSettings | None = None) -> None:
         self.world = World(groups)
         self.topics = Topics()
+        self.transaction_requests = TransactionRequests()
         self.metadata = MetadataCache()
         self.ensemble = SimulatedEnsemble(self.world.clock)
         self.store: Store = SimulatedStore(self.ensemble)
@@ -72,6 +74,7 @@ class GroupBroker:
             settings=self.settings,
             internal_topics=self.topics,
             advertised=AdvertisedAddresses(BROKER_ID, []),
+            transaction_requests=self.transaction_requests,
         )
         connection = ClientConnection(
             connection_id="1",
