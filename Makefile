@@ -1,27 +1,34 @@
-# Every target sets itself up: nothing is installed outside this folder.
+# Every target installs what it needs, inside this folder only.
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
 RUN    := .venv-run
 DEV    := .venv
 PY     := $(DEV)/bin/python
 PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime storage
+FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/log tests/storage/segments
 SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
 CASES  ?= 100000
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types coverage bench interop interop-long fuzz sim docs cluster example-spark lock clean
+.PHONY: help setup run test test-fast format lint types coverage bench interop interop-long fuzz sim docs cluster example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# pip shows its progress on a terminal; elsewhere, as in the log of a build server, each installation is one line.
+define install
+	@echo "Installing $(2) into $(1)" >&2
+	@$(1)/bin/python -m pip install $$(test -t 2 && test -z "$$CI" || echo --quiet) --disable-pip-version-check --require-hashes -r $(2) >&2
+	@touch $(3)
+endef
 
 # A virtual environment is complete when its stamp is newer than its lock file.
 define venv
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Python 3.11, 3.12 or 3.13 is needed; PYTHON=... chooses one" >&2; exit 1; }
 	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
-	@touch $(1)/.stamp
+	$(call install,$(1),$(2),$(1)/.stamp)
 endef
 
 $(RUN)/.stamp: requirements/runtime.txt
@@ -31,10 +38,10 @@ $(DEV)/.stamp: requirements/dev.txt
 	$(call venv,$(DEV),$<)
 
 $(DEV)/.spark: requirements/spark.txt $(DEV)/.stamp
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
-	@touch $@
+	$(call install,$(DEV),$<,$@)
 
 setup: $(RUN)/.stamp $(DEV)/.stamp ## Make both virtual environments
+	@:
 
 run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (ARGS="--override name=value")
 	@exec $(RUN)/bin/python -m barnabas.cli start --override broker.id=0 --override log.dirs=./data $(ARGS)
@@ -44,6 +51,13 @@ cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a Z
 
 test: lint types ## Run the checks and the tests
 	$(PY) -m pytest -m "not oracle" $(ARGS)
+
+test-fast: $(DEV)/.stamp ## The tests without processes and disks: under a minute
+	$(PY) -m pytest $(FAST) $(ARGS)
+
+format: $(DEV)/.stamp ## Sort imports and format the code
+	$(DEV)/bin/ruff check --select I --fix $(or $(FILES),.)
+	$(DEV)/bin/ruff format $(or $(FILES),.)
 
 lint: $(DEV)/.stamp ## Style and layers
 	$(DEV)/bin/ruff check .
