@@ -3,7 +3,7 @@
 Life: built by the controller when it is elected, thrown away when it resigns; only the controller's events change it.
 Invariants: every partition of `assignments` is of one of `topics` (ids by name) and has a phase; every entry of
 `replica_phases` belongs to an assigned replica; `leadership` mirrors the state nodes as last read or written, with their
-versions.
+versions; no partition of `reassigning` is of a topic that is being deleted.
 Source: Kafka ControllerContext.
 """
 
@@ -53,7 +53,7 @@ class LiveBroker:
 @dataclass(slots=True)
 class ControllerContext:
     """`epoch_version` is the version of /controller_epoch: every write of this controller is checked against it.
-    `version` says what the other brokers understand; `reassigning` are the partitions with a reassignment under way."""
+    `version` says what the other brokers understand; `reassigning` are the partitions with a reassignment that goes on."""
 
     epoch: int = 0
     epoch_version: int = 0
@@ -127,15 +127,8 @@ class ControllerContext:
         return [(*each, broker_id) for each in topic_partitions for broker_id in self.assignment(each).replicas]
 
     def is_being_deleted(self, name: str) -> bool:
+        """Its partitions get no leader any more."""
         return name in self.topics_to_delete
-
-    def awaits_deletion(self, topic_partition: TopicPartition) -> bool:
-        """Its topic is being deleted, and no reassignment of it has to end first: it gets no leader any more."""
-        return topic_partition[0] in self.topics_to_delete and topic_partition not in self.reassigning
-
-    def is_being_reassigned(self, name: str) -> bool:
-        """Any partition of the topic."""
-        return any(topic == name for topic, _ in self.reassigning)
 
     # Phases.
 

@@ -34,7 +34,6 @@ def count(context: ControllerContext) -> ControllerCounts:
         for replica in context.replicas_of(context.partitions_of(name))
     ]
     ineligible = [name for name, phase in phases if phase is ReplicaPhase.DELETION_INELIGIBLE]
-    waiting = {name for name in deleting if context.is_being_reassigned(name)}
     return ControllerCounts(
         active_brokers=len(context.live_brokers),
         topics=len(context.topics),
@@ -47,6 +46,6 @@ def count(context: ControllerContext) -> ControllerCounts:
         preferred_replica_imbalance=sum(len(keys) for keys, _ in balance.misplaced_leaders(context).values()),
         topics_to_delete=len(deleting),
         replicas_to_delete=sum(phase is not ReplicaPhase.DELETION_SUCCESSFUL for _, phase in phases),
-        topics_ineligible_to_delete=len(waiting.union(ineligible)),
+        topics_ineligible_to_delete=len(set(ineligible)),
         replicas_ineligible_to_delete=len(ineligible),
     )

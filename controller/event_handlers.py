@@ -70,7 +70,8 @@ async def _learn_states(term: Term) -> None:
 
 
 async def _start_machines(term: Term) -> None:
-    """Every partition and replica gets the phase in which it is found; what is online is told so. Partitions that have
+    """Every partition and replica gets the phase in which it is found; what is online is told so, but for topics that are
+    being deleted: who has deleted a replica already would make it again and take records for it. Partitions that have
     lost their leader get another first, and replicas that are gone leave the ISR: brokers hear of all that at once."""
     context = term.context
     offline = []
@@ -79,7 +80,7 @@ async def _start_machines(term: Term) -> None:
         context.partition_phases[each] = partition_state_machine.initial_phase(context, each)
         for replica in context.replicas_of([each]):
             phase = context.replica_phases[replica] = replica_state_machine.initial_phase(context, replica)
-            if phase is ReplicaPhase.ONLINE:
+            if phase is ReplicaPhase.ONLINE and not context.is_being_deleted(each[0]):
                 replica_state_machine.move(context, batch, [replica], ReplicaPhase.ONLINE)
             elif phase is ReplicaPhase.OFFLINE:
                 offline.append(replica)
@@ -182,16 +183,16 @@ async def take_replicas_down(term: Term, going: list[Replica]) -> None:
         each
         for each, state in context.leadership.pairs()
         if not context.is_replica_online(state.leader, each)
-        and not context.awaits_deletion(each)
+        and not context.is_being_deleted(each[0])
         and partition_state_machine.can_move(context, each, PartitionPhase.OFFLINE)
     ]
     partition_state_machine.move(context, leaderless, PartitionPhase.OFFLINE)
     lost = set(leaderless)
     waiting = [each for each in context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE) if each not in lost]
-    staying = [each for each in going if not context.awaits_deletion(each[:2])]
+    staying = [each for each in going if not context.is_being_deleted(each[0])]
     await term.take_down(leaderless, staying)
     await term.bring_online(waiting)
-    await topic_deletion.on_brokers_failed(term, [each for each in going if context.awaits_deletion(each[:2])])
+    await topic_deletion.on_brokers_failed(term, [each for each in going if context.is_being_deleted(each[0])])
     if not leaderless and not staying:  # nobody has heard yet who is alive
         await term.send_metadata(context.live_brokers)
 
@@ -205,7 +206,7 @@ async def _on_brokers_come(term: Term, come: set[int]) -> None:
     await term.send(batch)
     theirs = context.replicas_on(come)
     batch = term.new_batch()
-    staying = [each for each in theirs if not context.awaits_deletion(each[:2])]
+    staying = [each for each in theirs if not context.is_being_deleted(each[0])]
     await term.move_replicas(batch, staying, ReplicaPhase.ONLINE)
     await term.send(batch)
     await bring_all_online(term)

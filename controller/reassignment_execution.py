@@ -2,7 +2,7 @@
 
 Rules: what to do is decided by `controller.reassignment_rules`; here it is written, told and remembered. The latest wish wins,
 whoever made it. A partition leaves /admin/reassign_partitions when it has what the node wishes for it, or when that
-cannot be; the node goes with the last.
+cannot be; the node goes with the last. The deletion of a topic ends its reassignments.
 Source: Kafka KafkaController (processApiPartitionReassignment, processZkPartitionReassignment,
 maybeTriggerPartitionReassignment, removePartitionFromReassigningPartitions).
 """
@@ -10,10 +10,10 @@ maybeTriggerPartitionReassignment, removePartitionFromReassigningPartitions).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from controller import reassignment_rules, replica_state_machine, topic_deletion
+from controller import reassignment_rules, replica_state_machine
 from controller.controller_context import ReplicaPhase, TopicPartition
 from controller.leader_election_rules import ElectionReason
 from controller.reassignment_rules import (
@@ -89,10 +89,15 @@ def _possible(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> Rep
 
 
 async def under_way(term: Term, wanted: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
-    """ListPartitionReassignments: of `wanted`, or all."""
+    """ListPartitionReassignments: of `wanted`, or all. The node of a topic that is being deleted goes on saying what it
+    said."""
+    context = term.context
+    if wanted is None:
+        deleted = [key for name in context.topics_to_delete for key in context.partitions_of(name)]
+        wanted = [*context.reassigning, *deleted]
     found: dict[TopicPartition, ReplicaAssignment] = {}
-    for key in term.context.reassigning if wanted is None else wanted:
-        assignment = term.context.assignment(key)
+    for key in wanted:
+        assignment = context.assignment(key)
         if assignment.is_being_reassigned:
             found[key] = assignment
         await term.yield_if_due()
@@ -225,14 +230,27 @@ async def complete_where_in_sync(term: Term, keys: Iterable[TopicPartition]) -> 
 
 
 def find_unfinished(term: Term) -> None:
-    """What a new controller finds under way, by the topics' nodes."""
+    """What a new controller finds under way, by the topics' nodes; topics that are being deleted are known."""
     context = term.context
     context.reassigning.update(
         (key, None)
         for key in context.all_partitions()
-        if (assignment := context.assignment(key)).is_being_reassigned
-        or reassignment_rules.strays(assignment, context.leadership.find(key))
+        if not context.is_being_deleted(key[0])
+        and (
+            (assignment := context.assignment(key)).is_being_reassigned
+            or reassignment_rules.strays(assignment, context.leadership.find(key))
+        )
     )
+
+
+async def end(term: Term, names: Collection[str]) -> None:
+    """These topics are to go: none of their partitions moves any further."""
+    ended = [key for key in term.context.reassigning if key[0] in names]
+    for key in ended:
+        log.info("reassignment ended by the topic's deletion topic=%s partition=%d", *key)
+        del term.context.reassigning[key]
+    if ended:
+        await _forget_wishes(term, lambda key, _: key[0] in names)
 
 
 async def take_over(term: Term) -> None:
@@ -314,5 +332,3 @@ async def _finish(term: Term, key: TopicPartition) -> None:
     await _forget_wishes(term, lambda each, target: each == key and target == replicas_now)
     log.info("reassigned topic=%s partition=%d replicas=%s", *key, replicas_now)
     await term.send_metadata(context.live_brokers, [key])
-    if context.is_being_deleted(key[0]):
-        await topic_deletion.resume(term)

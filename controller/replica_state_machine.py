@@ -65,18 +65,17 @@ def initial_phase(context: ControllerContext, replica: Replica) -> ReplicaPhase:
     topic, partition, broker_id = replica
     if context.is_replica_online(broker_id, (topic, partition)):
         return ReplicaPhase.ONLINE
-    is_to_be_deleted = context.awaits_deletion((topic, partition))
-    return ReplicaPhase.DELETION_INELIGIBLE if is_to_be_deleted else ReplicaPhase.OFFLINE
+    return ReplicaPhase.DELETION_INELIGIBLE if context.is_being_deleted(topic) else ReplicaPhase.OFFLINE
 
 
 def plan_offline(
     context: ControllerContext, broker_id: int, states: Mapping[TopicPartition, PartitionState]
 ) -> StateWrites:
     """What `broker_id` going offline writes; `states` are the state nodes as just read. Topics that are being deleted
-    keep theirs, since nobody will read it again, unless a reassignment has to end first."""
+    keep theirs, since nobody will read it again."""
     plan = StateWrites()
     for topic_partition, state in states.items():
-        if context.awaits_deletion(topic_partition):
+        if context.is_being_deleted(topic_partition[0]):
             continue
         if state.controller_epoch > context.epoch:
             plan.failures[topic_partition] = f"a controller of epoch {state.controller_epoch} has already decided"
@@ -98,7 +97,7 @@ def offline_committed(
 ) -> None:
     """`state`, without `broker_id`, is in the store: the other replicas are told."""
     context.leadership[topic_partition] = state
-    if context.awaits_deletion(topic_partition):
+    if context.is_being_deleted(topic_partition[0]):
         return
     others = [each for each in context.assignment(topic_partition).replicas if each != broker_id]
     batch.add_leader_and_isr([each for each in others if context.is_live(each)], topic_partition, is_new=False)

@@ -217,7 +217,7 @@ class Term:
         return [
             each
             for each in topic_partitions
-            if context.partition_phase(each) is phase and not context.awaits_deletion(each)
+            if context.partition_phase(each) is phase and not context.is_being_deleted(each[0])
         ]
 
     async def _create_states(self, new: list[TopicPartition]) -> None:

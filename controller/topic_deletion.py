@@ -2,9 +2,10 @@
 
     wished --> brokers' metadata forgets it --> replicas stop --> replicas delete their files --> nodes removed
 
-Rules: a topic is deleted only while all of its replicas can be reached; a dead broker, or one that fails to delete,
-makes the topic ineligible until that broker comes (back) online, and a reassignment under way is ended first. The wish's
-node goes last, so a controller that dies in the middle leaves the work to the next. Every step may be repeated.
+Rules: whoever can be reached deletes at once, and the topic takes no more records; a dead broker, or one that fails to
+delete, keeps the topic's nodes, and so its name, until that broker comes (back) online. A reassignment ends where it is:
+replicas that it was adding or removing go like the others. The wish's node goes last, so a controller that dies in the
+middle leaves the work to the next. Every step may be repeated.
 Source: Kafka TopicDeletionManager, TopicDeletionStateMachine.
 """
 
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
-from controller import partition_state_machine, replica_state_machine
+from controller import partition_state_machine, reassignment_execution, reassignment_rules, replica_state_machine
 from controller.controller_context import PartitionPhase, Replica, ReplicaPhase
 from controller.term import Term
 from metadata.store import znodes
@@ -34,17 +36,29 @@ async def read_wishes(term: Term, *, is_enabled: bool) -> None:
         log.info("deletion wishes dropped topics=%s enabled=%s", dropped[:10], is_enabled)
         await _delete_all(term, [Delete(znodes.delete_topic_path(name)) for name in dropped])
     if is_enabled:
-        for name in wished:
-            if name in term.context.topics:
-                term.context.topics_to_delete.setdefault(name)
+        new = [name for name in wished if name in term.context.topics and not term.context.is_being_deleted(name)]
+        term.context.topics_to_delete.update(dict.fromkeys(new))
+        await reassignment_execution.end(term, set(new))
+        for name in new:
+            _include_strays(term, name)
+
+
+def _include_strays(term: Term, name: str) -> None:
+    """In-sync replicas that the topic's node does not name hold files as well."""
+    context = term.context
+    for key in context.partitions_of(name):
+        assignment = context.assignment(key)
+        left = reassignment_rules.strays(assignment, context.leadership.find(key))
+        if left:
+            context.set_assignment(key, replace(assignment, replicas=(*assignment.replicas, *left)))
+        for replica in [(*key, each) for each in left]:
+            if context.replica_phase(replica) is ReplicaPhase.NON_EXISTENT:
+                context.replica_phases[replica] = replica_state_machine.initial_phase(context, replica)
 
 
 async def resume(term: Term) -> None:
     """Do the next step for every topic that is to go: KafkaController.resumeDeletions."""
     for name in list(term.context.topics_to_delete):
-        if term.context.is_being_reassigned(name):
-            log.info("deletion waits for a reassignment topic=%s", name)
-            continue
         if _is_deleted_everywhere(term, name):
             await _complete(term, name)
         else:
@@ -71,13 +85,8 @@ async def _begin(term: Term, name: str) -> None:
     dead = [each for each in remaining if not context.is_replica_online(each[2], each[:2])]
     if dead:
         log.info("deletion waits topic=%s brokers=%s", name, sorted({each[2] for each in dead}))
-        batch = term.new_batch()
-        replica_state_machine.move(
-            context,
-            batch,
-            [each for each in dead if replica_state_machine.can_move(context, each, ReplicaPhase.DELETION_INELIGIBLE)],
-            ReplicaPhase.DELETION_INELIGIBLE,
-        )
+        for phase in (ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_INELIGIBLE):
+            await term.move_replicas(term.new_batch(), dead, phase)  # nobody is there to be told
     alive = [each for each in remaining if each not in set(dead)]
     for phase in (ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED):
         batch = term.new_batch()

@@ -10,6 +10,7 @@ import pytest
 from controller.controller_context import ReplicaPhase, TopicPartition
 from controller.leader_election_rules import ElectionReason
 from controller.term import Term
+from metadata.admin.topic_admin import NewTopic
 from metadata.store import znodes
 from metadata.store.port import NoNodeError
 from metadata.store.znodes import ReplicaAssignment
@@ -26,7 +27,7 @@ from tests.controller.cluster_steps import (
     told,
     until,
 )
-from tests.controller.harness import Cluster
+from tests.controller.harness import PATIENCE_MS, Cluster
 
 
 def test_a_partition_moves_to_other_replicas() -> None:
@@ -262,54 +263,127 @@ def test_unreadable_notifications_go(data: bytes) -> None:
     together(scenario, 1)
 
 
-def test_deletion_waits_for_a_reassignment() -> None:
+async def _is_gone(made: Cluster) -> bool:
+    return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+
+
+@pytest.mark.parametrize("by_request", [True, False])
+def test_a_topic_s_deletion_ends_its_reassignments(*, by_request: bool) -> None:
     async def scenario(made: Cluster) -> None:
-        await create(made, (1,))
-        await made.active.controller.alter_reassignments({KEY: [2]})
-        deleted = await made.active.topic_admin.delete(["t"], 50)
-        assert deleted["t"].code is ErrorCode.REQUEST_TIMED_OUT
-        await made.active.quiet()
-        assert made.active.controller.counts().topics_ineligible_to_delete == 1
-        refused = await made.active.controller.alter_reassignments({KEY: [1]})
-        assert refused[KEY].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert code_of(await alter_isr(made, [1, 2])) is ErrorCode.NONE
-
-        async def is_gone() -> bool:
-            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
-
-        await until(is_gone)
+        controller = made.active.controller
+        await create(made, (1,), (1,))
+        await create(made, (1,), topic="other")
+        wishes = {KEY: (2,), ("other", 0): (2,)}
+        if by_request:
+            await controller.alter_reassignments({key: list(target) for key, target in wishes.items()})
+        else:
+            await made.ensemble_store.create(znodes.REASSIGNMENTS, znodes.encode_reassignments(wishes))
+            await made.active.quiet()
+        assert set(await controller.list_reassignments()) == set(wishes)
+        deleted = await made.active.topic_admin.delete(["t"], PATIENCE_MS)
+        assert deleted["t"].code is ErrorCode.NONE
+        await until(lambda: _is_gone(made))
+        for member in made.members.values():
+            assert stopped(member) == [False, True]
+        assert list(await controller.list_reassignments()) == [("other", 0)]
+        if not by_request:
+            data, _ = await made.ensemble_store.get(znodes.REASSIGNMENTS)
+            assert znodes.decode_reassignments(data) == {("other", 0): (2,)}
+        await create(made, (2,))
+        assert await assignment(made) == ReplicaAssignment((2,))
+        assert list(await controller.list_reassignments()) == [("other", 0)]
 
     together(scenario, 1, 2)
 
 
-@pytest.mark.parametrize("is_gone_before", [True, False])
-def test_a_reassignment_that_a_deletion_waits_for_gets_its_leader_back(is_gone_before: bool) -> None:
-    """It would otherwise never end, and the deletion with it."""
+async def _delete_while_the_target_is_away(made: Cluster) -> tuple[int, int]:
+    """Answers (where its replica is, the target)."""
+    stays, target = (each for each in (1, 2, 3) if each != made.active.broker_id)
+    await create(made, (stays,))
+    await made.active.controller.alter_reassignments({KEY: [target]})
+    await made.remove(target)
+    await made.active.shows(lambda image: target not in image.brokers)
+    deleted = await made.active.topic_admin.delete(["t"], PATIENCE_MS)
+    assert deleted["t"].code is ErrorCode.NONE
+    await made.active.quiet()
+    assert stopped(made.members[stays]) == [False, True], "it takes no more records"
+    return stays, target
+
+
+def test_a_topic_that_moves_to_a_broker_that_is_away_is_deleted() -> None:
+    """Where it was, at once; its name is free when the target is back, which may hold some of it."""
 
     async def scenario(made: Cluster) -> None:
-        ours = made.active.broker_id
-        leader, target = (each for each in (1, 2, 3) if each != ours)
-        await create(made, (leader,))
-        await made.active.controller.alter_reassignments({KEY: [target]})
-        if not is_gone_before:
-            await made.active.topic_admin.delete(["t"], 50)
-        await made.remove(leader)
-        await made.active.shows(lambda image: leader not in image.brokers)
-        await made.active.quiet()
-        assert (await state(made)).leader == -1
-        if is_gone_before:
-            await made.active.topic_admin.delete(["t"], 50)
-        await made.add(leader)
-        await made.active.quiet()
-        assert (await state(made)).leader == leader
-        assert code_of(await alter_isr(made, [leader, target])) is ErrorCode.NONE
+        stays, target = await _delete_while_the_target_is_away(made)
+        controller = made.active.controller
+        assert controller.counts().topics_ineligible_to_delete == 1
+        moving = {KEY: ReplicaAssignment((target, stays), adding=(target,), removing=(stays,))}
+        assert await controller.list_reassignments() == await controller.list_reassignments([KEY]) == moving
+        for wish in (None, [stays], [made.active.broker_id]):
+            refused = await controller.alter_reassignments({KEY: wish})
+            assert refused[KEY].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await made.ensemble_store.create(znodes.REASSIGNMENTS, znodes.encode_reassignments({KEY: (stays,)}))
 
-        async def is_gone() -> bool:
-            return await made.ensemble_store.exists(znodes.topic_path("t")) is None
+        async def wish_is_gone() -> bool:
+            return await made.ensemble_store.exists(znodes.REASSIGNMENTS) is None
 
-        await until(is_gone)
+        await until(wish_is_gone)
+        new = NewTopic("t", assignment={0: [stays]})
+        too_early = await made.active.topic_admin.create([new], PATIENCE_MS)
+        assert too_early["t"].outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        heard = len(told(made.members[stays]))
+        await made.add(target)
+        await until(lambda: _is_gone(made))
+        await made.active.quiet()
+        assert told(made.members[target]) == []
+        assert stopped(made.members[target]) == [False, True]
+        assert len(told(made.members[stays])) == heard
+        assert await controller.list_reassignments() == {}
+        await create(made, (target,))
+        assert controller.counts().topics_ineligible_to_delete == 0
 
     together(scenario, 1, 2, 3)
+
+
+def test_a_new_controller_goes_on_with_the_deletion_of_a_topic_that_moved() -> None:
+    """Nobody who has deleted a replica is told to make it again."""
+
+    async def scenario(made: Cluster) -> None:
+        stays, target = await _delete_while_the_target_is_away(made)
+        heard = len(told(made.members[stays]))
+        await made.ensemble_store.delete(znodes.CONTROLLER)
+        await made.settled()
+        await made.active.quiet()
+        assert made.active.controller.epoch == 2
+        assert made.active.controller.counts().topics_ineligible_to_delete == 1
+        refused = await made.active.controller.alter_reassignments({KEY: None})
+        assert refused[KEY].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await made.add(target)
+        await until(lambda: _is_gone(made))
+        await made.active.quiet()
+        assert len(told(made.members[stays])) == heard
+        assert told(made.members[target]) == []
+        assert stopped(made.members[target])[-1] is True
+        assert await made.active.controller.list_reassignments() == {}
+        await create(made, (target,))
+
+    together(scenario, 1, 2, 3)
+
+
+def test_replicas_on_their_way_out_are_deleted_with_their_topic() -> None:
+    """A controller that died between noting a wish and stopping what it made needless has left them in sync."""
+
+    async def scenario(made: Cluster) -> None:
+        await create(made, (1, 2))
+        context = made.active.controller.context
+        assert context is not None
+        context.set_assignment(KEY, ReplicaAssignment((1,)))
+        context.forget_replica(("t", 0, 2))
+        await made.active.topic_admin.delete(["t"], PATIENCE_MS)
+        await until(lambda: _is_gone(made))
+        assert stopped(made.members[2]) == [False, True]
+
+    together(scenario, 1, 2)
 
 
 def test_a_broker_comes_back_while_another_deletes() -> None:

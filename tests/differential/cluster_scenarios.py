@@ -457,3 +457,59 @@ def wishes_of_one_that_does_not_lead(run: ClusterRun) -> None:
     )
     topics = [RequestTopicData(topic_id=topic_id, partitions=[row])]
     run.ask(CONTROLLER, AlterPartitionRequest(broker_id=FOLLOWER, broker_epoch=epoch, topics=topics))
+
+
+# -- a topic that goes
+
+
+@scenario
+def deleted_while_it_moves(run: ClusterRun) -> None:
+    """To a broker that hangs, and to one that goes down."""
+    make(run, assigned("hanging", [1, 2]), assigned("stranded", [1, 2]))
+    leaver = run.cluster.brokers[LEAVER]
+    with hung(run, LEAVER):
+        _delete_while_it_moves(run, "hanging")
+    run.wait_until_gone("hanging")
+    _use_again(run, "hanging")
+    leaver.pause()
+    _start_to_move(run, "stranded")
+    leaver.signal(signal.SIGKILL)
+    leaver.stop()
+    run.cluster.kazoo.delete(f"/brokers/ids/{LEAVER}")  # its session would last for long
+    for one in (CONTROLLER, FOLLOWER):
+        run.wait_for("stranded", lambda topic: LEAVER in topic.partitions[0].offline_replicas, [one])
+    _delete_while_it_moves(run, "stranded")
+    leaver.start()
+    run.cluster.wait_until_known()
+    run.wait_until_gone("stranded")
+    _use_again(run, "stranded")
+
+
+def _start_to_move(run: ClusterRun, name: str) -> None:
+    run.do(CONTROLLER, moving(name, (0, [3, 2])))
+    run.wait_for(name, lambda topic: LEAVER in _replicas(topic, 0), [CONTROLLER, FOLLOWER])
+
+
+def _delete_while_it_moves(run: ClusterRun, name: str) -> None:
+    if LEAVER not in _replicas(run.topic(CONTROLLER, name), 0):
+        _start_to_move(run, name)
+    request = deletion(6, name)
+    request.timeout_ms = 1000
+    run.ask(CONTROLLER, request, what=name)
+    run.wait_for(name, lambda topic: topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [CONTROLLER, FOLLOWER])
+    run.ask(CONTROLLER, produced(name), 11, what=name)
+    run.ask(CONTROLLER, fetch(name), 12, what=name)
+    run.ask(CONTROLLER, asked_of(name), what=name)
+    run.ask(CONTROLLER, listing(name, 0), what=name)
+    run.ask(CONTROLLER, _all_moves(), what=f"all beside {name}")
+    run.ask(CONTROLLER, moving(name, (0, None)), what=f"{name}, called off")
+    run.ask(CONTROLLER, moving(name, (0, [2])), what=f"{name}, replaced")
+    run.ask(CONTROLLER, creating(assigned(name, [1])), what=f"{name}, too early")
+
+
+def _use_again(run: ClusterRun, name: str) -> None:
+    run.ask(CONTROLLER, _all_moves(), what=f"{name}, gone")
+    run.ask(CONTROLLER, creating(assigned(name, [2, 3])), what=f"{name}, again", pick=without_defaults)
+    run.wait_until_whole(name)
+    run.ask(CONTROLLER, asked_of(name), what=f"{name}, again")
+    run.ask(CONTROLLER, listing(name, 0), what=f"{name}, again")
