@@ -10,6 +10,12 @@ from collections.abc import Callable
 
 from metadata.store.znodes import PartitionState
 from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -17,6 +23,7 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
@@ -102,10 +109,29 @@ class Stage:
         assert answer.topics[0].error_code == ErrorCode.NONE, answer
         await self.until(lambda: all(self.world.log_end(each, KEY) is not None for each in replicas))
 
+    async def move(self, replicas: list[int]) -> None:
+        """Begin to."""
+        row = ReassignablePartition(partition_index=0, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=5_000, topics=[ReassignableTopic(name=TOPIC, partitions=[row])]
+        )
+        wire = self._wires[self._controller()]
+        answer = await wire.call(request, 0, AlterPartitionReassignmentsResponse)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE, answer
+
+    async def delete(self) -> ErrorCode:
+        request = DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=5_000)
+        answer = await self._wires[self._controller()].call(request, 5, DeleteTopicsResponse)
+        return ErrorCode(answer.responses[0].error_code)
+
     def _controller(self) -> int:
-        brokers = {each: machine.broker for each, machine in self.world.machines.items() if machine.is_serving}
-        [controller] = [each for each, broker in brokers.items() if broker and broker.services.controller.is_active]
+        [controller] = self.controllers
         return controller
+
+    @property
+    def controllers(self) -> list[int]:
+        brokers = {each: machine.broker for each, machine in self.world.machines.items() if machine.is_serving}
+        return [each for each, broker in brokers.items() if broker and broker.services.controller.is_active]
 
     @property
     def state(self) -> PartitionState:

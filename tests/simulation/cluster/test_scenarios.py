@@ -135,6 +135,32 @@ async def a_session_ends(stage: Stage) -> None:
     await stage.settled()
 
 
+async def a_topic_is_deleted_while_it_moves(stage: Stage) -> None:
+    """To a broker that goes away, and the controller goes too: nobody takes records for it, and its name is used again when
+    whoever holds some of it is back."""
+    await stage.start(3, 1, 2, 4)
+    await stage.create([1])
+    stage.cut(1, 2)  # it copies nothing
+    await stage.move([2])
+    await stage.until(lambda: stage.log_ends(2) == [0])
+    stage.kill(2)
+    if (code := await stage.delete()) is not ErrorCode.NONE:
+        stage.world.report(f"not deleted: {code.name}")
+    await stage.until(lambda: stage.log_ends(1) == [None])
+    stage.kill(3)
+    await stage.until(lambda: bool(stage.controllers))
+    for _ in range(20):
+        if await stage.write(1) != [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]:
+            stage.world.report("a topic that is being deleted takes records")
+        await asyncio.sleep(0.1)
+    stage.mend(1, 2)
+    await stage.start(2)
+    await stage.until(lambda: KEY not in stage.world.states.states)
+    await stage.create([2, 4])
+    await stage.write(2)
+    await stage.settled()
+
+
 STORIES = (
     (a_follower_hears_of_a_commit_too_late, "truncates-to-watermark", (4, 3, {"min_insync_replicas": "1"})),
     (a_leader_comes_back_with_records_of_its_own, "truncates-to-watermark", (3, 2, {"unclean_leader_election_enable": "true"})),
@@ -155,3 +181,7 @@ def test_the_promise_holds_with_the_fix_and_breaks_without(
     [planted] = [each for each in ALL if each.name == mutant]
     with planted.planted():
         assert told(story, brokers_count, replicas, **configs) is not None
+
+
+def test_a_topic_is_deleted_while_it_moves() -> None:
+    assert told(a_topic_is_deleted_while_it_moves, 4, 2, min_insync_replicas="1") is None
