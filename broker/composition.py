@@ -132,6 +132,7 @@ def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSett
             max_size=settings.group_max_size,
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            waiting_max_bytes=settings.barnabas_group_waiting_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
             version=inter_broker_version(settings),
         ),

@@ -142,6 +142,7 @@ class Broker:
         )
         limit_bytes = settings.queued_max_request_bytes
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
+        self.plain_budget = MemoryBudget(self.request_budget.limit_bytes)
         self._membership: Membership | None = None
         self._line: ControllerChannel | None = None
         self.metadata = MetadataCache()
@@ -327,6 +328,7 @@ class Broker:
                 dispatch=Dispatch(table, self._tasks, self._metrics),
                 services=services,
                 budget=self.request_budget,
+                plain_budget=self.plain_budget,
                 answers=services.answers,
                 owner=self._acceptor,
                 timer=self._timer,

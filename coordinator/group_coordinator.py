@@ -24,6 +24,7 @@ from coordinator.group.removing import offset_delete_error
 from coordinator.group.responses import join_error, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
+from coordinator.group.waiting import WaitingBytes
 from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
 from coordinator.runtime.contract import Effect
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
@@ -68,6 +69,7 @@ class GroupCoordinator:
         metrics: GroupMetrics | None = None,
     ) -> None:
         self._groups = settings.groups
+        self._waiting = WaitingBytes(settings.groups.waiting_max_bytes)
         self._clock = dependencies.clock
         self._randomness = dependencies.randomness
         ports: ShardPorts[GroupShard] = ShardPorts(
@@ -81,7 +83,7 @@ class GroupCoordinator:
             commit_timeout_ms=settings.commit_timeout_ms,
         )
         self.runtime = CoordinatorRuntime(
-            lambda partition, _leader_epoch: GroupShard(partition, settings.groups),
+            lambda partition, _leader_epoch: GroupShard(partition, settings.groups, self._waiting),
             ports,
             dependencies.tasks,
             dependencies.partitions_count,
@@ -119,25 +121,34 @@ class GroupCoordinator:
     async def join_group(
         self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str
     ) -> JoinGroupResponse:
-        """Returns when the rebalance is over: seconds, or minutes."""
+        """Returns when the rebalance is over: seconds, or minutes. Takes what is large out of the request."""
         context = self._shard_of(request.group_id)
         if isinstance(context, ErrorCode):
             return join_error(request.member_id, context)
         unique = str(uuid.UUID(bytes=self._randomness.randbytes(16), version=4))
 
         def join(shard: GroupShard, waiter: asyncio.Future[JoinGroupResponse], now_ms: int) -> list[Effect]:
-            return shard.join(Join(request, api_version, client_id, client_host, unique, waiter), now_ms)
+            effects = shard.join(Join(request, api_version, client_id, client_host, unique, waiter), now_ms)
+            request.protocols, request.reason = [], None  # the member has them, and the request lives until the end
+            return effects
 
         return await self.runtime.run(context, join)
 
     async def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        """Returns when the assignment is stored. Takes what is large out of the request."""
         context = self._shard_of(request.group_id)
         if context is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance was soft state and is lost: the member must join again. Old clients know no "loading" here.
             return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
         if isinstance(context, ErrorCode):
             return sync_error(context)
-        return await self.runtime.run(context, lambda shard, waiter, now_ms: shard.sync(request, waiter, now_ms))
+
+        def sync(shard: GroupShard, waiter: asyncio.Future[SyncGroupResponse], now_ms: int) -> list[Effect]:
+            effects = shard.sync(request, waiter, now_ms)
+            request.assignments = []  # they are on their way to the log, or of no use
+            return effects
+
+        return await self.runtime.run(context, sync)
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         context = self._shard_of(request.group_id)
@@ -237,6 +248,11 @@ class GroupCoordinator:
         return [await future for future in waiting]
 
     # --- metrics ---------------------------------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What requests that wait for their groups keep in memory."""
+        return self._waiting.used_bytes
 
     def state_counts(self) -> dict[GroupState, int]:
         counts = dict.fromkeys(GroupState, 0)

@@ -21,6 +21,7 @@ from coordinator.group.events import (
     RebalanceCompleted,
     RebalanceStarted,
     RecordSkipped,
+    WaitingMemoryFull,
 )
 from coordinator.runtime.contract import Event
 
@@ -113,6 +114,11 @@ class GroupObserver:
                 logger.info("group removed: group=%s generation=%d", group_id, generation_id)
             case RecordSkipped(partition, offset, why):
                 logger.warning("record skipped: partition=%d offset=%d why=%r", partition, offset, why)
+            case WaitingMemoryFull(group_id, used_bytes, limit_bytes):
+                logger.warning(
+                    "new members refused: group=%s waiting_bytes=%d barnabas.group.waiting.max.bytes=%d",
+                    *(group_id, used_bytes, limit_bytes),
+                )
             case AppendFailed(group_id, what, error):
                 logger.warning("not stored: group=%s what=%r error=%s", group_id, what, error)
             case _:

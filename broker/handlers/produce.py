@@ -4,8 +4,8 @@ Behaviour: every partition answers for itself, unless the request is refused as 
 when the batch is written, acks=-1 when every in-sync replica has it (or after `timeout_ms`), acks=0 never: a failure then
 closes the connection, which is all such a client can notice. The records are patched in the request's own buffer and go
 to the log from there, without a copy.
-Records that nobody waits for, because of acks=0 or a client that is gone, stay in the budget of requests until the log
-has written them.
+Records stay in the budget of requests until the log has written them, also when nobody waits for them, because of acks=0
+or a client that is gone; who waits for replicas then keeps nothing of them.
 Records that take long to validate (`LongValidation`) are looked at beside the event loop; the request is a barrier of its
 connection then.
 Versions: below 3 message sets may come (`produce_message_sets`). v8 adds an error message and the offending records
@@ -88,7 +88,7 @@ def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse
     """Append to one partition after the other, and answer. Raises CloseConnection where no answer can tell."""
     append = ProduceAppend(request, context)
     postponed: list[Postponed] = []
-    for topic in append.begin():
+    for topic in append.begin(request):
         rows: list[PartitionProduceResponse] = []
         append.topics.append(_make_topic(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:
@@ -156,33 +156,35 @@ class ProduceAppend:
         "_delayed",
         "_has_transaction",
         "_refusals",
-        "_request",
         "_services",
+        "_timeout_ms",
+        "_unwritten_count",
         "deferred",
         "first_error",
         "topics",
     )
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
-        self._request = request
         self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
         self._context = context
         self._services = context.services
         self._has_transaction = False
         self._refusals: Refusals = {}
         # Who waits, since the first partition has to; nobody any more once there is an answer.
         self._delayed: DelayedOperation[WaitingRow] | None = None
+        self._unwritten_count = 0  # of the partitions it waits for, those that the log has still in memory
         self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
         self.topics: list[TopicProduceResponse] = []
 
-    def begin(self) -> list[TopicProduceData]:
+    def begin(self, request: ProduceRequest) -> list[TopicProduceData]:
         """What is to be appended, every partition once: nothing when the request is refused as a whole."""
-        topics, api_version = self._request.topic_data, self._context.api_version
+        topics, api_version = request.topic_data, self._context.api_version
         if repeats_partitions(topics):
             topics, self._refusals = each_once(topics, api_version)
         try:
-            self._has_transaction = has_transaction(self._request)
+            self._has_transaction = has_transaction(request)
             if self._has_transaction:
                 check_producer(self._services, topics, api_version)
         except KafkaError as error:
@@ -343,19 +345,31 @@ class ProduceAppend:
                 self._wait_no_more(wait)
 
     def _park(self, delayed: DelayedOperation[WaitingRow]) -> Deferred[ProduceResponse]:
-        """Some partitions wait: the answer comes when the last of them is through."""
-        self.deferred = Deferred()
-        self.deferred.on_abandon(self._abandon)
+        """Some partitions wait: the answer comes when the last of them is through. Nothing of the frame is kept until then
+        but by the log, which holds what it has not written."""
+        self._refusals, self.first_error = {}, None  # their tracebacks hold the records
         if self._acks == ALL_REPLICAS:
-            delayed.begin(self._complete, self._services.timer, self._request.timeout_ms)
+            unwritten = [wait for wait in delayed.waits if not wait.partition.is_written(wait.offset)]
+            self._unwritten_count = len(unwritten)
+            self.deferred = Deferred(keeps_request=bool(unwritten))
+            for wait in unwritten:
+                wait.partition.log.when_written(wait.offset, self._on_written)
+            delayed.begin(self._complete, self._services.timer, self._timeout_ms)
         else:
+            self.deferred = Deferred()
             delayed.begin(self._complete)
+        self.deferred.on_abandon(self._abandon)
         return self.deferred
 
     def _complete(self) -> None:
         self._delayed = None
         assert self.deferred is not None
         self.deferred.complete(self.response())
+
+    def _on_written(self, _: KafkaError | None) -> None:
+        self._unwritten_count -= 1
+        if self._unwritten_count == 0 and self.deferred is not None:
+            self.deferred.free()
 
     def _abandon(self) -> None:
         """The client is gone: the records stay, nobody waits for them."""

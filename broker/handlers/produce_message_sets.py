@@ -10,7 +10,6 @@ Source: Kafka KafkaApis.handleProduceRequest, LogValidator; KIP-98.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from broker.handlers.produce import ProduceAppend
@@ -39,9 +38,11 @@ SMALLEST_COMPRESSED_RECORD_BYTES = 1
 
 
 @handles(ProduceRequest, versions="0-2")
-async def produce_message_sets(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+async def produce_message_sets(
+    request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Deferred[ProduceResponse] | None:
     append = MessageSetsAppend(request, context)
-    for topic in append.begin():
+    for topic in append.begin(request):
         rows: list[PartitionProduceResponse] = []
         append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:
@@ -49,12 +50,7 @@ async def produce_message_sets(request: ProduceRequest, context: RequestContext)
                 rows.append(await append.append_set(topic.name, data))
             except KafkaError as error:
                 rows.append(append.failed(topic.name, data.index, error))
-    outcome = append.outcome()
-    if not isinstance(outcome, Deferred):
-        return outcome
-    answered: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
-    outcome.then(answered.set_result)
-    return await answered
+    return append.outcome()
 
 
 class MessageSetsAppend(ProduceAppend):

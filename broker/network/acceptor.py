@@ -187,16 +187,16 @@ class Acceptor:
         tick = self._shared.tick
         idle_sweeps = self.limits.max_idle_ms // self._sweep_period_ms
         held_sweeps = HELD_MS // self._sweep_period_ms
-        memory_is_short = self._shared.budget.waiting_count > 0
-        has_kept_waiting = memory_is_short and any(one.has_waited_for_memory(STALLED_SWEEPS) for one in self._open)
+        short = {budget for budget in (self._shared.budget, self._shared.plain_budget) if budget.waiting_count}
+        kept_waiting = short and {one.budget for one in self._open if one.has_waited_for_memory(STALLED_SWEEPS)}
         for connection in list(self._open):
             quiet_sweeps = tick - connection.active_tick
             if connection.is_closing:
                 if tick - self._closing.setdefault(connection, tick) >= CLOSING_SWEEPS:
                     connection.abort()
-            elif memory_is_short and quiet_sweeps > STALLED_SWEEPS and connection.is_waiting_for_a_frame:
+            elif connection.budget in short and quiet_sweeps > STALLED_SWEEPS and connection.is_waiting_for_a_frame:
                 connection.close("stopped in the middle of a request while others wait for memory")
-            elif has_kept_waiting and connection.is_slow_sender(STALLED_SWEEPS, held_sweeps):
+            elif connection.budget in kept_waiting and connection.is_slow_sender(STALLED_SWEEPS, held_sweeps):
                 connection.close("sends a request too slowly while others wait for memory")
             elif connection.is_held and quiet_sweeps > held_sweeps:
                 connection.close("a request waited too long for the broker to be ready")

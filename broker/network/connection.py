@@ -11,10 +11,11 @@ have answered, and the next starts when it has. Nothing starts inside another re
 runs in the next turn of the loop.
 
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
-requests (`max_in_flight`), bytes (the shared `MemoryBudget`, held by frames with a place of their own as they come and until
-the answer, and by every request that waits behind another), unsent bytes (the transport's high-water mark stops
-reading; all connections together: `ResponseMemory`). Received bytes that cannot start yet are kept, at most one receive
-buffer, and then reading stops.
+requests (`max_in_flight`), bytes (two shared budgets, see `broker.network.memory_budget`: held by frames with a place
+of their own as they
+come and while something needs them, and by every request that waits behind another), unsent bytes (the transport's high-water
+mark stops reading; all connections together: `ResponseMemory`). Received bytes that cannot start yet are kept, at most one
+receive buffer, and then reading stops.
 A malformed frame, an unknown API or a version that is not served closes the connection with one log line.
 Source: Kafka Selector, KafkaChannel, SocketServer.Processor, NetworkReceive.
 """
@@ -81,6 +82,7 @@ class RequestConnection:
         "_tail",
         "_view",
         "active_tick",
+        "budget",
         "client",
     )
 
@@ -106,6 +108,7 @@ class RequestConnection:
         self._blocked = False  # the next request cannot start now
         self._early_keys: frozenset[int] | None = None  # while the broker is not ready: what starts all the same
         self._granted_bytes = 0  # reserved for the next frame, which is there
+        self.budget = shared.budget  # of these bytes, or of what it reserves or waits for
         self._budget_ticket: BudgetTicket | None = None
         self._line_tick = 0  # at which it joined the line
         self._is_muted = False
@@ -184,12 +187,12 @@ class RequestConnection:
         self._connection = None
         self._answers.gone()
         if self._budget_ticket is not None:
-            shared.budget.leave_line(self._budget_ticket)
+            self.budget.leave_line(self._budget_ticket)
             self._budget_ticket = None
         if self._reservation is not None:
             self._reservation.drop()
             self._reservation = None
-        shared.budget.release(self._granted_bytes)
+        self.budget.release(self._granted_bytes)
         self._granted_bytes = 0
         self._frame, self._tail = None, b""
         if self._mute_timer is not None:
@@ -380,7 +383,8 @@ class RequestConnection:
         reservation = self._reservation
         if reservation is None:
             step_bytes = max(SMALL_REQUEST_BYTES, len(self._view))  # what is there fits
-            reservation = self._reservation = FrameReservation(shared.budget, size, step_bytes)
+            self.budget = shared.budget_of(route)
+            reservation = self._reservation = FrameReservation(self.budget, size, step_bytes)
             if not reservation.take():
                 self._tail = bytes(begun)
                 self._wait_for_budget(reservation.wait(self._on_frame_granted))
@@ -438,7 +442,8 @@ class RequestConnection:
         elif route.has_records:
             size = len(frame)
             if not self._granted_bytes and not self._shared.budget.has_room(size):
-                self._wait_for_budget(self._shared.budget.reserve_later(size, self._on_granted))
+                self.budget = self._shared.budget
+                self._wait_for_budget(self.budget.reserve_later(size, self._on_granted))
                 return False
             granted, self._granted_bytes = self._granted_bytes, 0
             content = bytearray(frame)
@@ -459,8 +464,8 @@ class RequestConnection:
             return False
         if self._granted_bytes:  # it holds its memory already
             return True
-        budget = self._shared.budget
-        return budget.available_bytes > 0 if route.has_records else budget.has_parking_room
+        budget = self._shared.parking_of(route)
+        return budget.has_parking_room and (budget.available_bytes > 0 or not route.has_records)
 
     def _may_overlap(self, route: Route | None) -> bool:
         return route is not None and route.overlaps and len(self._in_flight) < self._shared.limits.max_in_flight
@@ -505,7 +510,7 @@ class RequestConnection:
             held_bytes, self._granted_bytes = self._granted_bytes, 0
             self._frame = None
             if route is None:
-                self._shared.budget.release(held_bytes)
+                self.budget.release(held_bytes)
                 self._answers.answer_unsupported_version(version, correlation_id)
             else:
                 self._starter.start(route, frame.content, correlation_id, client_id_bytes, held_bytes)

@@ -13,7 +13,7 @@ from protocol.schema import MAX_ELEMENTS
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
-    from broker.network.dispatch import Dispatch
+    from broker.network.dispatch import Dispatch, Route
     from broker.network.memory_budget import MemoryBudget
     from broker.network.response_memory import ResponseMemory
     from broker.services import Services
@@ -67,11 +67,13 @@ class ReceiveBuffer:
 
 @dataclass(slots=True)
 class ConnectionShared:
-    """What the connections of a broker have in common. `tick` counts the sweeps for idle ones."""
+    """What the connections of a broker have in common. `tick` counts the sweeps for idle ones. `plain_budget` is for large
+    requests without records, which may wait for long, `budget` for all others."""
 
     dispatch: Dispatch
     services: Services
     budget: MemoryBudget
+    plain_budget: MemoryBudget
     answers: ResponseMemory
     owner: ConnectionOwner
     timer: Timer
@@ -80,3 +82,11 @@ class ConnectionShared:
     receive_buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     tick: int = 0
     next_connection: int = 0
+
+    def budget_of(self, route: Route | None) -> MemoryBudget:
+        """Where a frame of this kind is reserved."""
+        return self.plain_budget if route is not None and route.is_plain else self.budget
+
+    def parking_of(self, route: Route) -> MemoryBudget:
+        """Where such a request is parked: those without records take no room from the others."""
+        return self.budget if route.has_records else self.plain_budget

@@ -1,7 +1,8 @@
 """From a decoded request to its answer: the table of handlers, and the one place where handlers' errors end.
 
 Rules: `@handles(XRequest)` marks a handler; the tables stand in `broker.handlers.ALL` and nowhere else. An `async def`
-handler is a barrier of its connection and costs no task unless it really waits; a plain `def` handler (Produce, Fetch)
+handler is a barrier of its connection and costs no task unless it really waits; it may come back with a `Deferred`, for
+which the request is kept no longer; a plain `def` handler (Produce, Fetch)
 answers at once, later through a `Deferred`, or with None when nothing is to be sent.
 A `KafkaError` becomes the answer's top-level error where the message has one; anything else that escapes is a bug: it
 is logged once with its traceback and answered UNKNOWN_SERVER_ERROR. Where no answer can carry an error, the connection
@@ -30,10 +31,14 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.header import request_header_version, response_header_version
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.messages.stop_replica import StopReplicaRequest
+from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest
 from protocol.primitives import DecodeError
 from protocol.schema import Message, Request, Response, Versions
@@ -60,6 +65,11 @@ CONTROL_KEYS = frozenset(
 EARLY_KEYS = CONTROL_KEYS | {
     request_type.api_key for request_type in (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
 }
+# What lets the rebalance of a group end: none of these waits for requests that wait. What members keep while they wait is
+# counted by the group coordinator (`coordinator.group.waiting`).
+REBALANCE_KEYS = frozenset(
+    request_type.api_key for request_type in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+)
 # What the cluster waits for: none of these stands in line with clients' large requests.
 URGENT_KEYS = CONTROL_KEYS | {AlterPartitionRequest.api_key}
 
@@ -146,6 +156,8 @@ class Route:
         "head_bytes",
         "is_control",
         "is_flexible",
+        "is_plain",
+        "keeps_request",
         "overlaps",
         "short_way",
         "version",
@@ -162,6 +174,8 @@ class Route:
         self.is_flexible = request_header_version(handler.api_key, version) == 2
         self.has_records = _has_records(request_type)
         self.is_control = handler.api_key in CONTROL_KEYS
+        self.keeps_request = handler.api_key not in REBALANCE_KEYS  # while it waits
+        self.is_plain = not self.has_records and self.keeps_request and handler.api_key not in URGENT_KEYS
         decode = request_type.decoder(version)
         self.decode: Callable[[Buffer, int, int], tuple[Request | Undecoded, int]] = (
             decode if self.overlaps or self.has_records or handler.api_key in URGENT_KEYS else small_only(decode)
@@ -282,12 +296,12 @@ class Dispatch:
 
     def _drive(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:
         """Run an `async def` handler up to its first real wait; most have none and need no task."""
-        coroutine: Coroutine[Any, Any, Outcome] = route.function(request, context)
+        coroutine: Coroutine[Any, Any, Outcome | Deferred[Outcome]] = route.function(request, context)
         try:
             awaited = coroutine.send(None)
         except StopIteration as stop:
-            return cast(Outcome, stop.value)
-        deferred: Deferred[Outcome] = Deferred()
+            return cast("Outcome | Deferred[Outcome]", stop.value)
+        deferred: Deferred[Outcome] = Deferred(keeps_request=route.keeps_request)
         self._tasks.spawn(
             self._finish(route, request, context, _resume(coroutine, awaited), deferred),
             name=route.handler.api_name,
@@ -299,11 +313,12 @@ class Dispatch:
         route: Route,
         request: Request,
         context: RequestContext,
-        rest: Generator[Any, Any, Outcome],
+        rest: Generator[Any, Any, Outcome | Deferred[Outcome]],
         deferred: Deferred[Outcome],
     ) -> None:
+        outcome: Outcome | Deferred[Outcome]
         try:
-            outcome = await cast("Coroutine[Any, Any, Outcome]", rest)
+            outcome = await cast("Coroutine[Any, Any, Outcome | Deferred[Outcome]]", rest)
         except KafkaError as error:
             outcome = _refuse(route, request, error)
         except CloseConnection as close:
@@ -313,11 +328,13 @@ class Dispatch:
             raise
         except Exception as error:  # noqa: BLE001 - as in `handle`
             outcome = _fail(route, request, context, error)
-        deferred.complete(outcome)
+        deferred.follow(outcome)
 
 
 @types.coroutine
-def _resume(coroutine: Coroutine[Any, Any, Outcome], awaited: Any) -> Generator[Any, Any, Outcome]:
+def _resume(
+    coroutine: Coroutine[Any, Any, Outcome | Deferred[Outcome]], awaited: Any
+) -> Generator[Any, Any, Outcome | Deferred[Outcome]]:
     """The rest of a coroutine that was started outside a task and waits for `awaited`."""
     try:
         yield awaited
@@ -325,7 +342,7 @@ def _resume(coroutine: Coroutine[Any, Any, Outcome], awaited: Any) -> Generator[
         try:
             awaited = coroutine.throw(error)
         except StopIteration as stop:
-            return cast(Outcome, stop.value)
+            return cast("Outcome | Deferred[Outcome]", stop.value)
         return (yield from _resume(coroutine, awaited))
     return (yield from coroutine.__await__())
 

@@ -11,14 +11,16 @@ has come already: length prefixes alone fill no memory. When frames have used up
 outside the limit, one at a time: the first that needs more, or the one that holds most. So frames do not wait for each
 other, and a single one, however large and slow, is in nobody's way.
 
-Requests without records that wait are parked: for as long as consumers and members of groups wait, which is always, they keep
-no producer out.
+Requests that wait keep no producer out, for consumers and members of groups always wait. Large ones without records have a
+budget of their own, from their first byte to their answer (`ConnectionShared.plain_budget`); those that others wait for
+(`broker.network.dispatch.REBALANCE_KEYS`), and those with records, leave the budget of requests once nothing needs what they
+brought. What is left of a request then, or of one that was received in place, is parked, in the budget of its kind.
 
 Invariants: `used_bytes` is the sum of what was reserved and not yet released, `receiving_bytes` the part of it that belongs to
 frames which are still coming, `ahead_bytes` the part of that which was promised; `parked_bytes` is what was parked, and
 `outside_bytes` the size of the frame outside the limit. Used and outside together are at most the limit and one frame; on top
-come bytes that were there already. Parked is at most the limit of requests larger than `SMALL_REQUEST_BYTES`; of small ones
-a connection parks one, and more while there is parking room.
+come bytes that were there already. A parked request has at most `SMALL_REQUEST_BYTES`; a connection parks one, and more
+while there is parking room.
 Source: Kafka queued.max.request.bytes, SimpleMemoryPool (its bound is the limit and one request as well), NetworkReceive,
 RequestChannel.Request.releaseBuffer (what waits in a purgatory holds nothing of the pool).
 """
@@ -110,15 +112,9 @@ class MemoryBudget:
         if self.waiting_count:
             self._grant()
 
-    def park(self, size_bytes: int, *, is_reserved: bool) -> bool:
-        """A request without records waits. False when it is large and there is no parking room: what it has reserved stays
-        reserved. One that is not reserved is small."""
-        if is_reserved:
-            if size_bytes > SMALL_REQUEST_BYTES and self.parked_bytes + size_bytes > self.limit_bytes:
-                return False
-            self.release(size_bytes)
+    def park(self, size_bytes: int) -> None:
+        """A small request waits, or what is left of another: nothing of it is reserved."""
         self.parked_bytes += size_bytes
-        return True
 
     def release_parked(self, size_bytes: int) -> None:
         self.parked_bytes -= size_bytes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from runtime.transport import Address
 
@@ -28,18 +28,28 @@ class _Waiting:
 _WAITING = _Waiting()
 
 
+class Holder(Protocol):
+    """Who counts the memory of a request that waits."""
+
+    def free(self) -> None: ...
+
+
 class Deferred(Generic[T]):
     """An answer that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
 
     Owner: the handler completes it, the connection waits for it. `abandon` tells the handler that nobody waits any more
     (the connection is gone), so that it can leave its waiting lists; `hurry`, that it should not wait any longer.
+    `free` tells the connection that what the client sent is kept no longer: the bytes of its frame are free.
     """
 
-    __slots__ = ("_abandoned", "_callback", "_hurried", "_value", "is_barrier")
+    __slots__ = ("_abandoned", "_callback", "_hurried", "_value", "holder", "is_barrier", "keeps_request")
 
-    def __init__(self, *, is_barrier: bool = False) -> None:
-        """`is_barrier`: nothing behind this request starts before it is answered."""
+    def __init__(self, *, is_barrier: bool = False, keeps_request: bool = True) -> None:
+        """`is_barrier`: nothing behind this request starts before it is answered. `keeps_request`: what the client sent
+        stays in memory until the answer, or until it is freed; if not, little is left, or its owner counts it."""
         self.is_barrier = is_barrier
+        self.keeps_request = keeps_request
+        self.holder: Holder | None = None
         self._value: Any = _WAITING
         self._callback: Callable[[T], None] | None = None
         self._abandoned: Callable[[], None] | None = None
@@ -49,7 +59,7 @@ class Deferred(Generic[T]):
         if self._value is not _WAITING:
             return
         self._value = value
-        self._abandoned = self._hurried = None
+        self._abandoned = self._hurried = self.holder = None
         if self._callback is not None:
             self._callback(value)
 
@@ -70,14 +80,25 @@ class Deferred(Generic[T]):
             self.complete(outcome)
             return
         self._abandoned, self._hurried = outcome.abandon, outcome.hurry
+        if outcome.keeps_request:
+            outcome.holder = self
+        else:
+            self.free()
         outcome.then(self.complete)
+
+    def free(self) -> None:
+        """What the client sent is kept no longer. Tells the holder, unless it is answered or abandoned."""
+        self.keeps_request = False
+        holder, self.holder = self.holder, None
+        if holder is not None:
+            holder.free()
 
     def on_abandon(self, callback: Callable[[], None]) -> None:
         self._abandoned = callback
 
     def abandon(self) -> None:
         callback, self._abandoned = self._abandoned, None
-        self._callback = self._hurried = None
+        self._callback = self._hurried = self.holder = None
         if callback is not None:
             callback()
 

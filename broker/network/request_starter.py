@@ -51,7 +51,7 @@ class RequestStarter:
             max_elements = limits.max_control_elements if route.is_control else limits.max_elements
             request, _ = route.decode(frame, position, max_elements // route.element_cost)
         except DecodeError as error:
-            shared.budget.release(held_bytes)
+            shared.budget_of(route).release(held_bytes)
             self._asker.close(f"malformed {route.handler.api_name} version {route.version}: {error}")
             return
         observer = self._observer
@@ -91,13 +91,18 @@ class RequestStarter:
         self, outcome: Deferred[Outcome], route: Route, size: int, correlation_id: int, held_bytes: int, stamp: int
     ) -> None:
         """The answer comes later."""
-        is_parked = False
-        if route.has_records:
-            if not held_bytes:
-                held_bytes = max(size, LEAST_WAITING_BYTES)
-                self._shared.budget.reserve_anyway(held_bytes)
-        elif held_bytes or self._in_flight or size > LARGE_REQUEST_BYTES:
-            is_reserved = held_bytes > 0
-            held_bytes = held_bytes or max(size, LEAST_WAITING_BYTES)
-            is_parked = self._shared.budget.park(held_bytes, is_reserved=is_reserved)
+        is_parked, shared = False, self._shared
+        if not outcome.keeps_request and (held_bytes or route.has_records):
+            if held_bytes:
+                shared.budget_of(route).release(held_bytes)
+            held_bytes, is_parked = LEAST_WAITING_BYTES, True
+            shared.parking_of(route).park(held_bytes)
+        elif held_bytes:
+            pass  # until the answer, or until it is freed
+        elif route.has_records:
+            held_bytes = max(size, LEAST_WAITING_BYTES)
+            shared.budget.reserve_anyway(held_bytes)
+        elif self._in_flight or size > LARGE_REQUEST_BYTES:
+            held_bytes, is_parked = max(size, LEAST_WAITING_BYTES), True
+            shared.plain_budget.park(held_bytes)
         self._answers.wait_for(outcome, route, correlation_id, held_bytes, stamp, is_parked)

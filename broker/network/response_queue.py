@@ -6,8 +6,8 @@ leave is collected and written at once for many requests.
 Rules: sans-IO, like the connection that owns it; nothing is written from inside a handler that completes a `Deferred`:
 the connection is asked to go on in the next turn of the loop.
 Invariants: answers leave in request order; the budget's bytes of a request are released once, when its answer is on its
-way or the connection is gone (of a barrier, when it is through), and while an answer waits for earlier ones they are few and
-parked; answers that are not small are counted in the `ResponseMemory` from their encoding on.
+way or the connection is gone (of a barrier, when it is through); once a request is freed, and while an answer waits for
+earlier ones, they are few and parked; answers that are not small are counted in the `ResponseMemory` from their encoding on.
 Source: Kafka Processor's response queue, NetworkSend.
 """
 
@@ -30,7 +30,6 @@ from protocol.schema import Response
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.memory_budget import MemoryBudget
     from runtime.filesystem import Buffer
     from runtime.transport import Connection
 
@@ -94,12 +93,21 @@ class _InFlight:
         self.deferred = None
         self.queue.answered(self, outcome)
 
+    def free(self) -> None:
+        """What came is kept no longer, and the answer is still to come."""
+        self.queue.park(self)
 
-def _release(request: _InFlight, budget: MemoryBudget, _outcome: Outcome = None) -> None:
+
+def _release(request: _InFlight, shared: ConnectionShared, _outcome: Outcome = None) -> None:
+    held_bytes = request.held_bytes
+    if not held_bytes:
+        return
     if request.is_parked:
-        budget.release_parked(request.held_bytes)
+        shared.parking_of(request.route).release_parked(held_bytes)
+    elif request.route.is_plain:
+        shared.plain_budget.release(held_bytes)
     else:
-        budget.release(request.held_bytes)
+        shared.budget.release(held_bytes)
 
 
 class ResponseQueue:
@@ -148,6 +156,8 @@ class ResponseQueue:
         request.deferred = deferred
         if deferred.is_barrier:
             request.overlaps = False
+        if held_bytes and deferred.keeps_request:
+            deferred.holder = request
         deferred.then(request.answer)
 
     def answer(self, outcome: Outcome, route: Route, correlation_id: int, held_bytes: int, stamp: int) -> None:
@@ -158,7 +168,7 @@ class ResponseQueue:
             self.answered(request, outcome)
             return
         if held_bytes:
-            self._shared.budget.release(held_bytes)
+            self._shared.budget_of(route).release(held_bytes)
         if outcome is None:
             if self._observer is not None:
                 self._observer.answered(route, stamp, None)
@@ -206,24 +216,24 @@ class ResponseQueue:
         request.is_answered = True
         in_flight = self.in_flight
         if in_flight[0] is not request and request.held_bytes:
-            self._park(request)
+            self.park(request)
+            request.overlaps = request.route.overlaps
         while in_flight and in_flight[0].is_answered:
             first = in_flight.popleft()
             self._out += first.chunks
             self.out_bytes += first.answer_bytes
             if first.answer_bytes > SMALL_ANSWER_BYTES:
                 self._leaving_bytes += first.answer_bytes
-            _release(first, self._shared.budget)
+            _release(first, self._shared)
         self._asker.go_on_soon()
 
-    def _park(self, request: _InFlight) -> None:
-        """A request has done its work, and its answer waits for an earlier one: that may be a long poll, for which nobody
-        else should have to wait."""
-        budget = self._shared.budget
-        _release(request, budget)
+    def park(self, request: _InFlight) -> None:
+        """A request has done its work, and its answer waits: for an earlier one, which may be a long poll, or for other
+        brokers and clients. Nobody else should have to wait for that."""
+        _release(request, self._shared)
         request.held_bytes = LEAST_WAITING_BYTES
-        request.is_parked = budget.park(LEAST_WAITING_BYTES, is_reserved=False)
-        request.overlaps = request.route.overlaps
+        request.is_parked = True
+        self._shared.parking_of(request.route).park(LEAST_WAITING_BYTES)
 
     def answer_unsupported_version(self, version: int, correlation_id: int) -> None:
         """ApiVersions in a version from the future: the client learns from the v0 answer which one to use."""
@@ -296,15 +306,15 @@ class ResponseQueue:
     def gone(self) -> None:
         """The connection is gone: nobody waits, nothing is held."""
         self.stream = None
-        budget = self._shared.budget
+        shared = self._shared
         for request in self.in_flight:
             deferred = request.deferred
             if deferred is not None:
                 deferred.abandon()
                 if deferred.is_barrier:  # somebody still works on what came
-                    deferred.then(partial(_release, request, budget))
+                    deferred.then(partial(_release, request, shared))
                     continue
-            _release(request, budget)
+            _release(request, shared)
         self.in_flight.clear()
         self._out.clear()
         if self._held is not None:

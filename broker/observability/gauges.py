@@ -72,9 +72,10 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _cleaner(services.logs)
 
 
-def memory(budget: MemoryBudget) -> Iterator[Sample]:
+def memory(budget: MemoryBudget, plain: MemoryBudget) -> Iterator[Sample]:
     yield Sample(table.MEMORY_AVAILABLE, (), max(budget.limit_bytes - budget.used_bytes, 0))
-    yield Sample(table.MEMORY_USED, (), budget.used_bytes + budget.outside_bytes + budget.parked_bytes)
+    held = sum(each.used_bytes + each.outside_bytes + each.parked_bytes for each in (budget, plain))
+    yield Sample(table.MEMORY_USED, (), held)
 
 
 def _replicas(services: Services) -> Iterator[Sample]:
@@ -227,6 +228,7 @@ def _groups(services: Services) -> Iterator[Sample]:
     for state, metric in _GROUP_STATES.items():
         yield Sample(metric, (), counts[state])
     yield Sample(table.OFFSETS, (), services.groups.offsets_count())
+    yield Sample(table.GROUP_WAITING, (), services.groups.waiting_bytes)
 
 
 def _waiting(services: Services) -> Iterator[Sample]:

@@ -123,7 +123,11 @@ class HttpServer:
         if self._broker.is_ready:
             services = self._broker.services
             services.metrics.keep_topics(services.metadata.image.topics)
-            samples = chain(services.metrics.samples(), gauges(services), memory(self._broker.request_budget))
+            samples = chain(
+                services.metrics.samples(),
+                gauges(services),
+                memory(self._broker.request_budget, self._broker.plain_budget),
+            )
         page = _Page()
         page.add(process_metrics(self._filesystem.read_bytes("/proc/self/statm")))
         last: Metric | None = None

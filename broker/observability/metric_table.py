@@ -188,6 +188,7 @@ OFFSET_COMMITS     = _group("offset-commit-count", "Offsets committed.")
 OFFSET_EXPIRATIONS = _group("offset-expiration-count", "Offsets forgotten after their retention.")
 OFFSET_DELETIONS   = _group("offset-deletion-count", "Offsets deleted.")
 REBALANCES_DONE    = _group("group-completed-rebalance-count", "Rebalances completed.")
+GROUP_WAITING      = _own_gauge("barnabas", "group", "waiting-bytes", doc="Bytes of requests that wait for their groups.")
 REBALANCES         = Metric("barnabas", "group", "rebalances-total", Kind.COUNTER, ("reason",),
                             "Rebalances begun, by reason.", own=True)
 

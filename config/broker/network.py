@@ -68,7 +68,7 @@ class NetworkSettings(SettingTable):
         doc="Requests waiting for a handler in Apache Kafka; here each connection is bounded.")
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes", LONG, 32 * MiB, effective=True, kafka_default=-1,
-        doc="Bytes of requests held in memory at once; -1 sets no limit.")
+        doc="Bytes of requests with records held in memory at once, and as many of others; -1 sets no limit.")
     request_timeout_ms: int = setting("request.timeout.ms", INT, 30_000, effective=True,
         doc="Time a broker waits for another's answer.")
     fetch_max_bytes: int = setting("fetch.max.bytes", INT, 55 * MiB, at_least(1024), effective=True,

@@ -14,6 +14,9 @@ class OwnSettings(SettingTable):
     barnabas_fetch_response_memory_bytes: int = setting(
         "barnabas.fetch.response.memory.bytes", LONG, 32 * MiB, at_least(MiB), effective=True,
         doc="Bytes of fetch answers held in memory at once; when short, a fetch answers fewer bytes.")
+    barnabas_group_waiting_max_bytes: int = setting(
+        "barnabas.group.waiting.max.bytes", LONG, 128 * MiB, at_least(1), effective=True,
+        doc="Bytes of JoinGroup and SyncGroup requests that wait for their groups; beyond it new members have to try again.")
     barnabas_host_id: str | None = setting("barnabas.host.id", STRING, None, effective=True,
         doc="Machine this broker runs on; replicas of a partition are spread over machines inside a rack.")
     barnabas_http_host: str = setting("barnabas.http.host", STRING, "localhost", effective=True,

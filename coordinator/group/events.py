@@ -107,6 +107,15 @@ class RecordSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingMemoryFull(Event):
+    """New members are refused from now on: requests that wait for their groups hold too much."""
+
+    group_id: str
+    used_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class AppendFailed(Event):
     """What could not be stored, and that nobody is told since nobody waits."""
 

@@ -12,7 +12,8 @@
 
 Rules: no IO, no clock. Membership is soft state; `stored` is the last committed group metadata record.
 Invariants: `joining_count` is the number of members with a parked join; `_supporters[p]` the number of members that
-support protocol p; every static member's id is in `static_members`; a group with members has a protocol type.
+support protocol p; a parked join is counted in the coordinator's `WaitingBytes`; every static member's id is in
+`static_members`; a group with members has a protocol type.
 Source: Kafka GroupMetadata, KIP-345 (static members), KIP-394 (member id required).
 """
 
@@ -24,6 +25,7 @@ from enum import Enum
 from coordinator.group.member import Member, Protocols
 from coordinator.group.offsets import GroupOffsets
 from coordinator.group.subscription import subscribed_topics
+from coordinator.group.waiting import WaitingBytes, size_of
 from coordinator.runtime.contract import Waiter
 from protocol.messages.join_group import JoinGroupResponseMember
 from protocol.stored.group_metadata import GroupMetadataValue
@@ -56,6 +58,7 @@ class Group:
 
     __slots__ = (
         "_supporters",
+        "_waiting",
         "assignment_staged_for",
         "generation_id",
         "group_id",
@@ -76,7 +79,8 @@ class Group:
         "subscribed",
     )
 
-    def __init__(self, group_id: str, now_ms: int) -> None:
+    def __init__(self, group_id: str, now_ms: int, waiting: WaitingBytes) -> None:
+        self._waiting = waiting
         self.group_id = group_id
         self.state = GroupState.EMPTY
         # None: loaded from a record that is too old to tell (value v0 and v1).
@@ -167,6 +171,7 @@ class Group:
             self._count_protocols(member, -1)
             if member.joining is not None:
                 self.joining_count -= 1
+                self._count_bytes(member, 0)
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
@@ -209,6 +214,7 @@ class Group:
         waiter, member.joining = member.joining, None
         if waiter is not None:
             self.joining_count -= 1
+            self._count_bytes(member, 0)
         return waiter
 
     def elect_joined_leader(self) -> bool:
@@ -304,3 +310,8 @@ class Group:
     def _set_joining(self, member: Member, joining: Waiter | None) -> None:
         self.joining_count += (joining is not None) - (member.joining is not None)
         member.joining = joining
+        self._count_bytes(member, 0 if joining is None else size_of(member.protocols))
+
+    def _count_bytes(self, member: Member, size_bytes: int) -> None:
+        self._waiting.change(size_bytes - member.waiting_bytes)
+        member.waiting_bytes = size_bytes

@@ -5,6 +5,9 @@
     an id that is pending      a member
     an id that is a member     joins the rebalance, starts one (leader, or changed metadata), or is told the generation
 
+A new member for whose request there is no memory (`coordinator.group.waiting`) is told COORDINATOR_LOAD_IN_PROGRESS, at which
+clients try again; one that was told an id before loses it, so that nobody waits for it.
+
 Rules: no IO. Requests are parked by being put into the group; every other outcome is answered here.
 Source: Kafka GroupCoordinator.handleJoinGroup; KIP-345 and KIP-814 (static members), KIP-394, KIP-389 (group size),
 KIP-800 (reasons).
@@ -14,13 +17,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.group.events import MemberFenced, RebalanceReason
+from coordinator.group.events import MemberFenced, RebalanceReason, WaitingMemoryFull
 from coordinator.group.group import Group, GroupState
 from coordinator.group.member import Member, Protocols
 from coordinator.group.rebalance import Rebalancing
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import member_error
+from coordinator.group.waiting import WaitingBytes, size_of
 from coordinator.runtime.contract import Append, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
@@ -71,8 +75,11 @@ class Join:
 class Joining:
     """See the module's docstring."""
 
-    def __init__(self, settings: GroupSettings, rebalancing: Rebalancing, outbox: Outbox) -> None:
+    def __init__(
+        self, settings: GroupSettings, rebalancing: Rebalancing, waiting: WaitingBytes, outbox: Outbox
+    ) -> None:
         self._settings = settings
+        self._waiting = waiting
         self._rebalancing = rebalancing
         self._outbox = outbox
 
@@ -110,6 +117,14 @@ class Joining:
             case _:
                 return member_id in group.members or len(group.members) < self._settings.max_size
 
+    def _has_memory(self, group: Group, join: Join) -> bool:
+        """Whether the request of a new member may wait."""
+        if self._waiting.has_room(size_of(join.protocols)):
+            return True
+        if self._waiting.begins_to_refuse():
+            self._outbox.put(WaitingMemoryFull(group.group_id, self._waiting.used_bytes, self._waiting.limit_bytes))
+        return False
+
     # --- without a member id ---------------------------------------------------------------------------------------
 
     def _join_new(self, group: Group, join: Join, now_ms: int) -> None:
@@ -120,6 +135,8 @@ class Joining:
             self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
         elif instance_id is not None and instance_id in group.static_members:
             self._replace_static(group, join, instance_id, new_member_id, now_ms)
+        elif not self._has_memory(group, join):
+            self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         elif join.needs_member_id:
             group.pending_members.add(new_member_id)
             deadline_ms = now_ms + join.request.session_timeout_ms
@@ -223,6 +240,9 @@ class Joining:
             if request.group_instance_id is not None:
                 # Pending ids are given to dynamic members only. Kafka fails with an IllegalStateException.
                 self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_SERVER_ERROR)
+            elif not self._has_memory(group, join):
+                self._refuse(join, member_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                self._rebalancing.remove_pending(group, member_id, now_ms)
             else:
                 self._add(group, join, member_id, now_ms)
             return

@@ -33,6 +33,8 @@ class Member:
     is_new: bool = False
     joining: Waiter | None = None
     syncing: Waiter | None = None
+    waiting_bytes: int = 0
+    """What the parked join is counted with (`coordinator.group.waiting`)."""
 
     @property
     def is_static(self) -> bool:

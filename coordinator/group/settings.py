@@ -12,7 +12,8 @@ from config.inter_broker_version import LATEST, InterBrokerVersion
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Defaults are Kafka's. `offset_metadata_max_bytes` counts UTF-16 units, as Kafka does in spite of the name."""
+    """Defaults are Kafka's, which has no `waiting_max_bytes`. `offset_metadata_max_bytes` counts UTF-16 units, as Kafka does
+    in spite of the name."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -20,5 +21,6 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    waiting_max_bytes: int = 128 * 1024 * 1024
     version: InterBrokerVersion = LATEST
     """What the other brokers understand: any of them may be the coordinator next."""

@@ -36,6 +36,7 @@ from coordinator.group.removing import Removing
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.syncing import Syncing
+from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import Answer, BatchPlace, CoordinatorRecord, Effect, Outbox, Result, TimerKey, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup
@@ -60,16 +61,18 @@ class DurableGroup:
 
 
 class GroupShard:
-    """See the module's docstring. `partition` is for the reader of a log line."""
+    """See the module's docstring. `partition` is for the reader of a log line; `waiting` is shared by the shards of a
+    coordinator."""
 
-    def __init__(self, partition: int, settings: GroupSettings) -> None:
+    def __init__(self, partition: int, settings: GroupSettings, waiting: WaitingBytes) -> None:
         self.partition = partition
+        self._waiting = waiting
         self._groups: dict[str, Group] = {}
         self._is_loading = True
         self._outbox = Outbox()
         self._rebalancing = Rebalancing(settings, self._outbox)
-        self._joining = Joining(settings, self._rebalancing, self._outbox)
-        self._syncing = Syncing(self._rebalancing, self._outbox)
+        self._joining = Joining(settings, self._rebalancing, waiting, self._outbox)
+        self._syncing = Syncing(self._rebalancing, waiting, self._outbox)
         self._leaving = Leaving(self._rebalancing, self._outbox)
         self._committing = Committing(settings, self._rebalancing, self._outbox)
         self._removing = Removing(settings, self._groups, self._outbox)
@@ -291,7 +294,7 @@ class GroupShard:
     # --- groups in memory ------------------------------------------------------------------------------------------
 
     def _create(self, group_id: str, now_ms: int) -> Group:
-        group = self._groups[group_id] = Group(group_id, now_ms)
+        group = self._groups[group_id] = Group(group_id, now_ms, self._waiting)
         return group
 
     def _known_or_new(self, group_id: str, now_ms: int) -> Group:

@@ -15,6 +15,7 @@ from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import Rebalancing
 from coordinator.group.responses import group_append_error, sync_error, synced
 from coordinator.group.validation import generation_error
+from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import Append, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
@@ -23,7 +24,8 @@ from protocol.messages.sync_group import SyncGroupRequest
 class Syncing:
     """See the module's docstring."""
 
-    def __init__(self, rebalancing: Rebalancing, outbox: Outbox) -> None:
+    def __init__(self, rebalancing: Rebalancing, waiting: WaitingBytes, outbox: Outbox) -> None:
+        self._waiting = waiting
         self._rebalancing = rebalancing
         self._outbox = outbox
 
@@ -66,8 +68,14 @@ class Syncing:
         missing = tuple(member_id for member_id in group.members if member_id not in sent)
         self._outbox.put(AssignmentReceived(group.group_id, group.generation_id, request.member_id, missing))
         group.assignment_staged_for = group.generation_id
-        staged = _Assignment(self, group, group.generation_id)
-        self._outbox.put(Append(Result((self._rebalancing.record_of(group, assignments),), staged)))
+        record = self._rebalancing.record_of(group, assignments)
+        staged = Assignment(self, group, group.generation_id, len(record.value or b""))
+        self._waiting.change(staged.size_bytes)
+        self._outbox.put(Append(Result((record,), staged)))
+
+    def assignment_settled(self, size_bytes: int) -> None:
+        """Its record waits no longer."""
+        self._waiting.change(-size_bytes)
 
     def assignment_stored(self, group: Group, generation_id: int, now_ms: int) -> None:
         """The record was replayed; if the group still waited for it, it is stable now and everyone may know."""
@@ -85,17 +93,20 @@ class Syncing:
 
 
 @dataclass(slots=True, eq=False)
-class _Assignment:
-    """The assignment of one generation on its way into the log."""
+class Assignment:
+    """The assignment of one generation on its way into the log, `size_bytes` of record."""
 
     syncing: Syncing
     group: Group
     generation_id: int
+    size_bytes: int
 
     def committed(self, now_ms: int) -> None:
+        self.syncing.assignment_settled(self.size_bytes)
         self.syncing.assignment_stored(self.group, self.generation_id, now_ms)
 
     def failed(self, error: ErrorCode, now_ms: int) -> None:
+        self.syncing.assignment_settled(self.size_bytes)
         self.syncing.assignment_not_stored(self.group, self.generation_id, error, now_ms)
 
     def timed_out(self, now_ms: int) -> None:

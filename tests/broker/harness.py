@@ -133,6 +133,7 @@ class Broker:
         self.timer = Timer(self.clock, self.turns.call_later)
         self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener)
         self.budget = MemoryBudget(budget_bytes)
+        self.plain_budget = MemoryBudget(budget_bytes)
         self.answers = ResponseMemory(MemoryBudget(answers_bytes), self.timer)
         self.tasks = TaskScope("requests")
         table = DispatchTable(handlers)
@@ -145,6 +146,7 @@ class Broker:
                 ),
             ),
             budget=self.budget,
+            plain_budget=self.plain_budget,
             answers=self.answers,
             owner=self.acceptor,
             timer=self.timer,

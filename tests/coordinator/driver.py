@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
+from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import (
     Answer,
     Append,
@@ -54,7 +55,8 @@ class ShardDriver:
     def __post_init__(self) -> None:
         self._in_flight: deque[tuple[Result, int]] = deque()
         self._next_offset = 0
-        self.shard = GroupShard(0, self.settings)
+        self.waiting = WaitingBytes(self.settings.waiting_max_bytes)
+        self.shard = GroupShard(0, self.settings, self.waiting)
         self.carry_out(self.shard.on_loaded(self.now_ms))
 
     def do(self, operation: Callable[[GroupShard, int], list[Effect]]) -> None:
@@ -133,7 +135,7 @@ class ShardDriver:
 
     def loaded_again(self) -> GroupShard:
         """A shard that replayed the log."""
-        shard = GroupShard(0, self.settings)
+        shard = GroupShard(0, self.settings, self.waiting)
         for batch in self.log:
             for record in batch.records:
                 shard.replay(record, BatchPlace(batch.base_offset), self.now_ms)
@@ -142,5 +144,7 @@ class ShardDriver:
     def reload(self) -> None:
         """The leadership goes and comes back."""
         self.unload()
+        assert self.waiting.used_bytes == 0
+        self.waiting.limit_bytes = self.settings.waiting_max_bytes
         self.shard = self.loaded_again()
         self.carry_out(self.shard.on_loaded(self.now_ms))

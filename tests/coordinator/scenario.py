@@ -12,6 +12,7 @@ groups whose shape changed. REWRITE_SCENARIOS=1 writes what happens now; commit 
     advance 300ms|3s|2h|7d     virtual time
     hold | release | fail ERROR | time-out | refuse ERROR | accept     the fate of appends
     reload | unload            the leadership goes (and comes back)
+    waiting                    the bytes of requests that wait for their groups
     setting name=value         of GroupSettings; the shard is loaded again with it
 Every command takes group=; the group is `g` otherwise.
 """
@@ -32,6 +33,7 @@ from coordinator.group.events import (
     RebalanceCompleted,
     RebalanceStarted,
     RecordSkipped,
+    WaitingMemoryFull,
 )
 from coordinator.group.joining import Join
 from coordinator.group.offsets import CommittedOffset
@@ -287,6 +289,9 @@ class Scenario:
             for group in self.driver.shard.list_groups({state.lower() for state in plain}, types)
         ] or ["listed: nothing"]
 
+    def do_waiting(self, _plain: list[str], _options: dict[str, str]) -> list[str]:
+        return [f"waiting: {self.driver.waiting.used_bytes}"]
+
     # --- the world ---
 
     def do_setting(self, plain: list[str], _options: dict[str, str]) -> None:
@@ -407,6 +412,8 @@ def _event(event: Event) -> str | None:
             return f"offsets removed: {event.count}{' expired' if event.expired else ''}"
         case GroupRemoved():
             return f"group removed: {event.group_id}"
+        case WaitingMemoryFull():
+            return f"new members refused: {event.used_bytes} bytes of {event.limit_bytes} wait"
         case AppendFailed() | RecordSkipped():
             return repr(event)
         case _:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import struct
 import threading
 import time
+import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,11 +26,16 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.records.batch import read_header
 from protocol.records.compression import Compression
 from protocol.schema import MAX_ELEMENTS, Request
+from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
 from tests.robustness.process import BrokerProcess, MiB
 from tests.robustness.wire import (
@@ -50,6 +57,9 @@ GOOD_MS = 3_000
 PATIENCE_S = 60.0
 PARTITIONS = 4
 RECORD_BYTES = 1_000_000
+MEMBERS = 100
+METADATA_BYTES = 900_000
+JOIN_V = 3
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -326,3 +336,56 @@ def test_thousands_of_partitions(tmp_path: Path) -> None:
         for number in range(10):
             create_topic(broker, f"wide-{number}", 100)
         assert len(topics_of(broker)) == 10
+
+
+def waiting_bytes(http_port: int) -> int:
+    """What requests that wait for their groups keep in memory, as the broker's metrics say."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=PATIENCE_S) as page:
+        for line in page.read().decode().splitlines():
+            if line.startswith("barnabas_group_waiting_bytes "):
+                return int(float(line.split()[1]))
+    raise AssertionError("there is no such metric")
+
+
+def test_members_that_wait_for_their_group_keep_nobody_out(tmp_path: Path) -> None:
+    """A hundred, who bring three times what requests may hold, in one group that waits for more of them."""
+    http_port = lasting_port()
+    settings = {"group.initial.rebalance.delay.ms": "3600000", "barnabas.http.port": http_port}
+    with BrokerProcess(tmp_path, settings) as broker, contextlib.ExitStack() as stack:
+        create_topic(broker, "t")
+        find_coordinator(broker, "g")
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=300_000,
+            rebalance_timeout_ms=300_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=os.urandom(METADATA_BYTES))],
+        )
+        members = [stack.enter_context(Wire(broker)) for _ in range(MEMBERS)]
+        for wire in members:
+            wire.send(request, JOIN_V)
+        assert wait_until(lambda: waiting_bytes(http_port) >= MEMBERS * METADATA_BYTES, PATIENCE_S)
+        with Wire(broker) as good:
+            answer = good.ask(produce_of("t", batch_of(os.urandom(RECORD_BYTES))), PRODUCE_V)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
+            assert good.ask(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            assert not select.select([wire.socket for wire in members], [], [], 0)[0], "some member was answered"
+            described = good.ask(DescribeGroupsRequest(groups=["g"]), 4).groups[0]
+            assert len(described.members) == MEMBERS
+            leaving = [MemberIdentity(member_id=member.member_id) for member in described.members]
+            good.ask(LeaveGroupRequest(group_id="g", members=leaving), 3)
+        for wire in members:
+            assert wire.receive(JoinGroupResponse, JOIN_V).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert waiting_bytes(http_port) == 0
+        assert broker.peak_rss_bytes() < MOST_BYTES + MEMBERS * METADATA_BYTES
+
+
+def find_coordinator(broker: BrokerProcess, group_id: str) -> None:
+    """Returns when the group may be joined."""
+    with Wire(broker) as wire:
+        find = FindCoordinatorRequest(key=group_id, key_type=0)
+        assert wait_until(lambda: wire.ask(find, 1).error_code == ErrorCode.NONE, PATIENCE_S)
+        beat = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="nobody")
+        assert wait_until(lambda: wire.ask(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID, PATIENCE_S)

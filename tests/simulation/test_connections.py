@@ -71,6 +71,7 @@ class EchoBroker:
             dispatch=Dispatch(DispatchTable([produce, heartbeat]), self.tasks),
             services=cast(Services, SimpleNamespace()),
             budget=self.budget,
+            plain_budget=MemoryBudget(self.budget.limit_bytes),
             answers=ResponseMemory(MemoryBudget(1 << 20), timer),
             owner=self.acceptor,
             timer=timer,

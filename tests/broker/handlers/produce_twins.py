@@ -90,7 +90,7 @@ class Side:
             "reading": stream.is_reading,
             "logs": [_content(each) for each in self.replicas],
             "counted": list(self.metrics.samples()),
-            "memory": self.broker.budget.used_bytes,
+            "memory": (self.broker.budget.used_bytes, self.broker.budget.parked_bytes),
         }
 
 

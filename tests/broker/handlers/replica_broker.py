@@ -120,10 +120,14 @@ class Answer:
         self._outcome = outcome
         if asyncio.iscoroutine(outcome):
             self._task = asyncio.get_running_loop().create_task(outcome)
-        elif isinstance(outcome, Deferred):
-            outcome.then(self._found.append)
         else:
-            self._found.append(outcome)
+            self._take()
+
+    def _take(self) -> None:
+        if isinstance(self._outcome, Deferred):
+            self._outcome.then(self._found.append)
+        else:
+            self._found.append(self._outcome)
 
     async def now(self) -> Any:
         """The response as the client decodes it; None while it waits."""
@@ -131,7 +135,8 @@ class Answer:
             await asyncio.sleep(0)
             self._broker.turn()
         if self._task is not None and self._task.done():
-            self._found, self._task = [self._task.result()], None
+            self._outcome, self._task = self._task.result(), None
+            self._take()
         if not self._found:
             return None
         response = self._found[0]

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from broker.composition import group_coordinator_settings
 from broker.handlers.client_address import java_address_text
 from broker.handlers.join_group import join_group
+from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from tests.broker.handlers.group_world import GroupBroker
@@ -41,7 +43,7 @@ def test_a_member_joins_in_every_version(version: int) -> None:
             if version >= 4:
                 told = await join_group(request, broker.context(version))
                 assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
-                request.member_id = told.member_id
+                request = join_request(member_id=told.member_id)
             join = asyncio.create_task(join_group(request, broker.context(version)))
             await broker.world.settle()
             await broker.world.advance(3_000)
@@ -88,3 +90,9 @@ def test_a_member_id_that_could_not_be_sent_is_refused() -> None:
 )
 def test_addresses_are_written_as_java_writes_them(host: str, expected: str) -> None:
     assert java_address_text(host) == expected
+
+
+def test_the_memory_of_requests_that_wait_is_a_setting() -> None:
+    settings = group_coordinator_settings(BrokerSettings({"barnabas.group.waiting.max.bytes": "5000000"}))
+    assert settings.groups.waiting_max_bytes == 5_000_000
+    assert group_coordinator_settings(BrokerSettings({})).groups.waiting_max_bytes == 128 << 20

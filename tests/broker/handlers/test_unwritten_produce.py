@@ -86,13 +86,34 @@ def test_they_are_counted_until_they_are_written_although_their_client_is_gone(t
     on_twins(tmp_path, scenario, isr=(ME, OTHER))
 
 
-def test_what_is_written_is_not_counted_when_its_client_is_gone(tmp_path: Path) -> None:
+def parked_bytes(both: Twins) -> list[int]:
+    return [side.broker.budget.parked_bytes for side in both.sides]
+
+
+def test_what_waits_for_replicas_is_counted_until_it_is_written(tmp_path: Path) -> None:
+    async def scenario(both: Twins) -> None:
+        await teach(both, 9)
+        hold_writes(both)
+        both.send(both.frame(request_of(RECORDS, acks=-1), 9))
+        assert min(used_bytes(both)) >= len(RECORDS)
+        assert parked_bytes(both) == [0, 0]
+        write(both)
+        assert used_bytes(both) == [0, 0]
+        assert parked_bytes(both) == [LEAST_WAITING_BYTES] * 2
+        both.reconnect()
+        assert parked_bytes(both) == [0, 0]
+
+    on_twins(tmp_path, scenario, isr=(ME, OTHER))
+
+
+def test_what_is_written_is_not_counted_when_it_waits_for_replicas(tmp_path: Path) -> None:
     async def scenario(both: Twins) -> None:
         both.send(both.frame(request_of(RECORDS, acks=-1), 9))
         await both.compare()
-        assert min(used_bytes(both)) >= len(RECORDS)
-        both.reconnect()
         assert used_bytes(both) == [0, 0]
+        assert parked_bytes(both) == [LEAST_WAITING_BYTES] * 2
+        both.reconnect()
+        assert parked_bytes(both) == [0, 0]
 
     on_twins(tmp_path, scenario, isr=(ME, OTHER))
 

@@ -66,28 +66,15 @@ def test_bytes_that_are_there_already_count() -> None:
 
 def test_what_is_parked_keeps_nobody_out() -> None:
     budget = MemoryBudget(100_000)
-    granted: list[str] = []
-    assert budget.reserve(80_000)
-    budget.reserve_later(200_000, lambda: granted.append("large"))
-    assert budget.park(80_000, is_reserved=True)
-    assert granted == ["large"]
-    budget.release(200_000)
-    assert budget.park(5_000, is_reserved=False)
-    assert (budget.used_bytes, budget.parked_bytes, budget.available_bytes) == (0, 85_000, 100_000)
-    budget.release_parked(85_000)
-    assert budget.parked_bytes == 0
-
-
-def test_parked_requests_that_are_not_small_have_a_limit_of_their_own() -> None:
-    budget = MemoryBudget(100_000)
-    assert budget.reserve(70_000)
-    assert budget.park(70_000, is_reserved=True)
-    assert budget.reserve(70_000)
-    assert not budget.park(70_000, is_reserved=True)
-    assert (budget.used_bytes, budget.parked_bytes) == (70_000, 70_000)
+    budget.park(95_000)
     assert budget.has_parking_room
-    assert budget.park(SMALL_REQUEST_BYTES, is_reserved=False), "its connection alone bounds it"
+    budget.park(SMALL_REQUEST_BYTES)  # its connection alone bounds it
     assert not budget.has_parking_room
+    assert (budget.used_bytes, budget.parked_bytes) == (0, 95_000 + SMALL_REQUEST_BYTES)
+    assert budget.available_bytes == 100_000
+    assert budget.reserve(100_000)
+    budget.release_parked(95_000 + SMALL_REQUEST_BYTES)
+    assert budget.parked_bytes == 0
 
 
 @given(st.integers(0, 2**32))

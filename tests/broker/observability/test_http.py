@@ -23,7 +23,7 @@ from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
 from tests.broker.harness import FakeClock
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60
 
 
 def serve(
@@ -36,7 +36,11 @@ def serve(
         topics = {'odd "topic"\\\n': None}
         services = SimpleNamespace(metrics=metrics, metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)))
         broker = SimpleNamespace(
-            is_ready=False, phase="loading logs", services=services, request_budget=MemoryBudget(100)
+            is_ready=False,
+            phase="loading logs",
+            services=services,
+            request_budget=MemoryBudget(100),
+            plain_budget=MemoryBudget(100),
         )
         server = HttpServer(cast(Broker, broker), cast(FileSystem, OsFileSystem()))
         await server.start(OsNetwork(), "127.0.0.1", 0)

@@ -14,6 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import JoinTimer, SessionTimer, SyncTimer
 from coordinator.group.settings import GroupSettings
+from coordinator.group.syncing import Assignment
+from coordinator.group.waiting import MEMBER_BYTES, size_of
 from coordinator.runtime.contract import Effect
 from tests.coordinator.driver import ShardDriver
 from tests.coordinator.scenario import Scenario
@@ -44,7 +46,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.driver = CountingDriver(GroupSettings(max_size=3))
+        self.driver = CountingDriver(GroupSettings(max_size=3, waiting_max_bytes=3 * MEMBER_BYTES))
         self.scenario = Scenario(self.driver)
         self.waiters: set[str] = set()
 
@@ -159,6 +161,19 @@ class GroupMachine(RuleBasedStateMachine):
         for group in self.driver.shard._groups.values():
             self._check(group)
 
+    @invariant()
+    def what_waits_is_counted(self) -> None:
+        joining = sum(
+            size_of(member.protocols)
+            for group in self.driver.shard._groups.values()
+            for member in group.members.values()
+            if member.joining is not None
+        )
+        staged = sum(
+            result.staged.size_bytes for result, _ in self.driver._in_flight if isinstance(result.staged, Assignment)
+        )
+        assert self.driver.waiting.used_bytes == joining + staged
+
     def _check(self, group: Group) -> None:
         members = group.members.values()
         assert all(member_id == member.member_id for member_id, member in group.members.items())
@@ -203,6 +218,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert group.state is GroupState.EMPTY
             assert not group.pending_members
             assert not group.offsets._staged and not group.offsets._removals
+        assert self.driver.waiting.used_bytes == 0
         assert set(self.driver.answered) == self.waiters
 
 

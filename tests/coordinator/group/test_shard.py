@@ -8,6 +8,7 @@ from coordinator.group.records import group_tombstone, offset_record
 from coordinator.group.removing import TOMBSTONE_BATCH_BYTES
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
+from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import Answer, Append, BatchPlace, CoordinatorRecord, Effect
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
@@ -18,7 +19,7 @@ PLACE = ("orders", 0)
 
 
 def loaded(*records: tuple[CoordinatorRecord, BatchPlace]) -> tuple[GroupShard, list[Effect]]:
-    shard = GroupShard(0, GroupSettings())
+    shard = GroupShard(0, GroupSettings(), WaitingBytes(1))
     for record, place in records:
         shard.replay(record, place, START_MS)
     return shard, shard.on_loaded(START_MS)
