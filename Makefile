@@ -4,7 +4,7 @@ RUN    := .venv-run
 DEV    := .venv
 PY     := $(DEV)/bin/python
 PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime storage
-FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/log tests/storage/segments
+FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/segments
 SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
 CASES  ?= 100000
@@ -52,7 +52,7 @@ cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a Z
 test: lint types ## Run the checks and the tests
 	$(PY) -m pytest -m "not oracle" $(ARGS)
 
-test-fast: $(DEV)/.stamp ## The tests without processes and disks: under a minute
+test-fast: $(DEV)/.stamp ## The fast unit tests: under a minute
 	$(PY) -m pytest $(FAST) $(ARGS)
 
 format: $(DEV)/.stamp ## Sort imports and format the code
