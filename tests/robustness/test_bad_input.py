@@ -10,8 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.metadata import MetadataResponse
+from protocol.records.compression import Compression, compress
+from protocol.records.record import Record, encode_batch, encode_record
+from tests.protocol.records.batches import with_records
 from tests.robustness.process import BrokerProcess
 from tests.robustness.wire import (
     API_VERSIONS_V,
@@ -74,6 +79,32 @@ def test_strangers(broker: BrokerProcess, name: str) -> None:
     lines = [line for line in broker.log.splitlines() if "connection closed" in line][before:]
     assert len(lines) == 1
     assert reason in lines[0]
+
+
+def test_names_that_are_no_utf8(broker: BrokerProcess) -> None:
+    """Latin-1 in the client id and in a topic's name: the client is answered, on the connection that it has."""
+    with Wire(broker) as wire:
+        body = struct.pack(">hhih", 3, 1, 7, 3) + b"m\xfcn" + struct.pack(">ih", 1, 4) + b"caf\xe9"
+        wire.socket.sendall(frame_of(body))
+        response = wire.receive(MetadataResponse, 1)
+        assert [(topic.name, topic.error_code) for topic in response.topics] == [
+            ("caf\N{REPLACEMENT CHARACTER}", ErrorCode.INVALID_TOPIC_EXCEPTION)
+        ]
+        assert wire.ask(metadata_of("t"), METADATA_V).topics[0].error_code == 0
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_records_that_would_break_their_readers(broker: BrokerProcess, codec: Compression) -> None:
+    """A value of 900 bytes in a record of 20: refused, and what others read of the partition is whole."""
+    record = encode_record(Record(0, 0, None, b"0123456789"), 0, 0)
+    lying = record.replace(b"\x140123", b"\x88\x0e123", 1)
+    assert len(lying) == len(record) != 0 and lying != record
+    batch = encode_batch([Record(0, 0, None, b"0123456789")], compression=codec)
+    with Wire(broker) as wire:
+        request = produce_of("t", bytes(with_records(batch, bytes(compress(codec, lying)), 1)))
+        (row,) = wire.ask(request, PRODUCE_V).responses[0].partition_responses
+        assert row.error_code == ErrorCode.INVALID_RECORD
+    assert answers_within_ms(broker) < GOOD_MS
 
 
 def test_a_request_byte_by_byte(broker: BrokerProcess) -> None:
