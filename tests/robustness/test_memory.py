@@ -35,6 +35,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReques
 from protocol.records.batch import read_header
 from protocol.records.compression import Compression
 from protocol.schema import MAX_ELEMENTS, Request
+from protocol.varint import encode_varint
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
 from tests.robustness.process import BrokerProcess, MiB
@@ -292,11 +293,14 @@ def test_the_largest_requests_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
 def test_decompression_bombs(tmp_path: Path, codec: Compression) -> None:
-    """About a megabyte that stands for a gigabyte of zeros."""
+    """About a megabyte that stands for one record of a gigabyte of zeros."""
+    value_bytes = 900 * MiB
+    fields = b"\x00\x00\x00\x01" + encode_varint(value_bytes)  # attributes, two deltas, no key
+    first = (encode_varint(len(fields) + value_bytes + 1) + fields).ljust(MiB, b"\x00")
     bomb = bytearray()
     if codec is Compression.GZIP:
         gzip = zlib.compressobj(9, wbits=31)
-        bomb += gzip.compress(bytes(MiB)) + gzip.flush(zlib.Z_FULL_FLUSH)
+        bomb += gzip.compress(first) + gzip.flush(zlib.Z_FULL_FLUSH)
         bomb += (
             gzip.compress(bytes(MiB)) + gzip.flush(zlib.Z_FULL_FLUSH)
         ) * 900  # a full flush forgets what was before
@@ -304,7 +308,7 @@ def test_decompression_bombs(tmp_path: Path, codec: Compression) -> None:
         assert len(zlib.decompressobj(wbits=31).decompress(bomb, 20 * MiB)) == 20 * MiB
     else:
         zstd = zstandard.ZstdCompressor().compressobj()
-        bomb += b"".join(zstd.compress(bytes(MiB)) for _ in range(1_000)) + zstd.flush()
+        bomb += zstd.compress(first) + b"".join(zstd.compress(bytes(MiB)) for _ in range(1_000)) + zstd.flush()
     head = bytearray(batch_of(b"x")[:61])
     struct.pack_into(">i", head, 8, 49 + len(bomb))
     struct.pack_into(">h", head, 21, codec)
