@@ -11,11 +11,10 @@ have answered, and the next starts when it has. Nothing starts inside another re
 runs in the next turn of the loop.
 
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
-requests (`max_in_flight`), bytes (two shared budgets, see `broker.network.memory_budget`: held by frames with a place
-of their own as they
-come and while something needs them, and by every request that waits behind another), unsent bytes (the transport's high-water
-mark stops reading; all connections together: `ResponseMemory`). Received bytes that cannot start yet are kept, at most one
-receive buffer, and then reading stops.
+requests (`max_in_flight`), bytes (two shared budgets, see `broker.network.memory_budget`: held by frames with a place of
+their own as they come and while something needs them, and by every request that waits behind another), unsent bytes (the
+transport's high-water mark stops reading; all connections together: `ResponseMemory`). Received bytes that cannot start yet
+are kept, at most one receive buffer, and then reading stops.
 A malformed frame, an unknown API or a version that is not served closes the connection with one log line.
 Source: Kafka Selector, KafkaChannel, SocketServer.Processor, NetworkReceive.
 """

@@ -116,6 +116,7 @@ class _Walk:
         self._headers_left = max_steps
         self._chunk: Buffer = b""
         self._at = 0
+        self._left = 0  # of the record that is being read; negative until its own length is known
 
     def check(self, last_offset_delta: int) -> None:
         left = self._count
@@ -170,9 +171,6 @@ class _Walk:
             self._headers_left -= count
             if self._headers_left < 0:
                 raise TooManySteps
-
-    _left = 0
-    """Bytes of the record that is being read. Negative before its own length is known: nothing is counted then."""
 
     def _varint(self, max_bytes: int = _MAX_VARINT_BYTES) -> int:
         """A zigzag integer of up to `max_bytes`, of 32 bits or, with ten, 64. Raises DecodeError."""
