@@ -1,0 +1,61 @@
+"""The markers that end a transaction: what the coordinator asks for, and who writes them. Pure.
+
+A decided transaction (PREPARE_COMMIT, PREPARE_ABORT) is complete when a marker lies in each of its partitions. The shard asks
+for the markers with a `WriteMarkers` command; their outcome comes back to it as an operation of its own.
+
+Rules: markers of one producer are never reordered. A partition that is gone from the cluster needs no marker.
+Source: KIP-98; Kafka TransactionMarkerChannelManager (TxnMarkerEntry, PendingCompleteTxn).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from coordinator.runtime.contract import Command
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMarkers:
+    """The end of one transaction, to be written to `partitions`.
+
+    `coordinator_partition` is the one of `__transaction_state` that holds the transaction, and `coordinator_epoch` its leader
+    epoch: a partition refuses markers of an older epoch than it has seen.
+    """
+
+    transactional_id: str
+    coordinator_partition: int
+    coordinator_epoch: int
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+class MarkerOutcome(Enum):
+    COMPLETE = "complete"  # every partition has the marker, or is gone
+    FENCED = "fenced"  # a partition answered that a newer coordinator epoch or producer epoch exists
+
+
+class MarkerWriter(Protocol):
+    """Writes markers to the leaders of their partitions. `broker.cluster.transaction_markers` implements it."""
+
+    def write(self, markers: TransactionMarkers, done: Callable[[MarkerOutcome], None]) -> None:
+        """Send the markers until every partition has answered.
+
+        `done` is called once, on the event loop, perhaps before `write` returns, and never after `cancel`.
+        """
+
+    def cancel(self, coordinator_partition: int) -> None:
+        """Forget the pending markers of a partition that is led here no more: their `done` is not called."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMarkers(Command):
+    """Write `markers`, and report their outcome to the shard (`on_markers_written`)."""
+
+    markers: TransactionMarkers
