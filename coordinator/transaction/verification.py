@@ -1,0 +1,27 @@
+"""What a broker needs before the first write of a transaction in a partition: to ask the transaction's coordinator.
+
+Without that question a late request of a producer whose transaction has ended would begin a transaction that nobody ends.
+Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol, TypeAlias
+
+from protocol.errors import ErrorCode
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+class TransactionVerification(Protocol):
+    """Implemented by `broker.cluster.transaction_verification`."""
+
+    async def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Ask the coordinator of `transactional_id` whether `partitions` belong to its ongoing transaction.
+
+        Returns an entry for each partition; NONE: it does. An error of the connection or of the coordinator is an entry,
+        too, as Apache Kafka maps it; nothing is raised for it.
+        """
