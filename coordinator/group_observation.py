@@ -23,7 +23,7 @@ from coordinator.group.events import (
     RecordSkipped,
     WaitingMemoryFull,
 )
-from coordinator.runtime.contract import Event
+from coordinator.runtime.contract import ShardEvent
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class GroupObserver:
     def __init__(self, metrics: GroupMetrics) -> None:
         self._metrics = metrics
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: ShardEvent) -> None:
         match event:
             case OffsetsCommitted():
                 self._metrics.offsets_committed(event.count)
@@ -96,7 +96,7 @@ class GroupObserver:
         why = "expired" if event.expired else "deleted"
         logger.info("offsets removed: group=%s count=%d why=%s", event.group_id, event.count, why)
 
-    def _log(self, event: Event) -> None:
+    def _log(self, event: ShardEvent) -> None:
         match event:
             case MembersRemoved(group_id, member_ids, why):
                 logger.info("members removed: group=%s members=%s why=%r", group_id, _names(member_ids), why)

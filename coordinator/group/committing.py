@@ -20,7 +20,7 @@ from coordinator.group.records import offset_record
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import commit_error
-from coordinator.runtime.contract import Append, Outbox, Result, Waiter
+from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -46,7 +46,7 @@ class Committing:
     def commit(self, group: Group, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> None:
         error = self._error(group, request)
         if error is not ErrorCode.NONE:
-            self._outbox.answer(waiter, commit_response(request, error))
+            self._outbox.respond(waiter, commit_response(request, error))
             return
         if group.state is not GroupState.EMPTY:
             self._rebalancing.extend_session(group, group.members[request.member_id], now_ms)
@@ -61,13 +61,13 @@ class Committing:
                     commits[place] = _committed_offset(partition, request.retention_time_ms, now_ms)
         response = commit_response(request, ErrorCode.NONE, too_large)
         if not commits:
-            self._outbox.answer(waiter, response)
+            self._outbox.respond(waiter, response)
             return
         version = self._settings.version.offset_commit_value
         records = tuple(offset_record(group.group_id, place, commit, version) for place, commit in commits.items())
         group.offsets.stage(commits)
-        staged = _Commit(group, request, tuple(commits), too_large, self._outbox)
-        self._outbox.put(Append(Result(records, staged, response, waiter)))
+        change = _Commit(group, request, tuple(commits), too_large, self._outbox)
+        self._outbox.put(AppendRecords(Result(records, change, response, waiter)))
 
     def _error(self, group: Group, request: OffsetCommitRequest) -> ErrorCode:
         error = commit_error(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.runtime.contract import Event
+from coordinator.runtime.contract import ShardEvent
 
 
 class RebalanceReason(Enum):
@@ -27,7 +27,7 @@ class RebalanceReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceStarted(Event):
+class RebalanceStarted(ShardEvent):
     """`member_ids` are those who caused it; `detail` is the client's own reason, or the error."""
 
     group_id: str
@@ -39,7 +39,7 @@ class RebalanceStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceCompleted(Event):
+class RebalanceCompleted(ShardEvent):
     """Every member of `generation_id` was told; no member means that the group is empty."""
 
     group_id: str
@@ -50,7 +50,7 @@ class RebalanceCompleted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentReceived(Event):
+class AssignmentReceived(ShardEvent):
     """The leader sent the assignment; `missing` got an empty one, since it was left out."""
 
     group_id: str
@@ -60,7 +60,7 @@ class AssignmentReceived(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MembersRemoved(Event):
+class MembersRemoved(ShardEvent):
     """`why` completes the sentence "removed members ...: they"."""
 
     group_id: str
@@ -69,7 +69,7 @@ class MembersRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberFenced(Event):
+class MemberFenced(ShardEvent):
     group_id: str
     group_instance_id: str
     member_id: str
@@ -77,13 +77,13 @@ class MemberFenced(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsCommitted(Event):
+class OffsetsCommitted(ShardEvent):
     group_id: str
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsRemoved(Event):
+class OffsetsRemoved(ShardEvent):
     """`expired`: by retention; otherwise an administrator deleted them, or their topic went."""
 
     group_id: str
@@ -92,13 +92,13 @@ class OffsetsRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRemoved(Event):
+class GroupRemoved(ShardEvent):
     group_id: str
     generation_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSkipped(Event):
+class RecordSkipped(ShardEvent):
     """A record of a kind this coordinator does not know, or that does not decode, was passed over."""
 
     partition: int
@@ -107,7 +107,7 @@ class RecordSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingMemoryFull(Event):
+class WaitingMemoryFull(ShardEvent):
     """New members are refused from now on: requests that wait for their groups hold too much."""
 
     group_id: str
@@ -116,7 +116,7 @@ class WaitingMemoryFull(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendFailed(Event):
+class AppendFailed(ShardEvent):
     """What could not be stored, and that nobody is told since nobody waits."""
 
     group_id: str

@@ -25,7 +25,7 @@ from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, j
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import member_error
 from coordinator.group.waiting import WaitingBytes, size_of
-from coordinator.runtime.contract import Append, Outbox, Result, Waiter
+from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.primitives import MAX_STRING_BYTES
@@ -181,9 +181,9 @@ class Joining:
         match group.state:
             case GroupState.STABLE if group.select_protocol() == group.protocol_name:
                 assignments = {each.member_id: each.assignment for each in group.members.values()}
-                staged = _StaticReturn(self, group, member, join, old_member_id, new_member_id, old_leader_id, before)
+                change = _StaticReturn(self, group, member, join, old_member_id, new_member_id, old_leader_id, before)
                 record = self._rebalancing.record_of(group, assignments)
-                self._outbox.put(Append(Result((record,), staged)))
+                self._outbox.put(AppendRecords(Result((record,), change)))
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
                 # While an assignment is awaited it is the old id that the leader knows.
                 self._rebalancing.prepare(group, reason, [new_member_id], join.reason, now_ms)
@@ -194,15 +194,15 @@ class Joining:
         """Whoever still waits under the old id is a double."""
         waiter = group.take_joining(member)
         if waiter is not None:
-            self._outbox.answer(waiter, join_error(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
+            self._outbox.respond(waiter, join_error(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
         waiter, member.syncing = member.syncing, None
         if waiter is not None:
-            self._outbox.answer(waiter, sync_error(ErrorCode.FENCED_INSTANCE_ID))
+            self._outbox.respond(waiter, sync_error(ErrorCode.FENCED_INSTANCE_ID))
 
-    def static_return_stored(self, staged: _StaticReturn) -> None:
-        if not staged.is_parked:
+    def static_return_stored(self, change: _StaticReturn) -> None:
+        if not change.is_parked:
             return  # a rebalance, or another return, has taken over and answers
-        group, member, join = staged.group, staged.member, staged.join
+        group, member, join = change.group, change.member, change.join
         group.take_joining(member)
         if join.knows_skip_assignment:
             # A leader stays leader and watches the topics, but must not assign: nobody would be told (KIP-814).
@@ -210,25 +210,25 @@ class Joining:
             response = joined(group, member.member_id, skip_assignment=is_leader)
         else:
             # Told the old leader's id, the member does not take itself for the leader and does not assign.
-            response = joined(group, member.member_id, leader_id=staged.old_leader_id)
-        self._outbox.answer(join.waiter, response)
+            response = joined(group, member.member_id, leader_id=change.old_leader_id)
+        self._outbox.respond(join.waiter, response)
 
-    def static_return_refused(self, staged: _StaticReturn, error: ErrorCode) -> None:
-        if staged.is_parked:
-            group = staged.group
-            group.take_joining(staged.member)
-            response = joined(group, UNKNOWN_MEMBER_ID, leader_id=staged.old_leader_id)
+    def static_return_refused(self, change: _StaticReturn, error: ErrorCode) -> None:
+        if change.is_parked:
+            group = change.group
+            group.take_joining(change.member)
+            response = joined(group, UNKNOWN_MEMBER_ID, leader_id=change.old_leader_id)
             response.error_code = group_append_error(error)
-            self._outbox.answer(staged.join.waiter, response)
+            self._outbox.respond(change.join.waiter, response)
 
-    def static_return_undone(self, staged: _StaticReturn, now_ms: int) -> None:
+    def static_return_undone(self, change: _StaticReturn, now_ms: int) -> None:
         """The log does not know the new id: neither does the group, unless it has gone on since."""
-        group, member, instance_id = staged.group, staged.member, staged.join.request.group_instance_id
-        if group.state is GroupState.STABLE and member.member_id == staged.new_member_id in group.members:
+        group, member, instance_id = change.group, change.member, change.join.request.group_instance_id
+        if group.state is GroupState.STABLE and member.member_id == change.new_member_id in group.members:
             assert instance_id is not None
             self._rebalancing.unwatch(group, member.member_id)
-            group.rename_static(instance_id, member.member_id, staged.old_member_id)
-            group.update(member, *staged.before, joining=None)
+            group.rename_static(instance_id, member.member_id, change.old_member_id)
+            group.update(member, *change.before, joining=None)
             self._rebalancing.extend_session(group, member, now_ms)
 
     # --- with a member id ------------------------------------------------------------------------------------------
@@ -266,16 +266,16 @@ class Joining:
                 self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
             case _:
                 # The answer to its JoinGroup was lost: tell it again.
-                self._outbox.answer(join.waiter, joined(group, member_id))
+                self._outbox.respond(join.waiter, joined(group, member_id))
 
     def _park(self, group: Group, member: Member, join: Join) -> None:
         if member.joining is not None:
             # The client gave that request up, or two clients share an id. Kafka leaves it without an answer.
-            self._outbox.answer(member.joining, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+            self._outbox.respond(member.joining, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.waiter)
 
     def _refuse(self, join: Join, member_id: str, error: ErrorCode) -> None:
-        self._outbox.answer(join.waiter, join_error(member_id, error))
+        self._outbox.respond(join.waiter, join_error(member_id, error))
 
 
 @dataclass(slots=True, eq=False)

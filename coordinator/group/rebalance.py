@@ -31,7 +31,7 @@ from coordinator.group.member import Member
 from coordinator.group.records import group_record
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
-from coordinator.runtime.contract import Append, CancelTimer, CoordinatorRecord, Outbox, Result, ScheduleTimer
+from coordinator.runtime.contract import AppendRecords, CancelTimer, CoordinatorRecord, Outbox, Result, ScheduleTimer
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupResponse
 
@@ -134,7 +134,7 @@ class Rebalancing:
         """Answer the member's parked SyncGroup, if there is one; from now on it has to heartbeat again."""
         waiter, member.syncing = member.syncing, None
         if waiter is not None:
-            self._outbox.answer(waiter, response)
+            self._outbox.respond(waiter, response)
             self.extend_session(group, member, now_ms)
 
     # --- the end ---------------------------------------------------------------------------------------------------
@@ -171,12 +171,12 @@ class Rebalancing:
             )
         )
         if group.state is GroupState.EMPTY:
-            self._outbox.put(Append(Result((self.record_of(group, {}),), _EmptyGroup(group, self._outbox))))
+            self._outbox.put(AppendRecords(Result((self.record_of(group, {}),), _EmptyGroup(group, self._outbox))))
             return
         for member in group.members.values():
             waiter = group.take_joining(member)
             if waiter is not None:
-                self._outbox.answer(waiter, joined(group, member.member_id))
+                self._outbox.respond(waiter, joined(group, member.member_id))
             self.extend_session(group, member, now_ms)
             member.is_new = False
             group.pending_sync.add(member.member_id)
@@ -216,10 +216,10 @@ class Rebalancing:
             waiter = group.take_joining(member)
             if waiter is not None:
                 # The client is there after all: with no id it may join anew.
-                self._outbox.answer(waiter, join_error(UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
+                self._outbox.respond(waiter, join_error(UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
             waiter, member.syncing = member.syncing, None
             if waiter is not None:
-                self._outbox.answer(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+                self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
             group.remove(member.member_id)
             self.unwatch(group, member.member_id)
         member_ids = tuple(member.member_id for member in members)

@@ -20,7 +20,7 @@ from coordinator.group.rebalance import SessionTimer
 from coordinator.group.records import group_tombstone, offset_tombstone
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
-from coordinator.runtime.contract import Append, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
+from coordinator.runtime.contract import AppendRecords, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.offset_delete import (
@@ -45,19 +45,19 @@ class Removing:
 
     def delete_group(self, group: Group | None, group_id: str, waiter: Waiter, now_ms: int) -> None:
         if group is None or group.state is GroupState.DEAD:
-            self._outbox.answer(waiter, _deletable(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+            self._outbox.respond(waiter, _deletable(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not GroupState.EMPTY:
-            self._outbox.answer(waiter, _deletable(group_id, ErrorCode.NON_EMPTY_GROUP))
+            self._outbox.respond(waiter, _deletable(group_id, ErrorCode.NON_EMPTY_GROUP))
         else:
             removal = _Removal(self, group, _DeleteGroup(group_id), is_deletion=True)
             self._remove(removal, group.offsets.places(), waiter, now_ms)
 
     def delete_offsets(self, group: Group | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> None:
         if group is None or group.state is GroupState.DEAD:
-            self._outbox.answer(waiter, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
+            self._outbox.respond(waiter, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
             return
         if group.state is not GroupState.EMPTY and not group.is_consumer_group:
-            self._outbox.answer(waiter, offset_delete_error(ErrorCode.NON_EMPTY_GROUP))
+            self._outbox.respond(waiter, offset_delete_error(ErrorCode.NON_EMPTY_GROUP))
             return
         in_use = set()
         if group.state is not GroupState.EMPTY:
@@ -72,7 +72,7 @@ class Removing:
         if places:
             self._remove(removal, group.offsets.of_partitions(places), waiter, now_ms)
         else:
-            self._outbox.answer(waiter, removal.response(ErrorCode.NONE))
+            self._outbox.respond(waiter, removal.response(ErrorCode.NONE))
 
     def topics_deleted(self, places: Iterable[TopicPartition], now_ms: int) -> None:
         """The partitions are gone, and so are all offsets in them."""
@@ -124,7 +124,7 @@ class Removing:
         if not records:
             removal.end(now_ms)
             if waiter is not None:
-                self._outbox.answer(waiter, removal.response(ErrorCode.NONE))
+                self._outbox.respond(waiter, removal.response(ErrorCode.NONE))
             return
         group.offsets.stage_removal(places)
         removal.places = places
@@ -135,7 +135,7 @@ class Removing:
             result = Result(batch, removal, waiter=waiter if is_final else None)
             if is_final and waiter is not None:
                 result.response = removal.response(ErrorCode.NONE)
-            self._outbox.put(Append(result))
+            self._outbox.put(AppendRecords(result))
 
     def ended(self, removal: _Removal, now_ms: int) -> None:
         """The outcome of every batch is known."""

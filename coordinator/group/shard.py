@@ -37,7 +37,16 @@ from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, sync_erro
 from coordinator.group.settings import GroupSettings
 from coordinator.group.syncing import Syncing
 from coordinator.group.waiting import WaitingBytes
-from coordinator.runtime.contract import Answer, BatchPlace, CoordinatorRecord, Effect, Outbox, Result, TimerKey, Waiter
+from coordinator.runtime.contract import (
+    BatchPosition,
+    CoordinatorRecord,
+    Effect,
+    Outbox,
+    Respond,
+    Result,
+    TimerKey,
+    Waiter,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -83,11 +92,11 @@ class GroupShard:
     def join(self, join: Join, now_ms: int) -> list[Effect]:
         request = join.request
         if not self._joining.session_timeout_is_valid(join):
-            self._outbox.answer(join.waiter, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
             return self._outbox.drain()
         group = self._groups.get(request.group_id)
         if group is None and request.member_id != UNKNOWN_MEMBER_ID:
-            self._outbox.answer(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         else:
             self._joining.join(group or self._create(request.group_id, now_ms), join, now_ms)
         return self._outbox.drain()
@@ -95,7 +104,7 @@ class GroupShard:
     def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
         group = self._groups.get(request.group_id)
         if group is None:
-            self._outbox.answer(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+            self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
             self._syncing.sync(group, request, waiter, now_ms)
         return self._outbox.drain()
@@ -116,7 +125,7 @@ class GroupShard:
         group = self._groups.get(request.group_id)
         if group is None and request.generation_id_or_member_epoch >= 0:
             # Its generation is of a group that was deleted or has expired.
-            self._outbox.answer(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
+            self._outbox.respond(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
         else:
             self._committing.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
         return self._outbox.drain()
@@ -171,29 +180,29 @@ class GroupShard:
 
     # --- records ---------------------------------------------------------------------------------------------------
 
-    def replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+    def replay(self, record: CoordinatorRecord, position: BatchPosition, now_ms: int) -> None:
         try:
-            self._replay(record, place, now_ms)
+            self._replay(record, position, now_ms)
         except DecodeError as error:
             # Ours always decode; while loading, one bad record must not cost all groups of the partition.
             assert self._is_loading
-            self._outbox.put(RecordSkipped(self.partition, place.base_offset, str(error)))
+            self._outbox.put(RecordSkipped(self.partition, position.base_offset, str(error)))
 
-    def _replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+    def _replay(self, record: CoordinatorRecord, position: BatchPosition, now_ms: int) -> None:
         match read_key(record.key):
             case OffsetKey(group_id, topic_partition):
                 offsets = self._known_or_new(group_id, now_ms).offsets
-                transaction_of = place.producer_id if place.is_transactional else None
+                transaction_of = position.producer_id if position.is_transactional else None
                 if record.value is None:
                     offsets.replay_removal(topic_partition, transaction_of)
                 else:
                     commit = read_offset_value(record.value)
-                    offsets.replay_commit(topic_partition, commit, place.base_offset, transaction_of)
+                    offsets.replay_commit(topic_partition, commit, position.base_offset, transaction_of)
             case GroupKey(group_id):
                 group = self._known_or_new(group_id, now_ms)
                 self._replay_group(group, None if record.value is None else read_group_value(record.value), now_ms)
             case UnknownKey(version):
-                self._outbox.put(RecordSkipped(self.partition, place.base_offset, f"key version {version}"))
+                self._outbox.put(RecordSkipped(self.partition, position.base_offset, f"key version {version}"))
 
     def _replay_group(self, group: Group, value: GroupMetadataValue | None, now_ms: int) -> None:
         group.stored = value
@@ -255,24 +264,24 @@ class GroupShard:
         return self._outbox.drain()
 
     def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
-        result.staged.committed(now_ms)
+        result.change.committed(now_ms)
         if result.waiter is not None:
             assert result.response is not None
-            self._outbox.answer(result.waiter, result.response)
+            self._outbox.respond(result.waiter, result.response)
         return self._outbox.drain()
 
     def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
-        response = result.staged.failed(error, now_ms)
+        response = result.change.failed(error, now_ms)
         if result.waiter is not None:
             assert response is not None
-            self._outbox.answer(result.waiter, response)
+            self._outbox.respond(result.waiter, response)
         return self._outbox.drain()
 
     def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
-        response = result.staged.timed_out(now_ms)
+        response = result.change.timed_out(now_ms)
         if result.waiter is not None:
             assert response is not None
-            self._outbox.answer(result.waiter, response)
+            self._outbox.respond(result.waiter, response)
             result.waiter = None
         return self._outbox.drain()
 
@@ -282,14 +291,14 @@ class GroupShard:
             for member in group.members.values():
                 joining = group.take_joining(member)
                 if joining is not None:
-                    self._outbox.answer(joining, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
+                    self._outbox.respond(joining, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
                 syncing, member.syncing = member.syncing, None
                 if syncing is not None:
-                    self._outbox.answer(syncing, sync_error(ErrorCode.NOT_COORDINATOR))
+                    self._outbox.respond(syncing, sync_error(ErrorCode.NOT_COORDINATOR))
         effects = self._outbox.drain()
         for result in in_flight:
             effects += self.on_failed(result, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
-        return [effect for effect in effects if isinstance(effect, Answer)]
+        return [effect for effect in effects if isinstance(effect, Respond)]
 
     # --- groups in memory ------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from coordinator.group.rebalance import Rebalancing
 from coordinator.group.responses import group_append_error, sync_error, synced
 from coordinator.group.validation import generation_error
 from coordinator.group.waiting import WaitingBytes
-from coordinator.runtime.contract import Append, Outbox, Result, Waiter
+from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
 
@@ -32,18 +32,18 @@ class Syncing:
     def sync(self, group: Group, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
         error = self._error(group, request)
         if error is not ErrorCode.NONE:
-            self._outbox.answer(waiter, sync_error(error))
+            self._outbox.respond(waiter, sync_error(error))
             return
         member = group.members[request.member_id]
         self._rebalancing.synced(group, member.member_id)
         if group.state is GroupState.STABLE:
-            self._outbox.answer(waiter, synced(group, member.assignment))
+            self._outbox.respond(waiter, synced(group, member.assignment))
             self._rebalancing.extend_session(group, member, now_ms)
             return
         assert group.state is GroupState.COMPLETING_REBALANCE
         if member.syncing is not None:
             # Given up by the client. Kafka leaves it without an answer.
-            self._outbox.answer(member.syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+            self._outbox.respond(member.syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         member.syncing = waiter
         if group.is_leader(member.member_id) and group.assignment_staged_for != group.generation_id:
             self._store_assignment(group, request, now_ms)
@@ -69,9 +69,9 @@ class Syncing:
         self._outbox.put(AssignmentReceived(group.group_id, group.generation_id, request.member_id, missing))
         group.assignment_staged_for = group.generation_id
         record = self._rebalancing.record_of(group, assignments)
-        staged = Assignment(self, group, group.generation_id, len(record.value or b""))
-        self._waiting.change(staged.size_bytes)
-        self._outbox.put(Append(Result((record,), staged)))
+        change = Assignment(self, group, group.generation_id, len(record.value or b""))
+        self._waiting.change(change.size_bytes)
+        self._outbox.put(AppendRecords(Result((record,), change)))
 
     def assignment_settled(self, size_bytes: int) -> None:
         """Its record waits no longer."""

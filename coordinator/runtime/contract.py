@@ -6,7 +6,7 @@ A shard is the pure state machine of one partition of an internal topic. Its ope
 Rules: no IO, no clock, no randomness. Durable state changes in `replay` and `replay_end_transaction` alone, when the
 records are committed (the high watermark passed them) or read back while loading, so that a reloaded shard equals the
 one that wrote the log. What an operation wants written travels in a `Result`: its records are appended as one batch,
-its response is parked until they are committed, and `Staged` undoes the preparations when the append is refused.
+its response is parked until they are committed, and `PendingChange` undoes the preparations when the append is refused.
 Everything else (members that join, timers, parked answers) is soft state and dies with the leadership. What has to happen
 outside the shard is a `Command`; what it leads to comes back to the shard as an operation of its own.
 
@@ -37,7 +37,7 @@ class CoordinatorRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchPlace:
+class BatchPosition:
     """Where a replayed record stood: the base offset of its batch, and whose transaction it belongs to (-1: none)."""
 
     base_offset: int
@@ -45,7 +45,7 @@ class BatchPlace:
     is_transactional: bool = False
 
 
-class Staged(Protocol):
+class PendingChange(Protocol):
     """What the records of a `Result` will change, kept until their outcome is known: `committed` or `failed`, once."""
 
     def committed(self, now_ms: int) -> None:
@@ -63,20 +63,20 @@ class Result:
     """Records to append as one atomic batch, and the response that `waiter` gets once they are committed."""
 
     records: tuple[CoordinatorRecord, ...]
-    staged: Staged
+    change: PendingChange
     response: Message | None = None
     waiter: Waiter | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendRecords:
     """Append the records of `result`, then report its outcome to the shard."""
 
     result: Result
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Respond:
     """Give a parked request its response."""
 
     waiter: Waiter
@@ -98,7 +98,7 @@ class CancelTimer:
     key: TimerKey
 
 
-class Event:
+class ShardEvent:
     """Base of facts that the shard tells for logs and metrics; they change nothing."""
 
     __slots__ = ()
@@ -113,7 +113,7 @@ class Command:
     __slots__ = ()
 
 
-Effect: TypeAlias = Append | Answer | ScheduleTimer | CancelTimer | Event | Command
+Effect: TypeAlias = AppendRecords | Respond | ScheduleTimer | CancelTimer | ShardEvent | Command
 
 
 class Outbox:
@@ -127,8 +127,8 @@ class Outbox:
     def put(self, effect: Effect) -> None:
         self._effects.append(effect)
 
-    def answer(self, waiter: Waiter, response: Message) -> None:
-        self._effects.append(Answer(waiter, response))
+    def respond(self, waiter: Waiter, response: Message) -> None:
+        self._effects.append(Respond(waiter, response))
 
     def drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -138,7 +138,7 @@ class Outbox:
 class Shard(Protocol):
     """The state machine of one partition. Its context owns it from loading to resignation."""
 
-    def replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+    def replay(self, record: CoordinatorRecord, position: BatchPosition, now_ms: int) -> None:
         """Apply one committed record. The only way durable state changes, besides the end of a transaction."""
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:

@@ -23,17 +23,17 @@ from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from coordinator.runtime.contract import (
-    Answer,
-    Append,
-    BatchPlace,
+    AppendRecords,
+    BatchPosition,
     CancelTimer,
     Command,
     CoordinatorRecord,
     Effect,
-    Event,
+    Respond,
     Result,
     ScheduleTimer,
     Shard,
+    ShardEvent,
     ShardLogReader,
     ShardLogWriter,
     TimerKey,
@@ -81,13 +81,13 @@ class ShardPorts(Generic[S]):
     timer: Timer
     writer: ShardLogWriter
     reader: ShardLogReader
-    observe: Callable[[Event], None]
+    observe: Callable[[ShardEvent], None]
     carry_out: Callable[[Command, ShardContext[S]], None] = refuse_command
     compression: Compression = Compression.NONE
     commit_timeout_ms: int = 5_000
 
 
-class _InFlight:
+class _AppendedResult:
     """A result whose records are in the log, or were refused by it, and whose outcome the shard has not heard."""
 
     __slots__ = ("base_offset", "outcome", "result", "timeout")
@@ -115,7 +115,7 @@ class ShardContext(Generic[S]):
         self._inbox: deque[Operation[S]] = deque()
         self._is_running = False
         self._timers: dict[TimerKey, TimerEntry] = {}
-        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight: deque[_AppendedResult] = deque()
         self._ended_while_loading: list[tuple[int, bool]] = []
 
     @property
@@ -142,11 +142,11 @@ class ShardContext(Generic[S]):
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:  # no await in here
             match effect:
-                case Answer(waiter, response):
+                case Respond(waiter, response):
                     assert isinstance(waiter, asyncio.Future)
                     if not waiter.done():  # its connection may be gone
                         waiter.set_result(response)
-                case Append(result):
+                case AppendRecords(result):
                     self._append(result)
                 case ScheduleTimer(key, deadline_ms):
                     if self.state is not ShardState.CLOSED:
@@ -155,7 +155,7 @@ class ShardContext(Generic[S]):
                     entry = self._timers.pop(key, None)
                     if entry is not None:
                         entry.cancel()
-                case Event():
+                case ShardEvent():
                     self._ports.observe(effect)
                 case Command():
                     if self.state is not ShardState.CLOSED:
@@ -215,7 +215,7 @@ class ShardContext(Generic[S]):
         if self.state is ShardState.CLOSED:  # the append before it failed, and took the partition with it
             self._give_up([result])
             return
-        entry = _InFlight(result)
+        entry = _AppendedResult(result)
         self._in_flight.append(entry)
         try:
             batch = self._encode(result.records)
@@ -237,7 +237,7 @@ class ShardContext(Generic[S]):
             compression=self._ports.compression,
         )
 
-    def _on_append_outcome(self, entry: _InFlight, error: ErrorCode, _next_offset: int) -> None:
+    def _on_append_outcome(self, entry: _AppendedResult, error: ErrorCode, _next_offset: int) -> None:
         if entry.outcome is None:
             entry.outcome = error
             self.run(self._apply_outcomes)
@@ -252,13 +252,13 @@ class ShardContext(Generic[S]):
             assert entry.outcome is not None
             if entry.outcome is ErrorCode.NONE:
                 for record in entry.result.records:
-                    shard.replay(record, BatchPlace(entry.base_offset), now_ms)
+                    shard.replay(record, BatchPosition(entry.base_offset), now_ms)
                 effects += shard.on_committed(entry.result, now_ms)
             else:
                 effects += shard.on_failed(entry.result, entry.outcome, now_ms)
         return effects
 
-    def _on_commit_timeout(self, entry: _InFlight) -> None:
+    def _on_commit_timeout(self, entry: _AppendedResult) -> None:
         if entry.outcome is None:
             self.run(lambda shard, now_ms: shard.on_commit_timeout(entry.result, now_ms))
 
@@ -305,10 +305,10 @@ class ShardContext(Generic[S]):
                 self._shard.replay_end_transaction(header.producer_id, committed=committed)
             return
         now_ms = self._ports.clock.wall_ms()
-        place = BatchPlace(header.base_offset, header.producer_id, header.is_transactional)
+        batch_position = BatchPosition(header.base_offset, header.producer_id, header.is_transactional)
         for record in iter_any_records(buffer, position, header, LOAD_BATCH_BYTES_MAX):
             # A record without a key is none of ours; an empty key is told apart as such.
-            self._shard.replay(CoordinatorRecord(record.key or b"", record.value), place, now_ms)
+            self._shard.replay(CoordinatorRecord(record.key or b"", record.value), batch_position, now_ms)
 
     def close(self) -> None:
         """The partition is led elsewhere, or the broker stops: answer everything parked, forget the rest."""

@@ -14,16 +14,16 @@ from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import (
-    Answer,
-    Append,
-    BatchPlace,
+    AppendRecords,
+    BatchPosition,
     CancelTimer,
     Command,
     CoordinatorRecord,
     Effect,
-    Event,
+    Respond,
     Result,
     ScheduleTimer,
+    ShardEvent,
     TimerKey,
     Waiter,
 )
@@ -47,7 +47,7 @@ class ShardDriver:
     now_ms: int = START_MS
     log: list[Batch] = field(default_factory=list)
     answers: list[tuple[Waiter, Message]] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[ShardEvent] = field(default_factory=list)
     timers: dict[TimerKey, int] = field(default_factory=dict)
     is_holding: bool = False
     refuse_with: ErrorCode | None = None
@@ -66,15 +66,15 @@ class ShardDriver:
         inbox = deque(effects)
         while inbox:
             match inbox.popleft():
-                case Answer(waiter, response):
+                case Respond(waiter, response):
                     self.answers.append((waiter, response))
-                case Append(result):
+                case AppendRecords(result):
                     inbox.extend(self._append(result))
                 case ScheduleTimer(key, deadline_ms):
                     self.timers[key] = deadline_ms
                 case CancelTimer(key):
                     self.timers.pop(key, None)
-                case Event() as event:
+                case ShardEvent() as event:
                     self.events.append(event)
                 case Command() as command:
                     raise AssertionError(f"groups have no commands: {command}")
@@ -92,7 +92,7 @@ class ShardDriver:
         result, base_offset = self._in_flight.popleft()
         self.log.append(Batch(base_offset, result.records))
         for record in result.records:
-            self.shard.replay(record, BatchPlace(base_offset), self.now_ms)
+            self.shard.replay(record, BatchPosition(base_offset), self.now_ms)
         return self.shard.on_committed(result, self.now_ms)
 
     @property
@@ -138,7 +138,7 @@ class ShardDriver:
         shard = GroupShard(0, self.settings, self.waiting)
         for batch in self.log:
             for record in batch.records:
-                shard.replay(record, BatchPlace(batch.base_offset), self.now_ms)
+                shard.replay(record, BatchPosition(batch.base_offset), self.now_ms)
         return shard
 
     def reload(self) -> None:

@@ -39,7 +39,7 @@ from coordinator.group.joining import Join
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings
-from coordinator.runtime.contract import CoordinatorRecord, Event
+from coordinator.runtime.contract import CoordinatorRecord, ShardEvent
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -395,7 +395,7 @@ def _left(response: LeaveGroupResponse) -> str:
     return "leave: " + (", ".join(rows) or ErrorCode(response.error_code).name)
 
 
-def _event(event: Event) -> str | None:
+def _event(event: ShardEvent) -> str | None:
     match event:
         case RebalanceStarted():
             detail = f" ({event.detail})" if event.detail else ""

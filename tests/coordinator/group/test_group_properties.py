@@ -170,7 +170,7 @@ class GroupMachine(RuleBasedStateMachine):
             if member.joining is not None
         )
         staged = sum(
-            result.staged.size_bytes for result, _ in self.driver._in_flight if isinstance(result.staged, Assignment)
+            result.change.size_bytes for result, _ in self.driver._in_flight if isinstance(result.change, Assignment)
         )
         assert self.driver.waiting.used_bytes == joining + staged
 

@@ -9,7 +9,7 @@ from coordinator.group.removing import TOMBSTONE_BATCH_BYTES
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.group.waiting import WaitingBytes
-from coordinator.runtime.contract import Answer, Append, BatchPlace, CoordinatorRecord, Effect
+from coordinator.runtime.contract import AppendRecords, BatchPosition, CoordinatorRecord, Effect, Respond
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from tests.coordinator.driver import START_MS, ShardDriver
@@ -18,7 +18,7 @@ from tests.coordinator.requests import commit_request, fetch_group
 PLACE = ("orders", 0)
 
 
-def loaded(*records: tuple[CoordinatorRecord, BatchPlace]) -> tuple[GroupShard, list[Effect]]:
+def loaded(*records: tuple[CoordinatorRecord, BatchPosition]) -> tuple[GroupShard, list[Effect]]:
     shard = GroupShard(0, GroupSettings(), WaitingBytes(1))
     for record, place in records:
         shard.replay(record, place, START_MS)
@@ -38,10 +38,10 @@ def test_records_that_are_not_understood_are_skipped_and_told() -> None:
     bad_value = CoordinatorRecord(good.key, b"\x00\x63")
     newer_kind = CoordinatorRecord(b"\x00\x05\x00\x01g", b"")
     shard, effects = loaded(
-        (good, BatchPlace(0)),
-        (bad_value, BatchPlace(1)),
-        (newer_kind, BatchPlace(2)),
-        (CoordinatorRecord(b"", None), BatchPlace(3)),
+        (good, BatchPosition(0)),
+        (bad_value, BatchPosition(1)),
+        (newer_kind, BatchPosition(2)),
+        (CoordinatorRecord(b"", None), BatchPosition(3)),
     )
     assert committed(shard) == (5, ErrorCode.NONE)
     assert [effect.offset for effect in effects if isinstance(effect, RecordSkipped)] == [1, 2, 3]
@@ -50,15 +50,15 @@ def test_records_that_are_not_understood_are_skipped_and_told() -> None:
 def test_a_group_of_tombstones_only_is_not_there() -> None:
     record = offset_record("g", PLACE, CommittedOffset(5, -1, "", START_MS))
     gone = CoordinatorRecord(record.key, None)
-    shard, _ = loaded((record, BatchPlace(0)), (gone, BatchPlace(1)), (group_tombstone("h"), BatchPlace(2)))
+    shard, _ = loaded((record, BatchPosition(0)), (gone, BatchPosition(1)), (group_tombstone("h"), BatchPosition(2)))
     assert shard.group_ids() == []
 
 
 def test_an_open_transaction_outlives_the_deletion_of_its_group() -> None:
     open_commit = offset_record("g", PLACE, CommittedOffset(5, -1, "", START_MS))
-    shard, _ = loaded((open_commit, BatchPlace(0, producer_id=7, is_transactional=True)))
+    shard, _ = loaded((open_commit, BatchPosition(0, producer_id=7, is_transactional=True)))
     assert committed(shard) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    (answer,) = [effect for effect in shard.delete_group("g", "who", START_MS) if isinstance(effect, Answer)]
+    (answer,) = [effect for effect in shard.delete_group("g", "who", START_MS) if isinstance(effect, Respond)]
     assert isinstance(answer.response, DeletableGroupResult) and answer.response.error_code == ErrorCode.NONE
     assert shard.group_ids() == ["g"]
     shard.replay_end_transaction(7, committed=True)
@@ -72,7 +72,7 @@ def test_a_large_removal_is_several_batches_and_one_answer() -> None:
     request = commit_request("g", dict.fromkeys(places, 1))
     driver.do(lambda shard, now_ms: shard.commit_offsets(request, "commit", now_ms))
     effects = driver.shard.delete_group("g", "delete", driver.now_ms)
-    batches = [effect.result.records for effect in effects if isinstance(effect, Append)]
+    batches = [effect.result.records for effect in effects if isinstance(effect, AppendRecords)]
     assert len(batches) == 2
     assert all(sum(len(record.key) for record in batch) <= TOMBSTONE_BATCH_BYTES for batch in batches)
     driver.answers.clear()
@@ -88,7 +88,9 @@ def test_a_removal_that_fails_in_part_leaves_the_rest() -> None:
     request = commit_request("g", dict.fromkeys(places, 1))
     driver.do(lambda shard, now_ms: shard.commit_offsets(request, "commit", now_ms))
     first, second = [
-        effect for effect in driver.shard.delete_group("g", "delete", driver.now_ms) if isinstance(effect, Append)
+        effect
+        for effect in driver.shard.delete_group("g", "delete", driver.now_ms)
+        if isinstance(effect, AppendRecords)
     ]
     driver.carry_out([first])
     driver.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from coordinator.runtime.contract import (
-    Answer,
-    Append,
-    BatchPlace,
+    AppendRecords,
+    BatchPosition,
     Command,
     CoordinatorRecord,
     Effect,
-    Event,
+    Respond,
     Result,
     ScheduleTimer,
+    ShardEvent,
     TimerKey,
     Waiter,
 )
@@ -44,12 +44,12 @@ class Publish(Command):
 
 
 @dataclass(frozen=True)
-class Added(Event):
+class Added(ShardEvent):
     key: str
 
 
 @dataclass(frozen=True)
-class Staged:
+class CountChange:
     def committed(self, now_ms: int) -> None: ...
 
     def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
@@ -73,7 +73,7 @@ class CounterShard:
 
     def add(self, key: str, waiter: Waiter, now_ms: int) -> list[Effect]:
         record = CoordinatorRecord(key.encode(), b"")
-        return [Append(Result((record,), Staged(), HeartbeatResponse(error_code=0), waiter)), Added(key)]
+        return [AppendRecords(Result((record,), CountChange(), HeartbeatResponse(error_code=0), waiter)), Added(key)]
 
     def add_and_publish(self, key: str, waiter: Waiter, now_ms: int) -> list[Effect]:
         return [*self.add(key, waiter, now_ms), Publish(key, self.numbers[key], self.epoch)]
@@ -88,7 +88,7 @@ class CounterShard:
 
     # --- the contract ---
 
-    def replay(self, record: CoordinatorRecord, place: BatchPlace, now_ms: int) -> None:
+    def replay(self, record: CoordinatorRecord, position: BatchPosition, now_ms: int) -> None:
         self.numbers[record.key.decode()] += 1
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
@@ -111,28 +111,28 @@ class CounterShard:
 
     def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
         assert result.response is not None
-        return [Answer(result.waiter, result.response)]
+        return [Respond(result.waiter, result.response)]
 
     def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
-        response = result.staged.failed(error, now_ms)
+        response = result.change.failed(error, now_ms)
         assert response is not None
-        return [Answer(result.waiter, response)]
+        return [Respond(result.waiter, response)]
 
     def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
-        response = result.staged.timed_out(now_ms)
+        response = result.change.timed_out(now_ms)
         assert response is not None
-        return [Answer(result.waiter, response)]
+        return [Respond(result.waiter, response)]
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
         waiting = [result.waiter for result in in_flight]
         answers: list[Effect] = [
-            Answer(waiter, HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)) for waiter in waiting
+            Respond(waiter, HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)) for waiter in waiting
         ]
         return answers + self._answer_parked(ErrorCode.NOT_COORDINATOR)
 
     def _answer_parked(self, error: ErrorCode) -> list[Effect]:
         parked, self._parked = self._parked, []
-        return [Answer(waiter, HeartbeatResponse(error_code=error)) for waiter in parked]
+        return [Respond(waiter, HeartbeatResponse(error_code=error)) for waiter in parked]
 
 
 def _scans(shard: CounterShard) -> Iterator[Operation[CounterShard]]:
@@ -156,7 +156,7 @@ class CounterWorld:
         self.tasks = TaskScope("test")
         self.partitions_count = partitions_count
         self.made: list[CounterShard] = []
-        self.events: list[Event] = []
+        self.events: list[ShardEvent] = []
         self.carried_out: list[tuple[Command, int, int]] = []
         ports: ShardPorts[CounterShard] = ShardPorts(
             topic=TOPIC,
