@@ -1,9 +1,9 @@
-"""The group coordinator of this broker: what a handler asks about groups, and the shard that answers it.
+"""The group coordinator of this broker: the facade that handlers call, in front of the group shards.
 
-Handlers call it with decoded requests. It finds the shard of the group, refuses when that is elsewhere or still loading,
-and waits for the answer; what the answer is, the shard decides. Which shards there are is its `runtime`'s.
+Handlers call it with decoded requests. It finds the shard of the group, returns an error when another broker coordinates the
+group or the shard is loading, and awaits the shard's response. Its `runtime` owns the shards.
 
-Invariant: what is refused here is refused with the error that clients of this API understand.
+Invariant: a request that is refused here gets an error code that clients of its API understand.
 Source: Kafka GroupCoordinator.validateGroupStatus, GroupCoordinatorAdapter.
 """
 
@@ -60,7 +60,7 @@ class GroupCoordinatorSettings:
 
 
 class GroupCoordinator:
-    """Owned by the broker. `start` before the first request, `close` after the last. `runtime` hears of elections."""
+    """Owned by the broker. `start` before the first request, `close` after the last. Elections go to `runtime`."""
 
     def __init__(
         self,
@@ -97,17 +97,17 @@ class GroupCoordinator:
         self.runtime.close()
 
     def partition_for(self, group_id: str) -> int | None:
-        """None as long as the topic is not known."""
+        """The partition of `__consumer_offsets` that `group_id` hashes to; None while the topic is not known."""
         return self.runtime.partition_for(group_id)
 
-    # --- what happens elsewhere ------------------------------------------------------------------------------------
+    # --- events of other components --------------------------------------------------------------------------------
 
     def on_transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
-        """See `CoordinatorRuntime`: offset commits of the transaction count, or never were."""
+        """Make the offset commits of the transaction visible, or drop them. `partition` is of `__consumer_offsets`."""
         self.runtime.on_transaction_ended(partition, producer_id, committed=committed)
 
     def on_partitions_deleted(self, places: Iterable[tuple[str, int]]) -> None:
-        """(topic, partition) that are gone from the cluster: their offsets go too."""
+        """The partitions were deleted from the cluster: delete their offsets."""
         gone = list(places)
         for context in self.runtime.contexts():
             context.run(lambda shard, now_ms: shard.on_partitions_deleted(gone, now_ms))
@@ -115,13 +115,13 @@ class GroupCoordinator:
     # --- membership ------------------------------------------------------------------------------------------------
 
     def refuses(self, group_instance_id: str | None) -> bool:
-        """Whether this would be a static member, which some broker of the cluster may not know (KIP-345)."""
+        """Whether this instance id is refused: some broker of the cluster may not know static members (KIP-345)."""
         return group_instance_id is not None and not self._groups.version.supports_static_members
 
     async def join_group(
         self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str
     ) -> JoinGroupResponse:
-        """Returns when the rebalance is over: seconds, or minutes. Takes what is large out of the request."""
+        """Returns when the rebalance is over: seconds, or minutes. Clears the large fields of the request."""
         context = self._shard_of(request.group_id)
         if isinstance(context, ErrorCode):
             return join_error(request.member_id, context)
@@ -129,23 +129,27 @@ class GroupCoordinator:
 
         def join(shard: GroupShard, waiter: asyncio.Future[JoinGroupResponse], now_ms: int) -> list[Effect]:
             effects = shard.join(Join(request, api_version, client_id, client_host, unique, waiter), now_ms)
-            request.protocols, request.reason = [], None  # the member has them, and the request lives until the end
+            request.protocols, request.reason = (
+                [],
+                None,
+            )  # the member has them; the request stays in memory until its response is sent
             return effects
 
         return await self.runtime.run(context, join)
 
     async def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse:
-        """Returns when the assignment is stored. Takes what is large out of the request."""
+        """Returns when the assignment is stored. Clears the large fields of the request."""
         context = self._shard_of(request.group_id)
         if context is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            # The rebalance was soft state and is lost: the member must join again. Old clients know no "loading" here.
+            # The rebalance was soft state and is lost: the member must join again. Old clients do not expect
+            # COORDINATOR_LOAD_IN_PROGRESS here.
             return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
         if isinstance(context, ErrorCode):
             return sync_error(context)
 
         def sync(shard: GroupShard, waiter: asyncio.Future[SyncGroupResponse], now_ms: int) -> list[Effect]:
             effects = shard.sync(request, waiter, now_ms)
-            request.assignments = []  # they are on their way to the log, or of no use
+            request.assignments = []  # they are being appended, or not needed
             return effects
 
         return await self.runtime.run(context, sync)
@@ -215,7 +219,7 @@ class GroupCoordinator:
         return context.shard.describe(group_id)
 
     async def list_groups(self, states: Iterable[str], types: Iterable[str]) -> tuple[ErrorCode, list[ListedGroup]]:
-        """All groups of the partitions led here; an error beside them says that more are being loaded."""
+        """All groups of the partitions that this broker leads; COORDINATOR_LOAD_IN_PROGRESS when some are still loading."""
         if not self.runtime.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         wanted_states = {state.lower() for state in states}
@@ -251,7 +255,7 @@ class GroupCoordinator:
 
     @property
     def waiting_bytes(self) -> int:
-        """What requests that wait for their groups keep in memory."""
+        """The memory of requests that wait for their groups."""
         return self._waiting.used_bytes
 
     def state_counts(self) -> dict[GroupState, int]:
@@ -264,10 +268,10 @@ class GroupCoordinator:
     def offsets_count(self) -> int:
         return sum(shard.offsets_count() for shard in self.runtime.active_shards())
 
-    # --- the way to a shard ----------------------------------------------------------------------------------------
+    # --- finding a shard -------------------------------------------------------------------------------------------
 
     def _shard_of(self, group_id: str, *, may_be_empty: bool = False) -> GroupContext | ErrorCode:
-        """Commits, fetches and administration take the empty group id, which old clients used."""
+        """Commits, fetches and administration accept the empty group id, which old clients used."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         return self.runtime.shard_of(group_id)
@@ -278,7 +282,7 @@ def _deletion(group_id: str, waiter: asyncio.Future[DeletableGroupResult]) -> Op
 
 
 def _expire_groups(shard: GroupShard) -> Iterator[Operation[GroupShard]]:
-    """Look at every group once."""
+    """One expiry operation for each group."""
     for group_id in shard.group_ids():
         yield partial(_expire_group, group_id)
 

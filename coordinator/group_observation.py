@@ -1,7 +1,7 @@
-"""What the group coordinator tells the outside: one log line a fact, and counts for the metrics.
+"""Logs and metrics of the group coordinator: one log line for each event, and counters.
 
-Rules: a rebalance is always explained: its line names the reason and the members who caused it, its counter is by reason.
-Lines are quiet where nothing unusual happened (commits are counted, not logged).
+Rules: a rebalance is always explained: its log line names the reason and the members that caused it, its counter is by
+reason. What happens in ordinary operation is counted and not logged (commits).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from coordinator.runtime.contract import ShardEvent
 
 logger = logging.getLogger(__name__)
 
-# More names than this make a line unreadable; the count says how many there are.
+# The number of names in a log line; their count follows when there are more.
 NAMED_MEMBERS_MAX = 10
 
 
 class GroupMetrics(Protocol):
-    """Counters that the coordinator keeps up. `broker.observability.metrics` implements it."""
+    """The counters that the coordinator increments. `broker.observability.metrics` implements it."""
 
     def rebalance_started(self, reason: str) -> None: ...
 
@@ -46,7 +46,7 @@ class GroupMetrics(Protocol):
 
 
 class NoGroupMetrics:
-    """For a coordinator that nobody watches."""
+    """Counts nothing, for a coordinator without metrics."""
 
     def rebalance_started(self, reason: str) -> None: ...
 
@@ -60,7 +60,7 @@ class NoGroupMetrics:
 
 
 class GroupObserver:
-    """Takes the events of all group shards."""
+    """Receives the events of all group shards."""
 
     def __init__(self, metrics: GroupMetrics) -> None:
         self._metrics = metrics

@@ -91,7 +91,7 @@ async def _topics(
             name=name,
             partitions=[_found_row(row_type, index, each) async for index, each in slices.over(partitions.items())],
         )
-        async for name, partitions in slices.over(found.places.items())
+        async for name, partitions in slices.over(found.topic_partitions.items())
     ]
 
 

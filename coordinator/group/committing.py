@@ -3,8 +3,8 @@
 A commit becomes one record a partition; it is visible when those are committed. Partitions whose metadata string is too
 long are refused one by one, and the others go on.
 
-Rules: no IO. Whether the topics exist was asked before (handlers know the cluster's metadata, a shard does not).
-Invariant: what OffsetFetch answers was committed; with `require_stable`, and nothing is under way for it.
+Rules: no IO. The caller has checked that the topics exist (handlers have the cluster's metadata, a shard has not).
+Invariant: OffsetFetch returns committed offsets only; with `require_stable`, only those without a pending commit.
 Source: Kafka GroupCoordinator.handleCommitOffsets, GroupMetadataManager.storeOffsets and getOffsets; KIP-447.
 """
 
@@ -36,7 +36,7 @@ LAST_TIMESTAMP_MS = 2**63 - 1
 
 
 class Committing:
-    """See the module's docstring."""
+    """Handles OffsetCommit for the groups of a shard."""
 
     def __init__(self, settings: GroupSettings, rebalancing: Rebalancing, outbox: Outbox) -> None:
         self._settings = settings
@@ -54,17 +54,20 @@ class Committing:
         too_large: set[TopicPartition] = set()
         for topic in request.topics:
             for partition in topic.partitions:
-                place = (topic.name, partition.partition_index)
+                topic_partition = (topic.name, partition.partition_index)
                 if metadata_is_too_large(partition.committed_metadata, self._settings.offset_metadata_max_bytes):
-                    too_large.add(place)
+                    too_large.add(topic_partition)
                 else:
-                    commits[place] = _committed_offset(partition, request.retention_time_ms, now_ms)
+                    commits[topic_partition] = _committed_offset(partition, request.retention_time_ms, now_ms)
         response = commit_response(request, ErrorCode.NONE, too_large)
         if not commits:
             self._outbox.respond(waiter, response)
             return
         version = self._settings.version.offset_commit_value
-        records = tuple(offset_record(group.group_id, place, commit, version) for place, commit in commits.items())
+        records = tuple(
+            offset_record(group.group_id, topic_partition, commit, version)
+            for topic_partition, commit in commits.items()
+        )
         group.offsets.stage(commits)
         change = _Commit(group, request, tuple(commits), too_large, self._outbox)
         self._outbox.put(AppendRecords(Result(records, change, response, waiter)))
@@ -79,27 +82,28 @@ class Committing:
             is_transactional=False,
         )
         if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
-            # While a rebalance is prepared the last generation may still commit; between the two, nobody owns anything.
+            # While a rebalance is prepared the last generation may still commit; until the next is assigned, no member owns
+            # a partition.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """Offsets of one request on their way into the log."""
+    """The offsets of one request while their records are appended."""
 
     group: Group
     request: OffsetCommitRequest
-    places: tuple[TopicPartition, ...]
+    topic_partitions: tuple[TopicPartition, ...]
     too_large: set[TopicPartition]
     outbox: Outbox
 
     def committed(self, now_ms: int) -> None:
-        self.group.offsets.unstage(self.places)
-        self.outbox.put(OffsetsCommitted(self.group.group_id, len(self.places)))
+        self.group.offsets.unstage(self.topic_partitions)
+        self.outbox.put(OffsetsCommitted(self.group.group_id, len(self.topic_partitions)))
 
     def failed(self, error: ErrorCode, now_ms: int) -> OffsetCommitResponse:
-        self.group.offsets.unstage(self.places)
+        self.group.offsets.unstage(self.topic_partitions)
         return commit_response(self.request, offset_append_error(error), self.too_large)
 
     def timed_out(self, now_ms: int) -> OffsetCommitResponse:
@@ -107,7 +111,7 @@ class _Commit:
 
 
 def metadata_is_too_large(metadata: str | None, limit: int) -> bool:
-    """Kafka counts UTF-16 units. An encoded length is asked for only where it can matter."""
+    """Whether `metadata` has more than `limit` UTF-16 units, as Kafka counts. Encodes it only when the result depends on it."""
     if metadata is None or len(metadata) * 2 <= limit:
         return False
     return len(metadata.encode("utf-16-be", "surrogatepass")) // 2 > limit
@@ -138,36 +142,38 @@ def commit_response(
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
-    """What a group says of the places asked for, each once, in the order they were first asked for: what was committed,
-    None without that, or why it is not told. All of one moment, however long the answer takes to be written down."""
+    """The committed offsets of a group, each partition once, in the order of the request: a commit, None without one, or an
+    error code. A snapshot, which does not change while the response is built."""
 
     error: ErrorCode
-    places: dict[str, dict[int, CommittedOffset | ErrorCode | None]]
+    topic_partitions: dict[str, dict[int, CommittedOffset | ErrorCode | None]]
 
 
 def fetch_offsets(group: Group | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
-    """The committed offsets asked for (`topics` None: all). A group that is not there has none, which is no error."""
+    """The committed offsets of the request (`topics` None: all). A group that does not exist has none, without an error."""
     if group is not None and group.state is GroupState.DEAD:
         group = None
-    places: dict[str, dict[int, CommittedOffset | ErrorCode | None]] = {}
+    topic_partitions: dict[str, dict[int, CommittedOffset | ErrorCode | None]] = {}
     if wanted.topics is not None:
         for topic in wanted.topics:
-            places.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+            topic_partitions.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     elif group is not None:
         for topic_name, partition in group.offsets:
-            places.setdefault(topic_name, {})[partition] = None
+            topic_partitions.setdefault(topic_name, {})[partition] = None
     if group is not None:
         offsets = group.offsets
-        for name, partitions in places.items():
+        for name, partitions in topic_partitions.items():
             for partition in partitions:
-                place = (name, partition)
-                is_unstable = require_stable and offsets.is_unstable(place)
-                partitions[partition] = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else offsets.committed(place)
-    return FetchedOffsets(ErrorCode.NONE, places)
+                topic_partition = (name, partition)
+                is_unstable = require_stable and offsets.is_unstable(topic_partition)
+                partitions[partition] = (
+                    ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else offsets.committed(topic_partition)
+                )
+    return FetchedOffsets(ErrorCode.NONE, topic_partitions)
 
 
 def _committed_offset(partition: OffsetCommitRequestPartition, retention_time_ms: int, now_ms: int) -> CommittedOffset:
-    """v1 may say when the commit was made, v2-v4 how long to keep it: some say for ever, with the largest number."""
+    """v1 may have the time of the commit, v2-v4 its retention time: the largest number means for ever."""
     has_retention = retention_time_ms != NO_TIMESTAMP
     expire_timestamp_ms = min(now_ms + retention_time_ms, LAST_TIMESTAMP_MS) if has_retention else NO_TIMESTAMP
     return CommittedOffset(

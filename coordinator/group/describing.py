@@ -1,6 +1,6 @@
-"""DescribeGroups and ListGroups: what a group looks like from outside.
+"""DescribeGroups and ListGroups.
 
-Rules: no IO, nothing changes. Subscriptions and assignments are shown of a stable group only; else nothing is settled.
+Rules: no IO, nothing changes. Subscriptions and assignments are shown of a stable group only, which alone has both.
 Source: Kafka GroupMetadata.summary and overview; KIP-518 (states filter), KIP-848 (types filter).
 """
 
@@ -14,12 +14,12 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 
-# The only kind of group that the classic coordinator knows.
+# The only type of group that the classic coordinator has.
 GROUP_TYPE = "classic"
 
 
 def described(group_id: str, group: Group | None) -> DescribedGroup:
-    """A group that is not there is described as dead, which is no error in these versions."""
+    """A group that does not exist is described as dead, without an error in these versions."""
     if group is None:
         return described_error(group_id, ErrorCode.NONE, GroupState.DEAD.value)
     protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
@@ -51,7 +51,7 @@ def _described_member(member: Member, protocol_name: str | None) -> DescribedGro
 
 
 def is_listed(group: Group, states: Collection[str], types: Collection[str]) -> bool:
-    """`states` and `types` in lower case; an empty filter lets everything through, an unknown name nothing."""
+    """Whether both filters match. `states` and `types` in lower case; an empty filter matches all, an unknown name none."""
     return (not states or group.state.value.lower() in states) and (not types or GROUP_TYPE in types)
 
 

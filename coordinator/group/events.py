@@ -1,5 +1,5 @@
-"""What a group shard tells for logs and metrics. Facts in the past tense; `coordinator.group_observation` makes a line and a
-count of them.
+"""The events that a group shard reports for logs and metrics, in the past tense; `coordinator.group_observation` logs and
+counts them.
 
 Source of the metrics: kafka.coordinator.group and kafka.server:type=group-coordinator-metrics.
 """
@@ -13,7 +13,7 @@ from coordinator.runtime.contract import ShardEvent
 
 
 class RebalanceReason(Enum):
-    """Why a group rebalances: one counter each, so that a rebalance can always be explained."""
+    """The reason of a rebalance; each has a counter, so that every rebalance can be explained."""
 
     MEMBER_JOINED = "member-joined"
     MEMBER_CHANGED = "member-changed"
@@ -28,7 +28,7 @@ class RebalanceReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted(ShardEvent):
-    """`member_ids` are those who caused it; `detail` is the client's own reason, or the error."""
+    """`member_ids` caused it; `detail` is the client's own reason, or the error."""
 
     group_id: str
     generation_id: int
@@ -40,7 +40,7 @@ class RebalanceStarted(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceCompleted(ShardEvent):
-    """Every member of `generation_id` was told; no member means that the group is empty."""
+    """Every member of `generation_id` got its JoinGroup response; without members the group is empty."""
 
     group_id: str
     generation_id: int
@@ -51,7 +51,7 @@ class RebalanceCompleted(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReceived(ShardEvent):
-    """The leader sent the assignment; `missing` got an empty one, since it was left out."""
+    """The leader sent the assignment; the members `missing` in it got an empty one."""
 
     group_id: str
     generation_id: int
@@ -84,7 +84,7 @@ class OffsetsCommitted(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class OffsetsRemoved(ShardEvent):
-    """`expired`: by retention; otherwise an administrator deleted them, or their topic went."""
+    """`expired`: by retention; otherwise an administrator deleted them, or their topic was deleted."""
 
     group_id: str
     count: int
@@ -99,7 +99,7 @@ class GroupRemoved(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class RecordSkipped(ShardEvent):
-    """A record of a kind this coordinator does not know, or that does not decode, was passed over."""
+    """A record of an unknown type, or one that does not decode, was skipped."""
 
     partition: int
     offset: int
@@ -108,7 +108,7 @@ class RecordSkipped(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class WaitingMemoryFull(ShardEvent):
-    """New members are refused from now on: requests that wait for their groups hold too much."""
+    """New members are refused from now on: requests that wait for their groups use too much memory."""
 
     group_id: str
     used_bytes: int
@@ -117,7 +117,7 @@ class WaitingMemoryFull(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class AppendFailed(ShardEvent):
-    """What could not be stored, and that nobody is told since nobody waits."""
+    """`what` could not be stored, and no client waits for a response that would say so."""
 
     group_id: str
     what: str

@@ -1,4 +1,4 @@
-"""A classic group: its members, its generation, and the five states it goes through.
+"""A classic group: its members, its generation, and its five states.
 
                     first member joins                       everyone joined, or timeout
              EMPTY ---------------------> PREPARING_REBALANCE ------------------------> COMPLETING_REBALANCE
@@ -59,7 +59,7 @@ class Group:
     __slots__ = (
         "_supporters",
         "_waiting",
-        "assignment_staged_for",
+        "assignment_pending_for",
         "generation_id",
         "group_id",
         "joining_count",
@@ -83,7 +83,7 @@ class Group:
         self._waiting = waiting
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        # None: loaded from a record that is too old to tell (value v0 and v1).
+        # None: loaded from a record without it (value v0 and v1).
         self.state_timestamp_ms: int | None = now_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -91,16 +91,16 @@ class Group:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        # Ids handed out with MEMBER_ID_REQUIRED that did not come back yet.
+        # Member ids of MEMBER_ID_REQUIRED responses whose clients have not rejoined yet.
         self.pending_members: set[str] = set()
         # Members of this generation whose SyncGroup is still missing.
         self.pending_sync: set[str] = set()
         self.joining_count = 0
-        # First rebalance only: someone came since the delay was last extended, and how much it may still be extended.
+        # First rebalance only: a member was added since the delay was last extended; how long it may still be extended.
         self.new_member_added = False
         self.remaining_delay_ms: int | None = None
         # The generation whose assignment is in the log but not committed; a second one must not overtake it.
-        self.assignment_staged_for: int | None = None
+        self.assignment_pending_for: int | None = None
         # Topics the members consume, for expiry and OffsetDelete; None: not known.
         self.subscribed: frozenset[str] | None = None
         self.stored: GroupMetadataValue | None = None
@@ -125,7 +125,7 @@ class Group:
 
     @property
     def is_forgettable(self) -> bool:
-        """Nothing durable and nobody there: the group may leave memory."""
+        """Nothing durable and no members: the group may be removed from memory."""
         return (
             self.state in (GroupState.EMPTY, GroupState.DEAD)
             and self.stored is None
@@ -144,7 +144,7 @@ class Group:
     # --- members ---------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols fits: one of them must be common to all members there are."""
+        """Whether a member with these protocols may join: one of them must be supported by all members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -165,7 +165,7 @@ class Group:
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Forget a member or a pending one. The caller answers what the member still waits for."""
+        """Remove a member or a pending member. The caller completes its parked requests."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -196,7 +196,7 @@ class Group:
         self._set_joining(member, joining)
 
     def rename_static(self, group_instance_id: str, old_member_id: str, new_member_id: str) -> Member:
-        """A static member came back under a new id; everything else of it stays, its place in the order too."""
+        """Give a static member its new id; everything else of it stays, also its position in the order."""
         member = self.members[old_member_id]
         assert self.static_members[group_instance_id] == old_member_id
         member.member_id = new_member_id
@@ -210,7 +210,7 @@ class Group:
         return member
 
     def take_joining(self, member: Member) -> Waiter | None:
-        """The parked join of `member`, which is no longer parked afterwards."""
+        """Remove and return the parked join of `member`."""
         waiter, member.joining = member.joining, None
         if waiter is not None:
             self.joining_count -= 1
@@ -218,7 +218,7 @@ class Group:
         return waiter
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is a member that joined. False: nobody did, or nobody is there."""
+        """Make a member that joined the leader. False when no member joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].joining is not None:
@@ -232,7 +232,7 @@ class Group:
     # --- generations -----------------------------------------------------------------------------------------------
 
     def select_protocol(self) -> str:
-        """The protocol that all support and most prefer; on a tie the one voted for first."""
+        """The protocol that all members support and most prefer; on a tie the one that was voted for first."""
         assert self.members
         count = len(self.members)
         candidates = {name for name, supporters in self._supporters.items() if supporters == count}
@@ -240,7 +240,7 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def start_generation(self, now_ms: int) -> None:
-        """The rebalance is over: members that are there form the next generation; none make the group empty."""
+        """The rebalance is over: the members form the next generation; without members the group is empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed = subscribed_topics(self.protocol_type, self.protocol_name, self.members.values())
@@ -248,7 +248,7 @@ class Group:
         self.transition(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
 
     def subscriptions(self) -> list[JoinGroupResponseMember]:
-        """What the leader needs to assign: every member with its metadata under the chosen protocol."""
+        """The members with their metadata under the chosen protocol, from which the leader assigns."""
         assert self.protocol_name is not None
         return [
             JoinGroupResponseMember(
@@ -260,13 +260,13 @@ class Group:
         ]
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """True also when the group's subscriptions are not known: better keep an offset too many."""
+        """Whether a member subscribes to `topic`; True also when the subscriptions are unknown, so that no offset is lost."""
         return self.subscribed is None or topic in self.subscribed
 
     # --- durable ---------------------------------------------------------------------------------------------------
 
     def restore(self, value: GroupMetadataValue, members: list[Member]) -> None:
-        """Become what a stored record says. Only for a group without members in memory."""
+        """Restore the group from a stored record. Only for a group without members in memory."""
         assert not self.members and not self.pending_sync
         self.state = GroupState.STABLE if members else GroupState.EMPTY
         self.state_timestamp_ms = value.current_state_timestamp if value.current_state_timestamp != -1 else None
@@ -279,7 +279,7 @@ class Group:
         self.subscribed = subscribed_topics(self.protocol_type, self.protocol_name, self.members.values())
 
     def clear(self, now_ms: int) -> None:
-        """Become a group that was never stored. Only for a group without members waiting in memory."""
+        """Reset to a group that was never stored. Only for a group without parked joins."""
         assert self.joining_count == 0
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = now_ms
@@ -298,7 +298,7 @@ class Group:
         self.transition(GroupState.STABLE, now_ms)
 
     def revive(self, state_timestamp_ms: int | None) -> None:
-        """The deletion did not come about."""
+        """The deletion failed: the group is empty again."""
         assert self.state is GroupState.DEAD and not self.members
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = state_timestamp_ms

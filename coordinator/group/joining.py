@@ -1,14 +1,14 @@
-"""JoinGroup: becoming a member, coming back as one, and coming back as somebody with a fixed name.
+"""JoinGroup: new members, known members that rejoin, and static members that return under a new member id.
 
-    no member id, dynamic      from v4 told an id first (MEMBER_ID_REQUIRED) and expected back with it; before, a member
-    no member id, static       a member; one that is known under this instance id is replaced, the old id is fenced
-    an id that is pending      a member
-    an id that is a member     joins the rebalance, starts one (leader, or changed metadata), or is told the generation
+    no member id, dynamic      v4+: gets an id (MEMBER_ID_REQUIRED) and must rejoin with it; v0-v3: becomes a member
+    no member id, static       becomes a member; a known member with this instance id is replaced, its old id is fenced
+    an id that is pending      becomes a member
+    an id that is a member     joins the rebalance, starts one (leader, or changed metadata), or gets the current generation
 
-A new member for whose request there is no memory (`coordinator.group.waiting`) is told COORDINATOR_LOAD_IN_PROGRESS, at which
-clients try again; one that was told an id before loses it, so that nobody waits for it.
+A new member whose request exceeds the memory limit (`coordinator.group.waiting`) gets COORDINATOR_LOAD_IN_PROGRESS, at which
+clients retry; a pending id is removed then, so that no rebalance waits for it.
 
-Rules: no IO. Requests are parked by being put into the group; every other outcome is answered here.
+Rules: no IO. A request is parked by adding its waiter to the member; every other request gets its response here.
 Source: Kafka GroupCoordinator.handleJoinGroup; KIP-345 and KIP-814 (static members), KIP-394, KIP-389 (group size),
 KIP-800 (reasons).
 """
@@ -36,7 +36,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup request. `unique` makes a new member id unique: a UUID's text, from the randomness door."""
+    """One JoinGroup request. `unique` makes a new member id unique: a UUID's text, made by the caller."""
 
     request: JoinGroupRequest
     api_version: int
@@ -73,7 +73,7 @@ class Join:
 
 
 class Joining:
-    """See the module's docstring."""
+    """Handles JoinGroup for the groups of a shard; owned by the shard, like its collaborators."""
 
     def __init__(
         self, settings: GroupSettings, rebalancing: Rebalancing, waiting: WaitingBytes, outbox: Outbox
@@ -94,7 +94,7 @@ class Joining:
             self._rebalancing.unwatch(group, member_id)
             self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif group.state is GroupState.DEAD:
-            # Being deleted: by the time the client has found the coordinator again, it is gone.
+            # Being deleted: it is gone when the client has looked up the coordinator again.
             self._refuse(join, member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif not group.supports(join.request.protocol_type, join.protocols):
             self._refuse(join, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -105,8 +105,8 @@ class Joining:
         self._rebalancing.complete_if_all_joined(group, now_ms)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
-        """New members must fit; while a rebalance is prepared, so must old ones, first come first served: the limit may
-        have been lowered. Members of a running generation stay."""
+        """Whether `group.max.size` admits the member. While a rebalance is prepared it applies to known members too, in the
+        order of their requests, since it may have been lowered. Members of a stable generation stay."""
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:
                 return True
@@ -118,7 +118,7 @@ class Joining:
                 return member_id in group.members or len(group.members) < self._settings.max_size
 
     def _has_memory(self, group: Group, join: Join) -> bool:
-        """Whether the request of a new member may wait."""
+        """Whether the memory limit admits the parked request of a new member."""
         if self._waiting.has_room(size_of(join.protocols)):
             return True
         if self._waiting.begins_to_refuse():
@@ -131,7 +131,7 @@ class Joining:
         instance_id = join.request.group_instance_id
         new_member_id = join.new_member_id
         if len(new_member_id.encode()) > MAX_STRING_BYTES:
-            # Neither an answer nor a record could hold it. (Apache Kafka closes the connection.)
+            # Too long for the fields of the response and of the record. (Apache Kafka closes the connection.)
             self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
         elif instance_id is not None and instance_id in group.static_members:
             self._replace_static(group, join, instance_id, new_member_id, now_ms)
@@ -166,7 +166,7 @@ class Joining:
     # --- a static member's return ----------------------------------------------------------------------------------
 
     def _replace_static(self, group: Group, join: Join, instance_id: str, new_member_id: str, now_ms: int) -> None:
-        """The instance was restarted. When that changes nothing for the others, the group stays as it is."""
+        """The instance was restarted. The group does not rebalance when the chosen protocol stays the same."""
         old_member_id = group.static_members[instance_id]
         old_leader_id = group.leader_id
         member = group.members[old_member_id]
@@ -191,7 +191,7 @@ class Joining:
                 assert group.state is GroupState.PREPARING_REBALANCE
 
     def _fence(self, group: Group, member: Member) -> None:
-        """Whoever still waits under the old id is a double."""
+        """Requests that are parked under the old member id come from another instance: fence them."""
         waiter = group.take_joining(member)
         if waiter is not None:
             self._outbox.respond(waiter, join_error(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
@@ -201,15 +201,15 @@ class Joining:
 
     def static_return_stored(self, change: _StaticReturn) -> None:
         if not change.is_parked:
-            return  # a rebalance, or another return, has taken over and answers
+            return  # a rebalance, or a newer return, completes the request
         group, member, join = change.group, change.member, change.join
         group.take_joining(member)
         if join.knows_skip_assignment:
-            # A leader stays leader and watches the topics, but must not assign: nobody would be told (KIP-814).
+            # A leader stays leader and watches the topics, but must skip the assignment: no member would sync (KIP-814).
             is_leader = group.is_leader(member.member_id)
             response = joined(group, member.member_id, skip_assignment=is_leader)
         else:
-            # Told the old leader's id, the member does not take itself for the leader and does not assign.
+            # With the old leader's id in the response the member does not act as the leader and does not assign.
             response = joined(group, member.member_id, leader_id=change.old_leader_id)
         self._outbox.respond(join.waiter, response)
 
@@ -222,7 +222,7 @@ class Joining:
             self._outbox.respond(change.join.waiter, response)
 
     def static_return_undone(self, change: _StaticReturn, now_ms: int) -> None:
-        """The log does not know the new id: neither does the group, unless it has gone on since."""
+        """The new id was not stored: restore the old one, unless the group has changed since."""
         group, member, instance_id = change.group, change.member, change.join.request.group_instance_id
         if group.state is GroupState.STABLE and member.member_id == change.new_member_id in group.members:
             assert instance_id is not None
@@ -256,7 +256,7 @@ class Joining:
             case GroupState.PREPARING_REBALANCE:
                 self._park(group, member, join)
             case GroupState.STABLE if group.is_leader(member_id):
-                # The way a leader asks for a rebalance: topics changed, which no member's metadata shows.
+                # A leader requests a rebalance this way: topics changed, which the members' metadata does not show.
                 self._park(group, member, join)
                 reason = RebalanceReason.LEADER_REJOINED
                 self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
@@ -265,12 +265,12 @@ class Joining:
                 reason = RebalanceReason.MEMBER_CHANGED
                 self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
             case _:
-                # The answer to its JoinGroup was lost: tell it again.
+                # The response to its JoinGroup was lost: send it again.
                 self._outbox.respond(join.waiter, joined(group, member_id))
 
     def _park(self, group: Group, member: Member, join: Join) -> None:
         if member.joining is not None:
-            # The client gave that request up, or two clients share an id. Kafka leaves it without an answer.
+            # The client abandoned that request, or two clients share an id. Apache Kafka sends no response to it.
             self._outbox.respond(member.joining, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.waiter)
 
@@ -280,7 +280,7 @@ class Joining:
 
 @dataclass(slots=True, eq=False)
 class _StaticReturn:
-    """A static member is known under its new id at once, and told it when the log knows it too."""
+    """A static member has its new id immediately, and gets its response when the id is stored."""
 
     joining: Joining
     group: Group
@@ -293,7 +293,7 @@ class _StaticReturn:
 
     @property
     def is_parked(self) -> bool:
-        """Whether the member still waits for this very return, in a group that goes on as it was."""
+        """Whether the member's parked request is still that of this return, in a group that is still stable."""
         return self.group.state is GroupState.STABLE and self.member.joining is self.join.waiter
 
     def committed(self, now_ms: int) -> None:

@@ -1,6 +1,6 @@
-"""Heartbeat and LeaveGroup: staying in a group, and going.
+"""Heartbeat and LeaveGroup.
 
-Rules: no IO; both answer at once.
+Rules: no IO; both return their response immediately.
 Source: Kafka GroupCoordinator.handleHeartbeat and handleLeaveGroup; KIP-345 (batches, removal by instance id), KIP-800.
 """
 
@@ -18,7 +18,7 @@ from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, Me
 
 
 class Leaving:
-    """See the module's docstring."""
+    """Handles Heartbeat and LeaveGroup for the groups of a shard."""
 
     def __init__(self, rebalancing: Rebalancing, outbox: Outbox) -> None:
         self._rebalancing = rebalancing
@@ -56,7 +56,7 @@ class Leaving:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = identity.member_id
         if member_id == UNKNOWN_MEMBER_ID:
-            # An administrator removes a static member by its instance id, whoever runs it now.
+            # An administrator removes a static member by its instance id alone.
             member_id = group.static_members.get(identity.group_instance_id or "", UNKNOWN_MEMBER_ID)
             if identity.group_instance_id is None or member_id == UNKNOWN_MEMBER_ID:
                 return ErrorCode.UNKNOWN_MEMBER_ID

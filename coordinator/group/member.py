@@ -19,7 +19,7 @@ Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """`is_new` lasts until the member's first generation: before, it has no way to heartbeat."""
+    """Owned by its group. `is_new` until the member's first generation: before that it cannot send heartbeats."""
 
     member_id: str
     group_instance_id: str | None
@@ -34,7 +34,7 @@ class Member:
     joining: Waiter | None = None
     syncing: Waiter | None = None
     waiting_bytes: int = 0
-    """What the parked join is counted with (`coordinator.group.waiting`)."""
+    """The memory of the parked join as counted in `coordinator.group.waiting`."""
 
     @property
     def is_static(self) -> bool:
@@ -42,8 +42,8 @@ class Member:
 
     @property
     def is_expected_to_heartbeat(self) -> bool:
-        """A parked JoinGroup or SyncGroup stands for a heartbeat, except the first join: nobody else would notice that
-        the client behind it is gone."""
+        """A parked JoinGroup or SyncGroup replaces heartbeats, except a member's first join: nothing else would show that
+        its client is gone."""
         return self.is_new or (self.joining is None and self.syncing is None)
 
     def metadata(self, protocol_name: str) -> bytes:

@@ -1,8 +1,8 @@
-"""The offsets of one group: committed ones, those on their way into the log, and those of open transactions.
+"""The offsets of one group: committed ones, pending ones whose records are being appended, and those of open transactions.
 
-An offset is in one of three places. `stage` puts it among the staged when its record is appended; `replay_commit` makes
-it the committed one when the record is committed, or when it is read while loading. A transactional commit waits in
-`_transactional` under its producer until `end_transaction`, because the record alone decides nothing.
+`stage` counts a pending commit when its record is appended; `replay_commit` makes it the committed one when the record is
+committed, or when it is read while loading. A transactional commit waits in `_transactional` under its producer until
+`end_transaction`, because the record alone decides nothing.
 
 Rules: no IO, no clock. Only the `replay_*` methods and `end_transaction` change `_committed` and `_transactional`.
 Invariants: of two commits the one later in the log wins, also when it came by a transaction that ended earlier; a
@@ -22,7 +22,7 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """`leader_epoch` -1: not told. `expire_timestamp_ms` -1: the group's retention decides (v2-v4 may say more)."""
+    """`leader_epoch` -1: unknown. `expire_timestamp_ms` -1: the group's retention decides; else v2-v4 set it."""
 
     offset: int
     leader_epoch: int
@@ -32,24 +32,24 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A commit and the base offset of the batch that it stood in, by which two commits are ordered."""
+class _LoggedCommit:
+    """A commit and the base offset of its batch, by which two commits are ordered."""
 
     batch_base_offset: int
     commit: CommittedOffset
 
 
 class GroupOffsets:
-    """See the module's docstring."""
+    """Owned by its group."""
 
     __slots__ = ("_committed", "_removals", "_staged", "_transactional")
 
     def __init__(self) -> None:
-        self._committed: dict[TopicPartition, _Placed] = {}
+        self._committed: dict[TopicPartition, _LoggedCommit] = {}
         # How many appended, uncommitted records there are for a partition: commits, and tombstones.
         self._staged: Counter[TopicPartition] = Counter()
         self._removals: Counter[TopicPartition] = Counter()
-        self._transactional: dict[int, dict[TopicPartition, _Placed]] = {}
+        self._transactional: dict[int, dict[TopicPartition, _LoggedCommit]] = {}
 
     def __len__(self) -> int:
         return len(self._committed)
@@ -57,75 +57,87 @@ class GroupOffsets:
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._committed)
 
-    def committed(self, place: TopicPartition) -> CommittedOffset | None:
-        placed = self._committed.get(place)
-        return placed.commit if placed is not None else None
+    def committed(self, topic_partition: TopicPartition) -> CommittedOffset | None:
+        logged = self._committed.get(topic_partition)
+        return logged.commit if logged is not None else None
 
     def committed_offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        return {place: placed.commit for place, placed in self._committed.items()}
+        return {topic_partition: logged.commit for topic_partition, logged in self._committed.items()}
 
     def transactional_offsets(self) -> dict[int, dict[TopicPartition, CommittedOffset]]:
         """What open transactions would commit, by producer id."""
         return {
-            producer_id: {place: placed.commit for place, placed in pending.items()}
+            producer_id: {topic_partition: logged.commit for topic_partition, logged in pending.items()}
             for producer_id, pending in self._transactional.items()
         }
 
-    def is_unstable(self, place: TopicPartition) -> bool:
-        """Whether a commit for `place` is under way, so that the committed offset may be about to change (KIP-447)."""
-        return place in self._staged or any(place in pending for pending in self._transactional.values())
+    def is_unstable(self, topic_partition: TopicPartition) -> bool:
+        """Whether a commit for `topic_partition` is pending, so that the committed offset may change (KIP-447)."""
+        return topic_partition in self._staged or any(
+            topic_partition in pending for pending in self._transactional.values()
+        )
 
-    def places(self) -> list[TopicPartition]:
-        """Where there is a committed offset, or one on its way."""
-        return [*self._committed, *(place for place in self._staged if place not in self._committed)]
+    def topic_partitions(self) -> list[TopicPartition]:
+        """The partitions with a committed offset or a pending commit."""
+        return [
+            *self._committed,
+            *(topic_partition for topic_partition in self._staged if topic_partition not in self._committed),
+        ]
 
     @property
     def is_in_use(self) -> bool:
         return bool(self._committed or self._staged or self._removals or self._transactional)
 
-    # --- on the way into the log -----------------------------------------------------------------------------------
+    # --- pending ---------------------------------------------------------------------------------------------------
 
-    def stage(self, places: Iterable[TopicPartition]) -> None:
-        """Commits for `places` were appended; each must be unstaged when their outcome is known."""
-        _count(self._staged, places)
+    def stage(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Commits for `topic_partitions` were appended; each must be unstaged when their outcome is known."""
+        _count(self._staged, topic_partitions)
 
-    def unstage(self, places: Iterable[TopicPartition]) -> None:
-        _uncount(self._staged, places)
+    def unstage(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        _uncount(self._staged, topic_partitions)
 
-    def stage_removal(self, places: Iterable[TopicPartition]) -> None:
-        """Tombstones for `places` were appended."""
-        _count(self._removals, places)
+    def stage_removal(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Tombstones for `topic_partitions` were appended."""
+        _count(self._removals, topic_partitions)
 
-    def unstage_removal(self, places: Iterable[TopicPartition]) -> None:
-        _uncount(self._removals, places)
+    def unstage_removal(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        _uncount(self._removals, topic_partitions)
 
-    def would_be_used_without(self, places: set[TopicPartition]) -> bool:
-        """Whether anything is left once the committed offsets of `places` are gone."""
+    def would_be_used_without(self, topic_partitions: set[TopicPartition]) -> bool:
+        """Whether anything remains when the committed offsets of `topic_partitions` are removed."""
         return bool(
             self._staged
             or self._transactional
-            or any(place not in places and place not in self._removals for place in self._committed)
+            or any(
+                topic_partition not in topic_partitions and topic_partition not in self._removals
+                for topic_partition in self._committed
+            )
         )
 
     # --- committed -------------------------------------------------------------------------------------------------
 
     def replay_commit(
-        self, place: TopicPartition, commit: CommittedOffset, batch_base_offset: int, transaction_of: int | None
+        self,
+        topic_partition: TopicPartition,
+        commit: CommittedOffset,
+        batch_base_offset: int,
+        transaction_of: int | None,
     ) -> None:
-        """`transaction_of` is the producer id of a transactional commit, which has no effect before its marker."""
-        placed = _Placed(batch_base_offset, commit)
+        """Apply a commit. `transaction_of` is the producer id of a transactional one, which has no effect before its marker."""
+        logged = _LoggedCommit(batch_base_offset, commit)
         if transaction_of is not None:
-            self._transactional.setdefault(transaction_of, {})[place] = placed
+            self._transactional.setdefault(transaction_of, {})[topic_partition] = logged
         else:
-            self._committed[place] = placed
+            self._committed[topic_partition] = logged
 
-    def replay_removal(self, place: TopicPartition, transaction_of: int | None) -> None:
+    def replay_removal(self, topic_partition: TopicPartition, transaction_of: int | None) -> None:
         if transaction_of is None:
-            self._committed.pop(place, None)
+            self._committed.pop(topic_partition, None)
             return
         pending = self._transactional.get(transaction_of)
         if pending is not None:
-            pending.pop(place, None)
+            pending.pop(topic_partition, None)
             if not pending:
                 del self._transactional[transaction_of]
 
@@ -134,10 +146,10 @@ class GroupOffsets:
         pending = self._transactional.pop(producer_id, {})
         if not committed:
             return
-        for place, placed in pending.items():
-            current = self._committed.get(place)
-            if current is None or current.batch_base_offset < placed.batch_base_offset:
-                self._committed[place] = placed
+        for topic_partition, logged in pending.items():
+            current = self._committed.get(topic_partition)
+            if current is None or current.batch_base_offset < logged.batch_base_offset:
+                self._committed[topic_partition] = logged
 
     # --- expiry ----------------------------------------------------------------------------------------------------
 
@@ -148,19 +160,19 @@ class GroupOffsets:
         retained_since_ms: Callable[[CommittedOffset], int],
         subscribed: frozenset[str] = frozenset(),
     ) -> list[TopicPartition]:
-        """Committed offsets whose time has come, but none of `subscribed` topics or with a record under way."""
+        """Committed offsets past their retention, except of `subscribed` topics and with a pending record."""
         return [
-            place
-            for place, placed in self._committed.items()
-            if place[0] not in subscribed
-            and place not in self._staged
-            and place not in self._removals
-            and _is_expired(placed.commit, now_ms, retention_ms, retained_since_ms)
+            topic_partition
+            for topic_partition, logged in self._committed.items()
+            if topic_partition[0] not in subscribed
+            and topic_partition not in self._staged
+            and topic_partition not in self._removals
+            and _is_expired(logged.commit, now_ms, retention_ms, retained_since_ms)
         ]
 
-    def of_partitions(self, places: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of `places` that have a committed offset."""
-        return [place for place in places if place in self._committed]
+    def of_partitions(self, topic_partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of `topic_partitions` that have a committed offset."""
+        return [topic_partition for topic_partition in topic_partitions if topic_partition in self._committed]
 
 
 def _is_expired(
@@ -171,13 +183,13 @@ def _is_expired(
     return now_ms - retained_since_ms(commit) >= retention_ms
 
 
-def _count(counter: Counter[TopicPartition], places: Iterable[TopicPartition]) -> None:
-    for place in places:  # Counter.update would take a mapping's values for counts
-        counter[place] += 1
+def _count(counter: Counter[TopicPartition], topic_partitions: Iterable[TopicPartition]) -> None:
+    for topic_partition in topic_partitions:  # Counter.update would use a mapping's values as counts
+        counter[topic_partition] += 1
 
 
-def _uncount(counter: Counter[TopicPartition], places: Iterable[TopicPartition]) -> None:
-    for place in places:
-        counter[place] -= 1
-        if counter[place] == 0:
-            del counter[place]
+def _uncount(counter: Counter[TopicPartition], topic_partitions: Iterable[TopicPartition]) -> None:
+    for topic_partition in topic_partitions:
+        counter[topic_partition] -= 1
+        if counter[topic_partition] == 0:
+            del counter[topic_partition]

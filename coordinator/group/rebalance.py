@@ -1,15 +1,15 @@
-"""The rebalance of a group: who starts it, how long it waits for whom, and how it ends in a generation.
+"""The rebalance of a group: how it starts, how long it waits for members, and how it ends in a generation.
 
-    prepare -> (every member joined | join timer) -> a generation: everyone's JoinGroup is answered
+    prepare -> (every member joined | join timer) -> a new generation: every parked JoinGroup is completed
             -> (leader's SyncGroup stored, see `syncing`) -> stable
-            -> (sync timer: members without a SyncGroup are removed, once more from the top)
+            -> (sync timer: members without a SyncGroup are removed) -> prepare
 
 An empty group waits for its first members `group.initial.rebalance.delay.ms`, extended while members keep coming; any
 other rebalance waits until all known members joined, at most the largest rebalance timeout among them.
 
-Rules: no IO; timers and answers are effects. One timer a key: a member's session, a group's join, a group's sync.
-Invariants: a parked JoinGroup or SyncGroup is answered exactly once; a member's session timer runs whenever nobody else
-watches the member; in PREPARING_REBALANCE the join timer runs.
+Rules: no IO; timers and responses are effects. One timer for each key: a member's session, a group's join, a group's sync.
+Invariants: a parked JoinGroup or SyncGroup is completed exactly once; a member's session timer runs unless the member has
+a parked request; in PREPARING_REBALANCE the join timer runs.
 Source: Kafka GroupCoordinator (prepareRebalance, onCompleteJoin, onExpireHeartbeat), DelayedJoin, InitialDelayedJoin,
 DelayedSync, DelayedHeartbeat; KIP-134 (initial delay).
 """
@@ -35,13 +35,13 @@ from coordinator.runtime.contract import AppendRecords, CancelTimer, Coordinator
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupResponse
 
-# A first JoinGroup may be parked this long: the client behind it cannot be told dead in another way.
+# The limit for a parked first JoinGroup: its client sends no heartbeats that would show that it is alive.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTimer:
-    """Runs out for a member that stopped to heartbeat, or for a pending one that did not come back."""
+    """Expires when a member has stopped to send heartbeats, or a pending member did not rejoin."""
 
     group_id: str
     member_id: str
@@ -49,23 +49,27 @@ class SessionTimer:
 
 @dataclass(frozen=True, slots=True)
 class JoinTimer:
+    """Expires when a rebalance has waited long enough for members to join."""
+
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTimer:
+    """Expires when a generation has waited long enough for the SyncGroup of every member."""
+
     group_id: str
 
 
 class Rebalancing:
-    """What join, sync, heartbeat and leave have in common."""
+    """The operations that JoinGroup, SyncGroup, Heartbeat and LeaveGroup share."""
 
     def __init__(self, settings: GroupSettings, outbox: Outbox) -> None:
         self._settings = settings
         self._outbox = outbox
 
     def record_of(self, group: Group, assignments: dict[str, bytes]) -> CoordinatorRecord:
-        """See `group_record`: in the version that the cluster understands."""
+        """The record of `group`, in the value version that every broker of the cluster reads."""
         return group_record(group, assignments, self._settings.version.group_metadata_value)
 
     # --- sessions --------------------------------------------------------------------------------------------------
@@ -124,14 +128,14 @@ class Rebalancing:
         self.complete_if_all_joined(group, now_ms)
 
     def refuse_assignment(self, group: Group, error: ErrorCode, now_ms: int) -> None:
-        """The generation gets no assignment: everyone who waits for one is told `error`."""
+        """The generation gets no assignment: every parked SyncGroup gets `error`."""
         assert group.state is GroupState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = b""
-            self.answer_sync(group, member, sync_error(error), now_ms)
+            self.complete_sync(group, member, sync_error(error), now_ms)
 
-    def answer_sync(self, group: Group, member: Member, response: SyncGroupResponse, now_ms: int) -> None:
-        """Answer the member's parked SyncGroup, if there is one; from now on it has to heartbeat again."""
+    def complete_sync(self, group: Group, member: Member, response: SyncGroupResponse, now_ms: int) -> None:
+        """Complete the member's parked SyncGroup, if there is one; its session timer starts again."""
         waiter, member.syncing = member.syncing, None
         if waiter is not None:
             self._outbox.respond(waiter, response)
@@ -140,7 +144,7 @@ class Rebalancing:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def complete_if_all_joined(self, group: Group, now_ms: int) -> None:
-        is_initial = group.remaining_delay_ms is not None  # which waits its time even when all known members joined
+        is_initial = group.remaining_delay_ms is not None  # waits for its delay even when all known members joined
         if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.all_members_joined:
             self._complete(group, now_ms)
 
@@ -158,7 +162,7 @@ class Rebalancing:
         missing = [m for m in group.members.values() if m.joining is None and not m.is_static]
         self._dismiss(group, missing, "did not join in time")
         if group.members and not group.elect_joined_leader():
-            # Only static members that stay away: their sessions decide who goes.
+            # Only static members, none of which rejoined: their sessions decide which are removed.
             group.remaining_delay_ms = None
             deadline_ms = now_ms + group.rebalance_timeout_ms
             self._outbox.put(ScheduleTimer(JoinTimer(group.group_id), deadline_ms))
@@ -184,10 +188,10 @@ class Rebalancing:
 
     def on_sync_timer(self, group: Group, now_ms: int) -> None:
         assert group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-        silent = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
-        if silent:
-            self._dismiss(group, silent, "sent no SyncGroup in time")
-            member_ids = [member.member_id for member in silent]
+        without_sync = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
+        if without_sync:
+            self._dismiss(group, without_sync, "sent no SyncGroup in time")
+            member_ids = [member.member_id for member in without_sync]
             self.prepare(group, RebalanceReason.SYNC_MISSING, member_ids, "", now_ms)
 
     def synced(self, group: Group, member_id: str) -> None:
@@ -199,7 +203,7 @@ class Rebalancing:
     # --- removal ---------------------------------------------------------------------------------------------------
 
     def remove(self, group: Group, member: Member, reason: RebalanceReason, detail: str, now_ms: int) -> None:
-        """A member goes; the others rebalance, or go on with the rebalance under way."""
+        """Remove a member; the others rebalance, or continue the rebalance in progress."""
         self._dismiss(group, [member], detail)
         self.maybe_prepare(group, reason, [member.member_id], detail, now_ms)
         self.complete_if_all_joined(group, now_ms)
@@ -215,7 +219,7 @@ class Rebalancing:
         for member in members:
             waiter = group.take_joining(member)
             if waiter is not None:
-                # The client is there after all: with no id it may join anew.
+                # The client is alive: without a member id it can join as a new member.
                 self._outbox.respond(waiter, join_error(UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
             waiter, member.syncing = member.syncing, None
             if waiter is not None:
@@ -228,8 +232,8 @@ class Rebalancing:
 
 @dataclass(slots=True, eq=False)
 class _EmptyGroup:
-    """The record of a generation without members. Losing it is harmless: the one before it only has members that left,
-    whose sessions will expire wherever it is loaded."""
+    """The record of a generation without members. Its loss does no harm: the record before it only has members that left,
+    whose sessions expire wherever it is loaded."""
 
     group: Group
     outbox: Outbox

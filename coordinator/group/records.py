@@ -7,7 +7,7 @@ Every key and value starts with its version as an int16. A null value is a tombs
 
 Rules: no IO. Written are the versions that every broker of the cluster reads, by its inter.broker.protocol.version: any of them
 may lead the partition next, and one that does not know a value's version fails to load it. Read are all that 3.9 reads; keys of
-other types (new consumer groups, share groups) are told apart.
+other types (new consumer groups, share groups) are reported as unknown.
 Source: Kafka GroupMetadataManager.offsetCommitKey/Value, groupMetadataKey/Value, readMessageKey.
 """
 
@@ -34,7 +34,7 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 @dataclass(frozen=True, slots=True)
 class OffsetKey:
     group_id: str
-    place: TopicPartition
+    topic_partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +51,29 @@ RecordKey: TypeAlias = OffsetKey | GroupKey | UnknownKey
 
 
 def offset_record(
-    group_id: str, place: TopicPartition, commit: CommittedOffset, version: int = LATEST.offset_commit_value
+    group_id: str, topic_partition: TopicPartition, commit: CommittedOffset, version: int = LATEST.offset_commit_value
 ) -> CoordinatorRecord:
-    """`version` is that of a value which does not say when it expires."""
+    """The record of a commit. `version` is that of the value, unless the commit has an expiry of its own."""
     if commit.expire_timestamp_ms != -1:
         version = OFFSET_VALUE_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(
         offset=commit.offset,
-        leader_epoch=commit.leader_epoch,  # dropped by v1 and v2, as in Kafka
+        leader_epoch=commit.leader_epoch,  # v1 and v2 have no field for it, as in Kafka
         metadata=commit.metadata,
         commit_timestamp=commit.commit_timestamp_ms,
         expire_timestamp=commit.expire_timestamp_ms,
     )
-    return CoordinatorRecord(_offset_key(group_id, place), value.encode_stored(version))
+    return CoordinatorRecord(_offset_key(group_id, topic_partition), value.encode_stored(version))
 
 
-def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
-    return CoordinatorRecord(_offset_key(group_id, place), None)
+def offset_tombstone(group_id: str, topic_partition: TopicPartition) -> CoordinatorRecord:
+    return CoordinatorRecord(_offset_key(group_id, topic_partition), None)
 
 
 def group_record(
     group: Group, assignments: dict[str, bytes], version: int = LATEST.group_metadata_value
 ) -> CoordinatorRecord:
-    """The metadata of `group` as it is now, with `assignments` by member id for all of its members."""
+    """The record of `group` in its present state, with `assignments` by member id for all of its members."""
     protocol_name = group.protocol_name
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -91,7 +91,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def read_key(key: bytes) -> RecordKey:
-    """Raises: DecodeError when the key is none of this topic's at all."""
+    """Decode the key of a record. Raises: DecodeError when it is not a key of this topic."""
     version = stored_version(key)
     if version in OFFSET_KEY_VERSIONS:
         offset_key = OffsetCommitKey.decode_stored(key)
@@ -102,7 +102,7 @@ def read_key(key: bytes) -> RecordKey:
 
 
 def read_offset_value(value: bytes) -> CommittedOffset:
-    """Raises: DecodeError."""
+    """Decode the value of an offset record. Raises: DecodeError."""
     stored = OffsetCommitValue.decode_stored(value)
     return CommittedOffset(
         stored.offset, stored.leader_epoch, stored.metadata, stored.commit_timestamp, stored.expire_timestamp
@@ -110,7 +110,7 @@ def read_offset_value(value: bytes) -> CommittedOffset:
 
 
 def read_group_value(value: bytes) -> GroupMetadataValue:
-    """Raises: DecodeError."""
+    """Decode the value of a group record. Raises: DecodeError."""
     stored = GroupMetadataValue.decode_stored(value)
     if stored_version(value) == 0:  # before rebalance timeouts there was one timeout for both
         for member in stored.members:
@@ -119,7 +119,7 @@ def read_group_value(value: bytes) -> GroupMetadataValue:
 
 
 def members_of(stored: GroupMetadataValue) -> list[Member]:
-    """The members of a stored generation. Of their protocols only the chosen one was kept."""
+    """The members of a stored generation, with the chosen protocol alone: others are not stored."""
     return [
         Member(
             member_id=member.member_id,
@@ -150,8 +150,8 @@ def _stored_member(member: Member, protocol_name: str | None, assignments: dict[
     )
 
 
-def _offset_key(group_id: str, place: TopicPartition) -> bytes:
-    topic, partition = place
+def _offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:
+    topic, partition = topic_partition
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     return key.encode_stored(OFFSET_KEY_VERSION)
 

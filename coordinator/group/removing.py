@@ -1,9 +1,10 @@
-"""How offsets and groups go: DeleteGroups, OffsetDelete, expiry, and the deletion of their topics.
+"""The removal of offsets and groups: DeleteGroups, OffsetDelete, expiry, and the deletion of their topics.
 
-All four write tombstones. When nothing of an empty group would be left, the group goes with its last offset: it is DEAD
-from the append on, refuses everything, and is forgotten when the tombstones are committed (or goes on if they fail).
+All four write tombstones. When nothing of an empty group would remain, the group is removed with its last offset: it is DEAD
+from the append on, refuses every request, and is removed from memory when the tombstones are committed (or EMPTY again when
+they fail).
 
-Rules: no IO. Tombstones of one removal go out in batches of bounded size, in order; its answer waits for the last.
+Rules: no IO. Tombstones of one removal are appended in batches of bounded size, in order; its response waits for the last.
 Invariant: an offset of an open transaction is never removed here; its group outlives its own deletion until the marker.
 Source: Kafka GroupMetadataManager.cleanupGroupMetadata, GroupMetadata.removeExpiredOffsets; KIP-211, KIP-229, KIP-496.
 """
@@ -36,7 +37,7 @@ TOMBSTONE_BATCH_BYTES = 256 * 1024
 
 
 class Removing:
-    """`groups` is the shard's own table: forgetting a group takes it out of there."""
+    """Removes offsets and groups of a shard. `groups` is the shard's own table, from which a removed group is deleted."""
 
     def __init__(self, settings: GroupSettings, groups: dict[str, Group], outbox: Outbox) -> None:
         self._settings = settings
@@ -50,7 +51,7 @@ class Removing:
             self._outbox.respond(waiter, _deletable(group_id, ErrorCode.NON_EMPTY_GROUP))
         else:
             removal = _Removal(self, group, _DeleteGroup(group_id), is_deletion=True)
-            self._remove(removal, group.offsets.places(), waiter, now_ms)
+            self._remove(removal, group.offsets.topic_partitions(), waiter, now_ms)
 
     def delete_offsets(self, group: Group | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> None:
         if group is None or group.state is GroupState.DEAD:
@@ -62,21 +63,21 @@ class Removing:
         in_use = set()
         if group.state is not GroupState.EMPTY:
             in_use = {topic.name for topic in request.topics if group.is_subscribed_to(topic.name)}
-        places = {
+        topic_partitions = {
             (topic.name, partition.partition_index): None
             for topic in request.topics
             if topic.name not in in_use
             for partition in topic.partitions
         }
         removal = _Removal(self, group, _DeleteOffsets(request, in_use))
-        if places:
-            self._remove(removal, group.offsets.of_partitions(places), waiter, now_ms)
+        if topic_partitions:
+            self._remove(removal, group.offsets.of_partitions(topic_partitions), waiter, now_ms)
         else:
             self._outbox.respond(waiter, removal.response(ErrorCode.NONE))
 
-    def topics_deleted(self, places: Iterable[TopicPartition], now_ms: int) -> None:
-        """The partitions are gone, and so are all offsets in them."""
-        gone = list(places)
+    def topics_deleted(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """The partitions were deleted: remove all offsets of them."""
+        gone = list(topic_partitions)
         for group in list(self._groups.values()):
             if group.state is not GroupState.DEAD:
                 of_group = group.offsets.of_partitions(gone)
@@ -84,7 +85,7 @@ class Removing:
                     self._remove(_Removal(self, group), of_group, None, now_ms)
 
     def expire(self, group: Group, now_ms: int) -> None:
-        """Remove what has outlived its retention; an empty group with nothing left goes too."""
+        """Remove offsets that have outlived their retention, and an empty group without any."""
         if group.state is GroupState.DEAD:
             return
         expired = self._expired(group, now_ms)
@@ -93,8 +94,8 @@ class Removing:
             self._remove(_Removal(self, group, is_expiry=True), expired, None, now_ms)
 
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
-        """Retention counts from the moment nobody needed the offset: when the group became empty, or, for topics that a
-        group does not consume and for groups that only store offsets here, from the commit."""
+        """Retention starts when the group became empty; for topics that a group does not consume, and for groups that only
+        store offsets here, it starts with the commit."""
         retention_ms = self._settings.offsets_retention_ms
         if group.protocol_type is None:
             return group.offsets.expired(now_ms, retention_ms, _committed_at)
@@ -108,28 +109,30 @@ class Removing:
 
     # --- tombstones ------------------------------------------------------------------------------------------------
 
-    def _remove(self, removal: _Removal, places: list[TopicPartition], waiter: Waiter | None, now_ms: int) -> None:
+    def _remove(
+        self, removal: _Removal, topic_partitions: list[TopicPartition], waiter: Waiter | None, now_ms: int
+    ) -> None:
         group = removal.group
-        records = [offset_tombstone(group.group_id, place) for place in places]
-        is_last = group.state is GroupState.EMPTY and not group.offsets.would_be_used_without(set(places))
+        records = [offset_tombstone(group.group_id, topic_partition) for topic_partition in topic_partitions]
+        is_last = group.state is GroupState.EMPTY and not group.offsets.would_be_used_without(set(topic_partitions))
         if removal.is_deletion or is_last:
             removal.emptied_ms = group.state_timestamp_ms
             group.transition(GroupState.DEAD, now_ms)
-            removal.takes_group = True
-            for member_id in group.pending_members:  # they will be told to start anew
+            removal.removes_group = True
+            for member_id in group.pending_members:  # their next JoinGroup gets UNKNOWN_MEMBER_ID
                 self._outbox.put(CancelTimer(SessionTimer(group.group_id, member_id)))
             group.pending_members.clear()
-            if group.generation_id > 0:  # others only ever stored offsets
+            if group.generation_id > 0:  # a group that never had a generation has no record
                 records.append(group_tombstone(group.group_id))
         if not records:
             removal.end(now_ms)
             if waiter is not None:
                 self._outbox.respond(waiter, removal.response(ErrorCode.NONE))
             return
-        group.offsets.stage_removal(places)
-        removal.places = places
+        group.offsets.stage_removal(topic_partitions)
+        removal.topic_partitions = topic_partitions
         batches = list(_batches(records))
-        removal.batches_left = len(batches)
+        removal.pending_batches = len(batches)
         for batch in batches:
             is_final = batch is batches[-1]
             result = Result(batch, removal, waiter=waiter if is_final else None)
@@ -138,12 +141,12 @@ class Removing:
             self._outbox.put(AppendRecords(result))
 
     def ended(self, removal: _Removal, now_ms: int) -> None:
-        """The outcome of every batch is known."""
+        """Complete `removal`: the outcome of every batch is known."""
         group = removal.group
-        group.offsets.unstage_removal(removal.places)
-        if removal.error is ErrorCode.NONE and removal.places:
-            self._outbox.put(OffsetsRemoved(group.group_id, len(removal.places), removal.is_expiry))
-        if not removal.takes_group:
+        group.offsets.unstage_removal(removal.topic_partitions)
+        if removal.error is ErrorCode.NONE and removal.topic_partitions:
+            self._outbox.put(OffsetsRemoved(group.group_id, len(removal.topic_partitions), removal.is_expiry))
+        if not removal.removes_group:
             return
         if removal.error is not ErrorCode.NONE:
             group.revive(removal.emptied_ms)
@@ -174,17 +177,17 @@ class _DeleteOffsets:
 
 @dataclass(slots=True, eq=False)
 class _Removal:
-    """Tombstones of one group on their way into the log, in one batch or several."""
+    """Tombstones of one group while they are appended, in one batch or several."""
 
     removing: Removing
     group: Group
     request: _DeleteGroup | _DeleteOffsets | None = None
     is_deletion: bool = False
     is_expiry: bool = False
-    takes_group: bool = False
+    removes_group: bool = False
     emptied_ms: int | None = None
-    places: list[TopicPartition] = field(default_factory=list)
-    batches_left: int = 0
+    topic_partitions: list[TopicPartition] = field(default_factory=list)
+    pending_batches: int = 0
     error: ErrorCode = ErrorCode.NONE
 
     def response(self, error: ErrorCode) -> Message:
@@ -206,8 +209,8 @@ class _Removal:
         self.removing.ended(self, now_ms)
 
     def _count_down(self, now_ms: int) -> None:
-        self.batches_left -= 1
-        if self.batches_left == 0:
+        self.pending_batches -= 1
+        if self.pending_batches == 0:
             self.end(now_ms)
 
 

@@ -1,6 +1,6 @@
-"""The membership answers that several operations give, and how a failed append reads to a client.
+"""Membership responses that several operations share, and the error codes of clients for a failed append.
 
-Rules: values only. Every response is that of the newest version; handlers fit it to older ones.
+Rules: values only. Every response is of the newest version; handlers adapt it to older ones.
 Source: Kafka GroupCoordinator (JoinGroupResult, SyncGroupResult), GroupMetadataManager (conversion of append errors).
 """
 
@@ -24,19 +24,19 @@ def join_error(member_id: str, error: ErrorCode) -> JoinGroupResponse:
 def joined(
     group: Group, member_id: str, *, leader_id: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """`member_id` is part of the current generation. Its leader also gets everyone's subscription.
+    """The response to `member_id` of the current generation; the leader's has the subscriptions of all members.
 
-    `leader_id` names another leader than the group's, who then gets no subscriptions (see `Joining`)."""
-    told_leader = group.leader_id if leader_id is None else leader_id
+    `leader_id` replaces the group's leader in the response, without subscriptions (see `Joining`)."""
+    response_leader_id = group.leader_id if leader_id is None else leader_id
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
-        leader=told_leader or "",
+        leader=response_leader_id or "",
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=group.subscriptions() if told_leader == member_id else [],
+        members=group.subscriptions() if response_leader_id == member_id else [],
     )
 
 
@@ -56,15 +56,15 @@ def synced(group: Group, assignment: bytes) -> SyncGroupResponse:
 _NOT_AVAILABLE = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+_NOT_COORDINATOR = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE})
 
 
 def group_append_error(error: ErrorCode) -> ErrorCode:
-    """What a member is told when group metadata could not be stored."""
+    """The error code of JoinGroup and SyncGroup when group metadata could not be stored."""
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error in _ELSEWHERE:
+    if error in _NOT_COORDINATOR:
         return ErrorCode.NOT_COORDINATOR
     if error is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.REBALANCE_IN_PROGRESS
@@ -74,10 +74,10 @@ def group_append_error(error: ErrorCode) -> ErrorCode:
 
 
 def offset_append_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when offsets could not be stored."""
+    """The error code of a commit or deletion when its records could not be stored."""
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error in _ELSEWHERE:
+    if error in _NOT_COORDINATOR:
         return ErrorCode.NOT_COORDINATOR
     if error in _TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE

@@ -1,6 +1,6 @@
-"""The settings a group shard needs, under their own names and units.
+"""The settings of a group shard.
 
-Rules: a value; read anew by nobody, since none of them is dynamic in Kafka.
+Rules: an immutable value; none of the settings is dynamic, as in Kafka.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     waiting_max_bytes: int = 128 * 1024 * 1024
     version: InterBrokerVersion = LATEST
-    """What the other brokers understand: any of them may be the coordinator next."""
+    """The version that every broker of the cluster supports: any of them may be the coordinator next."""

@@ -1,7 +1,7 @@
 """The groups of one partition of `__consumer_offsets`: requests in, effects out, records replayed.
 
-This is the contract's `Shard` for groups. Each operation finds its group, lets the module for it decide, and returns
-the effects in order. Whether this broker is the group's coordinator at all was settled by the caller.
+It implements the contract's `Shard` for groups. Each operation finds its group, calls the module for it, and returns the
+effects in order. The caller has checked that this broker coordinates the group.
 
 Rules: no IO, no clock, no randomness, no await. `replay` alone makes offsets and stored group metadata change.
 Invariant: `_groups` is what replaying the log yields, plus soft state; a reloaded shard has the same offsets, open
@@ -62,7 +62,7 @@ from protocol.stored.group_metadata import GroupMetadataValue
 
 @dataclass(frozen=True, slots=True)
 class DurableGroup:
-    """What of a group survives a change of coordinator."""
+    """The state of a group that survives a change of coordinator."""
 
     stored: GroupMetadataValue | None
     offsets: dict[TopicPartition, CommittedOffset]
@@ -70,7 +70,7 @@ class DurableGroup:
 
 
 class GroupShard:
-    """See the module's docstring. `partition` is for the reader of a log line; `waiting` is shared by the shards of a
+    """Owned by the context of its partition. `partition` is for log lines; `waiting` is shared by the shards of a
     coordinator."""
 
     def __init__(self, partition: int, settings: GroupSettings, waiting: WaitingBytes) -> None:
@@ -151,7 +151,7 @@ class GroupShard:
         return self._outbox.drain()
 
     def sessions_of(self, group_id: str) -> list[SessionTimer]:
-        """The timers that take the group's members away."""
+        """The keys of the timers that remove the group's members."""
         group = self._groups.get(group_id)
         return [] if group is None else [SessionTimer(group_id, member_id) for member_id in group.members]
 
@@ -162,7 +162,7 @@ class GroupShard:
         return self.group_ids()
 
     def expire(self, group_id: str, now_ms: int) -> list[Effect]:
-        """Remove offsets of the group that outlived their retention, and the group when nothing is left."""
+        """Remove offsets of the group that outlived their retention, and the group when nothing remains."""
         group = self._groups.get(group_id)
         if group is not None:
             self._removing.expire(group, now_ms)
@@ -184,7 +184,7 @@ class GroupShard:
         try:
             self._replay(record, position, now_ms)
         except DecodeError as error:
-            # Ours always decode; while loading, one bad record must not cost all groups of the partition.
+            # The shard's own records always decode; while loading, one bad record must not fail the whole partition.
             assert self._is_loading
             self._outbox.put(RecordSkipped(self.partition, position.base_offset, str(error)))
 
@@ -222,7 +222,7 @@ class GroupShard:
             group.offsets.end_transaction(producer_id, committed=committed)
 
     def durable_state(self) -> dict[str, DurableGroup]:
-        """What a replay of the log must yield again: for tests and for comparing coordinators."""
+        """The state that a replay of the log must yield again, for tests that compare coordinators."""
         return {
             group.group_id: DurableGroup(
                 group.stored, group.offsets.committed_offsets(), group.offsets.transactional_offsets()
@@ -240,7 +240,7 @@ class GroupShard:
                 del self._groups[group.group_id]
                 continue
             if len(group.members) > self._settings.max_size:
-                # Give the consumers a chance to commit before some of them are turned away.
+                # The members may commit before the rebalance removes some of them.
                 reason = RebalanceReason.OVER_CAPACITY
                 self._rebalancing.prepare(group, reason, tuple(group.members), "loaded", now_ms)
             for member in group.members.values():
@@ -248,7 +248,7 @@ class GroupShard:
         return self._outbox.drain()
 
     def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
-        """Groups do not know epochs: the coordinator is the same one."""
+        """Nothing changes: groups have no epochs."""
         return []
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
@@ -286,7 +286,7 @@ class GroupShard:
         return self._outbox.drain()
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
-        """Only answers: this shard is over, and what it would still do is the next coordinator's."""
+        """Returns responses only: the leadership is over, and everything else is left to the next coordinator."""
         for group in self._groups.values():
             for member in group.members.values():
                 joining = group.take_joining(member)
@@ -311,7 +311,7 @@ class GroupShard:
         return self._create(group_id, now_ms) if group is None else group
 
     def _with_group(self, group_id: str, operation: Callable[[Group], None]) -> None:
-        """A timer may outlive its group by a moment."""
+        """Run `operation` unless the group was removed: its timer may fire after that."""
         group = self._groups.get(group_id)
         if group is not None:
             operation(group)

@@ -3,7 +3,7 @@
 The coordinator treats member metadata as opaque bytes, except here: it must know the topics so as not to expire or
 delete offsets in use. Only the start of the metadata is read (version, topic names), which all versions share.
 
-Rules: no IO. Metadata that does not parse makes the answer "not known" (None), never an error: it is the client's own.
+Rules: no IO. Metadata that does not parse makes the result None (unknown), never an error: it is the client's own format.
 Source: Kafka GroupMetadata.computeSubscribedTopics (KIP-211, KIP-496), ConsumerProtocolSubscription version 0.
 """
 

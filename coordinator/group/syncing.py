@@ -1,8 +1,8 @@
-"""SyncGroup: the leader's assignment goes into the log, and everyone gets their part of it.
+"""SyncGroup: the leader's assignment is stored, then every member gets its part of it.
 
 Rules: no IO. A SyncGroup is parked in its member until the assignment is committed or the rebalance starts over.
-Invariant: one assignment a generation is on its way into the log; a leader that repeats its SyncGroup waits for the
-first, so that what members were told is what a replay yields.
+Invariant: at most one assignment of a generation is being appended; a leader that repeats its SyncGroup waits for the
+first, so that members get the assignment that a replay yields.
 Source: Kafka GroupCoordinator.handleSyncGroup; KIP-559 (protocol type and name).
 """
 
@@ -22,7 +22,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 
 
 class Syncing:
-    """See the module's docstring."""
+    """Handles SyncGroup for the groups of a shard."""
 
     def __init__(self, rebalancing: Rebalancing, waiting: WaitingBytes, outbox: Outbox) -> None:
         self._waiting = waiting
@@ -42,10 +42,10 @@ class Syncing:
             return
         assert group.state is GroupState.COMPLETING_REBALANCE
         if member.syncing is not None:
-            # Given up by the client. Kafka leaves it without an answer.
+            # The client abandoned it. Apache Kafka sends no response to it.
             self._outbox.respond(member.syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         member.syncing = waiter
-        if group.is_leader(member.member_id) and group.assignment_staged_for != group.generation_id:
+        if group.is_leader(member.member_id) and group.assignment_pending_for != group.generation_id:
             self._store_assignment(group, request, now_ms)
 
     def _error(self, group: Group, request: SyncGroupRequest) -> ErrorCode:
@@ -67,25 +67,25 @@ class Syncing:
         assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
         missing = tuple(member_id for member_id in group.members if member_id not in sent)
         self._outbox.put(AssignmentReceived(group.group_id, group.generation_id, request.member_id, missing))
-        group.assignment_staged_for = group.generation_id
+        group.assignment_pending_for = group.generation_id
         record = self._rebalancing.record_of(group, assignments)
         change = Assignment(self, group, group.generation_id, len(record.value or b""))
         self._waiting.change(change.size_bytes)
         self._outbox.put(AppendRecords(Result((record,), change)))
 
-    def assignment_settled(self, size_bytes: int) -> None:
-        """Its record waits no longer."""
+    def assignment_completed(self, size_bytes: int) -> None:
+        """The outcome of its append is known: its memory counts no longer."""
         self._waiting.change(-size_bytes)
 
     def assignment_stored(self, group: Group, generation_id: int, now_ms: int) -> None:
-        """The record was replayed; if the group still waited for it, it is stable now and everyone may know."""
-        group.assignment_staged_for = None
+        """The record was replayed. If the group is still in this generation it is stable: complete every SyncGroup."""
+        group.assignment_pending_for = None
         if group.state is GroupState.STABLE and group.generation_id == generation_id:
             for member in group.members.values():
-                self._rebalancing.answer_sync(group, member, synced(group, member.assignment), now_ms)
+                self._rebalancing.complete_sync(group, member, synced(group, member.assignment), now_ms)
 
     def assignment_not_stored(self, group: Group, generation_id: int, error: ErrorCode, now_ms: int) -> None:
-        group.assignment_staged_for = None
+        group.assignment_pending_for = None
         if group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == generation_id:
             self._rebalancing.refuse_assignment(group, group_append_error(error), now_ms)
             reason = RebalanceReason.ASSIGNMENT_NOT_STORED
@@ -94,7 +94,7 @@ class Syncing:
 
 @dataclass(slots=True, eq=False)
 class Assignment:
-    """The assignment of one generation on its way into the log, `size_bytes` of record."""
+    """The assignment of one generation while its record of `size_bytes` is appended."""
 
     syncing: Syncing
     group: Group
@@ -102,11 +102,11 @@ class Assignment:
     size_bytes: int
 
     def committed(self, now_ms: int) -> None:
-        self.syncing.assignment_settled(self.size_bytes)
+        self.syncing.assignment_completed(self.size_bytes)
         self.syncing.assignment_stored(self.group, self.generation_id, now_ms)
 
     def failed(self, error: ErrorCode, now_ms: int) -> None:
-        self.syncing.assignment_settled(self.size_bytes)
+        self.syncing.assignment_completed(self.size_bytes)
         self.syncing.assignment_not_stored(self.group, self.generation_id, error, now_ms)
 
     def timed_out(self, now_ms: int) -> None:

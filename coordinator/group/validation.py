@@ -1,6 +1,7 @@
-"""Whether a request comes from a member of the group, and of which generation.
+"""Checks that a request comes from a member of the group, and of its generation.
 
-Rules: no IO. Answers are error codes, NONE when all is well. Order matters: clients are told the first thing wrong.
+Rules: no IO. Every function returns an error code, NONE when the request is valid. The order of the checks matters: the
+client gets the first error.
 Source: Kafka GroupCoordinator.validateCurrentMember, validateHeartbeat, validateSyncGroup, validateOffsetCommit.
 """
 
@@ -13,7 +14,7 @@ from protocol.errors import ErrorCode
 
 
 def member_error(group: Group, member_id: str, group_instance_id: str | None, outbox: Outbox) -> ErrorCode:
-    """An instance id, when given, must be known and belong to `member_id`; `member_id` must be a member."""
+    """Check that `member_id` is a member, and has this instance id when one is given."""
     if group_instance_id is not None:
         current = group.static_members.get(group_instance_id)
         if current is None:
@@ -27,7 +28,7 @@ def member_error(group: Group, member_id: str, group_instance_id: str | None, ou
 def generation_error(
     group: Group, member_id: str, group_instance_id: str | None, generation_id: int, outbox: Outbox
 ) -> ErrorCode:
-    """The above, and the member must be in the group's generation. A group that is being deleted has no members."""
+    """Check `member_error`, and that the member is in the group's generation. A group that is being deleted has no members."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = member_error(group, member_id, group_instance_id, outbox)

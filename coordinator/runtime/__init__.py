@@ -1,1 +1,1 @@
-"""What every coordinator stands on: the contract of a shard, its context, and the shards that this broker has."""
+"""The runtime of every coordinator: the contract of a shard, its context, and the shards of this broker."""

@@ -7,8 +7,8 @@ Rules: no IO, no clock, no randomness. Durable state changes in `replay` and `re
 records are committed (the high watermark passed them) or read back while loading, so that a reloaded shard equals the
 one that wrote the log. What an operation wants written travels in a `Result`: its records are appended as one batch,
 its response is parked until they are committed, and `PendingChange` undoes the preparations when the append is refused.
-Everything else (members that join, timers, parked answers) is soft state and dies with the leadership. What has to happen
-outside the shard is a `Command`; what it leads to comes back to the shard as an operation of its own.
+Everything else (members that join, timers, parked requests) is soft state and ends with the leadership. What has to happen
+outside the shard is a `Command`; its outcome is passed to the shard as an operation of its own.
 
 Source: the design of Kafka's CoordinatorRuntime (CoordinatorShard, CoordinatorResult, PartitionWriter).
 """
@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message
 from runtime.filesystem import Buffer
 
-# Who waits for an answer: opaque to the core, a future for the context, a name in tests.
+# The receiver of a response: opaque to the shard, a future for the context, a name in tests.
 Waiter: TypeAlias = object
 TimerKey: TypeAlias = Hashable
 
@@ -38,7 +38,7 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchPosition:
-    """Where a replayed record stood: the base offset of its batch, and whose transaction it belongs to (-1: none)."""
+    """The batch that a replayed record is part of: its base offset, and the producer of its transaction (-1: none)."""
 
     base_offset: int
     producer_id: int = -1
@@ -52,7 +52,7 @@ class PendingChange(Protocol):
         """The records are committed and replayed."""
 
     def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
-        """The append was refused or lost with the leadership: undo. Returns the waiter's response, if there is one."""
+        """The append was refused or lost with the leadership: undo. Returns the waiter's response, None without a waiter."""
 
     def timed_out(self, now_ms: int) -> Message | None:
         """The commit takes too long. Returns the waiter's response; the records may still be committed or fail."""
@@ -77,7 +77,7 @@ class AppendRecords:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Give a parked request its response."""
+    """Complete a parked request with its response."""
 
     waiter: Waiter
     response: Message
@@ -93,21 +93,21 @@ class ScheduleTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
-    """Forget the timer of `key`; none is no error."""
+    """Cancel the timer of `key`, if there is one."""
 
     key: TimerKey
 
 
 class ShardEvent:
-    """Base of facts that the shard tells for logs and metrics; they change nothing."""
+    """Base of the facts that a shard reports for logs and metrics; they change nothing."""
 
     __slots__ = ()
 
 
 class Command:
-    """Base of what the coordinator carries out outside this shard, e.g. writing transaction markers to other partitions.
+    """Base of what the coordinator does outside this shard, e.g. writing transaction markers to other partitions.
 
-    It happens behind the effects in front of it, and not at all once the leadership is over.
+    It is carried out after the effects before it, and not at all when the leadership is over.
     """
 
     __slots__ = ()
@@ -145,13 +145,13 @@ class Shard(Protocol):
         """Apply a control record that ends the transaction of `producer_id`."""
 
     def stored_keys(self) -> Collection[str]:
-        """The keys (group ids, transactional ids) of which the log holds something."""
+        """The keys (group ids, transactional ids) that have records in the log."""
 
     def on_loaded(self, now_ms: int) -> list[Effect]:
         """The whole log was replayed: start serving."""
 
     def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
-        """This broker was elected again, in a higher epoch than the shard knows: it keeps all that it holds. Comes before
+        """This broker was elected again, in a higher epoch than the shard knows: the shard keeps its state. Called before
         `on_loaded` when that happened while the log was replayed, else between two operations."""
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]: ...
@@ -163,14 +163,15 @@ class Shard(Protocol):
         """The records of `result` will never be committed under this leadership."""
 
     def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
-        """`result` took too long: its waiter is answered, its outcome stays open."""
+        """`result` took too long: its waiter gets a response, its outcome stays open."""
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
-        """The leadership is gone: answers for everything parked, `in_flight` included. The shard is dead afterwards."""
+        """The leadership is over. Returns responses for every parked request, those of `in_flight` included. The shard is
+        not used afterwards."""
 
 
 class ShardLogWriter(Protocol):
-    """The partitions of the internal topic as a coordinator appends to them. `broker.cluster.internal_topics` implements it."""
+    """Appends to the partitions of the internal topic. `broker.cluster.internal_topics` implements it."""
 
     def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
         """Append one encoded batch and return its base offset.
@@ -182,11 +183,11 @@ class ShardLogWriter(Protocol):
 
 
 class ShardLogReader(Protocol):
-    """Reads the partition that is loaded. `broker.cluster.internal_topics` implements it."""
+    """Reads a partition of the internal topic to load it. `broker.cluster.internal_topics` implements it."""
 
     def batches(self, partition: int) -> AsyncIterator[Buffer]:
-        """Whole record batches from the log start to the log end as it was at the call, some at a time; over when all of
+        """Yield buffers of whole record batches, from the log start to the log end at the time of the call. Ends when all of
         them are committed.
 
-        Raises: KafkaError when the partition is not led here (any more).
+        Raises: KafkaError when this broker does not lead the partition, or no longer.
         """

@@ -1,11 +1,11 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that this broker leads.
 
-It follows elections, finds the shard of a key or says why there is none, has shards answer operations, and goes over all
-of them from time to time. What kind of coordinator it is, the shards say that `make_shard` makes.
+It follows elections, finds the shard of a key or the error for a client, runs operations in shards, and runs periodic tasks
+over all shards. `make_shard` decides which kind of coordinator it is.
 
-Rules: asyncio lives here and in `shard_context`. The replication layer tells elections and resignations.
+Rules: asyncio is used here and in `shard_context` only. The replication layer reports elections and resignations.
 Invariants: a key is served by the one shard of its partition, from when its log is replayed until the leadership ends; the
-number of partitions is the topic's own, as it was when this broker first heard of it, and no key is served before.
+number of partitions is the topic's own, as it was when this broker first knew of the topic; no key is served before.
 Source: Kafka CoordinatorRuntime, GroupCoordinator.validateGroupStatus, GroupMetadataManager (owned partitions).
 """
 
@@ -35,15 +35,15 @@ SHOWN_KEYS_MAX = 20
 
 S = TypeVar("S", bound=Shard)
 M = TypeVar("M", bound=Message)
-# An operation that answers: it gives the future to the shard as the waiter of its response.
-AnsweredOperation: TypeAlias = Callable[[S, asyncio.Future[M], int], list[Effect]]
+# An operation with a response: it passes the future to the shard as the waiter of its response.
+RespondingOperation: TypeAlias = Callable[[S, asyncio.Future[M], int], list[Effect]]
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorDependencies:
-    """What a coordinator needs from outside. `writer` and `reader` are its topic's; `partitions_count` says how many
-    partitions the topic has, None as long as that is not known: a setting may have changed since it was made, or be
-    another one on the broker that made it."""
+    """The dependencies of a coordinator. `writer` and `reader` are of its topic; `partitions_count` returns how many
+    partitions the topic has, None while that is not known: the setting may have changed since the topic was created, or
+    differ on the broker that created it."""
 
     clock: Clock
     timer: Timer
@@ -56,8 +56,8 @@ class CoordinatorDependencies:
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask(Generic[S]):
-    """What is done with every active shard at the start and `interval_ms` after the time before is over: the
-    `operations` of a shard, which are asked for one at a time; others run in between."""
+    """Operations that run in every active shard, at the start and `interval_ms` after the previous run has ended.
+    `operations` of a shard are generated one at a time; other operations run in between."""
 
     name: str
     interval_ms: int
@@ -65,9 +65,9 @@ class PeriodicTask(Generic[S]):
 
 
 class CoordinatorRuntime(Generic[S]):
-    """Owned by a coordinator. `start` before the first request, `close` after the last; elections may come before.
+    """Owned by a coordinator. `start` before the first request, `close` after the last; elections may come earlier.
 
-    `make_shard(partition, leader_epoch)` makes an empty shard, which is then loaded.
+    `make_shard(partition, leader_epoch)` creates an empty shard, which is then loaded.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CoordinatorRuntime(Generic[S]):
             self._schedule(task, 0)
 
     def close(self) -> None:
-        """All that waits is answered; the coordinator has no shard afterwards."""
+        """Complete every parked request with an error; the coordinator has no shard afterwards."""
         self.is_active = False
         for timer in self._periodic_timers.values():
             timer.cancel()
@@ -107,7 +107,7 @@ class CoordinatorRuntime(Generic[S]):
     # --- elections -------------------------------------------------------------------------------------------------
 
     def on_leadership(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads `partition` of the topic: load it, unless it is here already."""
+        """This broker leads `partition` of the topic: load it, unless it is loaded or loading."""
         known = self._contexts.get(partition)
         if known is not None and known.state is not ShardState.FAILED:
             known.on_reelected(leader_epoch)
@@ -122,8 +122,8 @@ class CoordinatorRuntime(Generic[S]):
             await self._report_misplaced_keys(context)
 
     async def _report_misplaced_keys(self, context: ShardContext[S]) -> None:
-        """Keys that hash elsewhere: the topic had another number of partitions when they were stored. Nobody asks this
-        partition for them any more, and what is stored of them must not be missed in silence."""
+        """Log keys that hash to another partition: the topic had another number of partitions when they were stored. No
+        request for them reaches this partition any more, so the loss must be visible."""
         slices = Slices(self._ports.clock)
         own = (context.partition, None)
         keys = slices.over(context.shard.stored_keys())
@@ -137,8 +137,8 @@ class CoordinatorRuntime(Generic[S]):
             )  # fmt: skip
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker leads `partition` no more, since `leader_epoch` (None or negative: not told). Whoever waits for the
-        partition is answered."""
+        """This broker no longer leads `partition`, since `leader_epoch` (None or negative: unknown). Every request that is
+        parked in the partition gets a response."""
         context = self._contexts.get(partition)
         if context is None or (leader_epoch is not None and 0 <= leader_epoch < context.leader_epoch):
             return
@@ -151,10 +151,10 @@ class CoordinatorRuntime(Generic[S]):
         if context is not None:
             context.end_transaction(producer_id, committed=committed)
 
-    # --- the way to a shard ----------------------------------------------------------------------------------------
+    # --- finding a shard -------------------------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int | None:
-        """None as long as the topic is not known."""
+        """The partition of the topic that `key` hashes to; None while the topic is not known."""
         if self._partitions_count is None:
             self._partitions_count = self._topic_partitions_count()
             if self._partitions_count is None:
@@ -162,7 +162,7 @@ class CoordinatorRuntime(Generic[S]):
         return partition_for(key, self._partitions_count)
 
     def shard_of(self, key: str) -> ShardContext[S] | ErrorCode:
-        """The context of the active shard that serves `key`, or why this broker does not serve it."""
+        """The context of the active shard that serves `key`, or the error why this broker does not serve it."""
         if not self.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partition_for(key)
@@ -177,29 +177,29 @@ class CoordinatorRuntime(Generic[S]):
             case _:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    async def run(self, context: ShardContext[S], operation: AnsweredOperation[S, M]) -> M:
-        """Carry out `operation` and return its answer, which may take as long as the shard lets it wait."""
+    async def run(self, context: ShardContext[S], operation: RespondingOperation[S, M]) -> M:
+        """Run `operation` and return its response, which may take as long as the shard parks the request."""
         future: asyncio.Future[M] = asyncio.get_running_loop().create_future()
         context.run(lambda shard, now_ms: operation(shard, future, now_ms))
         return await future
 
     def contexts(self) -> list[ShardContext[S]]:
-        """Those of all partitions that this broker leads, whatever their state."""
+        """The contexts of all partitions that this broker leads, in any state."""
         return list(self._contexts.values())
 
     def active_shards(self) -> list[S]:
         return [context.shard for context in self._contexts.values() if context.state is ShardState.ACTIVE]
 
-    # --- from time to time -----------------------------------------------------------------------------------------
+    # --- periodic tasks --------------------------------------------------------------------------------------------
 
     def _schedule(self, task: PeriodicTask[S], delay_ms: int) -> None:
         self._periodic_timers[task] = self._ports.timer.schedule(delay_ms, partial(self._on_periodic_timer, task))
 
     def _on_periodic_timer(self, task: PeriodicTask[S]) -> None:
-        self._tasks.spawn(self._go_over_shards(task), name=task.name)
+        self._tasks.spawn(self._run_periodic_task(task), name=task.name)
 
-    async def _go_over_shards(self, task: PeriodicTask[S]) -> None:
-        """Rescheduled only when it is through, so that a task never overlaps with itself."""
+    async def _run_periodic_task(self, task: PeriodicTask[S]) -> None:
+        """Rescheduled only when it has ended, so that a task never overlaps with itself."""
         slices = Slices(self._ports.clock)
         for context in self.contexts():
             if context.state is not ShardState.ACTIVE:

@@ -1,6 +1,6 @@
-"""Which partition of an internal topic a group or transactional id lives in. Pure.
+"""The partition of an internal topic that a group or transactional id belongs to. Pure.
 
-Every broker and many clients' tools compute this; it must be Java's arithmetic to the bit.
+Every broker and many tools compute it: the result must equal that of Java's arithmetic.
 Source: Kafka Utils.abs(String.hashCode()) % partitions.
 """
 

@@ -4,10 +4,10 @@
        |
        +--(log unreadable)--> failed --(leadership lost)--> closed
 
-Rules: an operation and the loop over its effects never await, so nothing comes between them. Whatever happens meanwhile
-(a timer, a commit that completes inside its own append) queues behind it in one FIFO.
+Rules: an operation and the loop over its effects never await, so no other operation runs between them. What happens
+meanwhile (a timer, a commit that completes inside its own append) is queued behind it in one FIFO.
 Invariants: records are replayed in the order they were appended, each once, when they are committed; a result's waiter is
-answered once; after `close` nothing of the shard runs.
+completed once; after `close` no operation of the shard runs.
 Source: Kafka CoordinatorRuntime (CoordinatorContext, DeferredEventQueue).
 """
 
@@ -51,7 +51,7 @@ from runtime.timer import Timer, TimerEntry
 
 logger = logging.getLogger(__name__)
 
-# A load that somebody may notice; the others are not worth a line each.
+# A load that clients may notice; faster ones are logged at level DEBUG.
 SLOW_LOAD_MS = 100
 # What one batch of an internal topic may decompress to while it is loaded.
 LOAD_BATCH_BYTES_MAX = 64 * 1024 * 1024
@@ -68,13 +68,13 @@ class ShardState(Enum):
 
 
 def refuse_command(command: Command, context: ShardContext[S]) -> None:
-    """For a coordinator whose shards have no commands."""
-    raise AssertionError(f"nobody carries out the commands of partition {context.partition}: {command}")
+    """The `carry_out` of a coordinator whose shards have no commands. Raises: AssertionError."""
+    raise AssertionError(f"a shard without commands, partition {context.partition}, emitted {command}")
 
 
 @dataclass(frozen=True, slots=True)
 class ShardPorts(Generic[S]):
-    """What all shards of a coordinator share. `observe` takes the events, `carry_out` the commands."""
+    """What all shards of a coordinator share. `observe` receives the events, `carry_out` the commands."""
 
     topic: str
     clock: Clock
@@ -88,7 +88,7 @@ class ShardPorts(Generic[S]):
 
 
 class _AppendedResult:
-    """A result whose records are in the log, or were refused by it, and whose outcome the shard has not heard."""
+    """A result whose records were appended or refused, and whose outcome has not been applied to the shard."""
 
     __slots__ = ("base_offset", "outcome", "result", "timeout")
 
@@ -102,13 +102,13 @@ class _AppendedResult:
 class ShardContext(Generic[S]):
     """Owned by a coordinator's runtime, from the election to the resignation of one partition.
 
-    `leader_epoch` is that of the newest election: an election that finds the shard here leaves it as it is.
+    `leader_epoch` is that of the newest election: a re-election of this broker keeps the shard as it is.
     """
 
     def __init__(self, partition: int, leader_epoch: int, shard: S, ports: ShardPorts[S]) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch  # of the newest election
-        self._known_epoch = leader_epoch  # of the newest election that the shard has heard of
+        self._notified_epoch = leader_epoch  # of the newest election that the shard was notified of
         self.state = ShardState.LOADING
         self._shard = shard
         self._ports = ports
@@ -120,13 +120,13 @@ class ShardContext(Generic[S]):
 
     @property
     def shard(self) -> S:
-        """For questions that change nothing. Meaningless while loading."""
+        """The shard, for reads that change nothing. Incomplete while loading."""
         return self._shard
 
     # --- operations ------------------------------------------------------------------------------------------------
 
     def run(self, operation: Operation[S]) -> None:
-        """Carry out `operation` now, or right after the one that is being carried out."""
+        """Run `operation` now, or right after the one that is running."""
         self._inbox.append(operation)
         if self._is_running:
             return
@@ -144,7 +144,7 @@ class ShardContext(Generic[S]):
             match effect:
                 case Respond(waiter, response):
                     assert isinstance(waiter, asyncio.Future)
-                    if not waiter.done():  # its connection may be gone
+                    if not waiter.done():  # it is cancelled when its connection is closed
                         waiter.set_result(response)
                 case AppendRecords(result):
                     self._append(result)
@@ -162,8 +162,8 @@ class ShardContext(Generic[S]):
                         self._ports.carry_out(effect, self)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """A marker that another coordinator has written is committed. While loading it may lie behind what is read; to
-        apply it once more changes nothing."""
+        """A marker that a transaction coordinator has written is committed. While loading it may lie behind what is read; to
+        apply it twice changes nothing."""
         if self.state is ShardState.LOADING:
             self._ended_while_loading.append((producer_id, committed))
             return
@@ -177,14 +177,14 @@ class ShardContext(Generic[S]):
     # --- elections ---------------------------------------------------------------------------------------------------
 
     def on_reelected(self, leader_epoch: int) -> None:
-        """This broker leads the partition since before, and was elected again: what is in memory is what is in the log."""
+        """This broker already led the partition and was elected again: the shard equals the log and is not reloaded."""
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
-        self.run(self._tell_epoch)
+        self.run(self._notify_epoch)
 
-    def _tell_epoch(self, shard: S, now_ms: int) -> list[Effect]:
-        if self.leader_epoch == self._known_epoch:
+    def _notify_epoch(self, shard: S, now_ms: int) -> list[Effect]:
+        if self.leader_epoch == self._notified_epoch:
             return []
-        self._known_epoch = self.leader_epoch
+        self._notified_epoch = self.leader_epoch
         return shard.on_reelected(self.leader_epoch, now_ms)
 
     # --- timers ----------------------------------------------------------------------------------------------------
@@ -197,8 +197,8 @@ class ShardContext(Generic[S]):
         self._timers[key] = self._ports.timer.schedule(delay_ms, partial(self._on_timer, key))
 
     def run_due(self, keys: Iterable[TimerKey]) -> None:
-        """Run those of the timers whose time has come, for an operation whose answer depends on them: a busy loop serves
-        requests before timers, and who waited for a timeout may not find that it has not happened yet."""
+        """Run those of the timers that are due, before an operation whose response depends on them: a busy loop serves
+        requests before timers, and a client that waited for a timeout must not find that it has not happened yet."""
         for key in keys:
             entry = self._timers.get(key)
             if entry is not None and self._ports.timer.is_due(entry):
@@ -212,8 +212,8 @@ class ShardContext(Generic[S]):
     # --- appends ---------------------------------------------------------------------------------------------------
 
     def _append(self, result: Result) -> None:
-        if self.state is ShardState.CLOSED:  # the append before it failed, and took the partition with it
-            self._give_up([result])
+        if self.state is ShardState.CLOSED:  # the append before it failed, which ended the leadership
+            self._unload([result])
             return
         entry = _AppendedResult(result)
         self._in_flight.append(entry)
@@ -226,7 +226,7 @@ class ShardContext(Generic[S]):
             self._on_append_outcome(entry, error.code, -1)
             return
         if entry.outcome is None:
-            # Only the answer has a deadline: the records are waited for until they are committed or lost.
+            # Only the response has a deadline: the outcome of the records is awaited until they are committed or lost.
             timeout_ms = self._ports.commit_timeout_ms
             entry.timeout = self._ports.timer.schedule(timeout_ms, partial(self._on_commit_timeout, entry))
 
@@ -243,7 +243,7 @@ class ShardContext(Generic[S]):
             self.run(self._apply_outcomes)
 
     def _apply_outcomes(self, shard: S, now_ms: int) -> list[Effect]:
-        """Tell the shard of all results whose outcome is known, in the order of the log."""
+        """Apply all results whose outcome is known to the shard, in the order of the log."""
         effects: list[Effect] = []
         while self._in_flight and self._in_flight[0].outcome is not None:
             entry = self._in_flight.popleft()
@@ -262,10 +262,10 @@ class ShardContext(Generic[S]):
         if entry.outcome is None:
             self.run(lambda shard, now_ms: shard.on_commit_timeout(entry.result, now_ms))
 
-    # --- the beginning and the end ---------------------------------------------------------------------------------
+    # --- loading and closing ---------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Replay the partition's log, then serve. Gives up silently when closed meanwhile."""
+        """Replay the partition's log, then serve. Returns early when closed meanwhile."""
         clock = self._ports.clock
         started_ms = clock.monotonic_ms()
         slices = Slices(clock)
@@ -278,13 +278,13 @@ class ShardContext(Generic[S]):
                         return
         except (KafkaError, OSError):
             if self.state is ShardState.LOADING:
-                # Serving what could be read would answer committed offsets as if they had never been.
+                # Serving what could be read would return committed state as if it had never existed.
                 logger.exception("partition not loaded: topic=%s partition=%d", self._ports.topic, self.partition)
                 self.state = ShardState.FAILED
             return
         if self.state is ShardState.LOADING:
             self.state = ShardState.ACTIVE
-            self.run(self._tell_epoch)
+            self.run(self._notify_epoch)
             self.run(lambda shard, now_ms: shard.on_loaded(now_ms))
             for producer_id, committed in self._ended_while_loading:
                 self.end_transaction(producer_id, committed=committed)
@@ -307,11 +307,11 @@ class ShardContext(Generic[S]):
         now_ms = self._ports.clock.wall_ms()
         batch_position = BatchPosition(header.base_offset, header.producer_id, header.is_transactional)
         for record in iter_any_records(buffer, position, header, LOAD_BATCH_BYTES_MAX):
-            # A record without a key is none of ours; an empty key is told apart as such.
+            # A record without a key is not a coordinator's; the shard reports and skips its empty key.
             self._shard.replay(CoordinatorRecord(record.key or b"", record.value), batch_position, now_ms)
 
     def close(self) -> None:
-        """The partition is led elsewhere, or the broker stops: answer everything parked, forget the rest."""
+        """Another broker leads the partition, or this one stops: complete parked requests with errors and cancel timers."""
         was_active = self.state is ShardState.ACTIVE
         self.state = ShardState.CLOSED
         for timer in self._timers.values():
@@ -323,7 +323,7 @@ class ShardContext(Generic[S]):
                 entry.timeout.cancel()
         self._in_flight.clear()
         if was_active:
-            self._give_up(in_flight)
+            self._unload(in_flight)
 
-    def _give_up(self, results: list[Result]) -> None:
+    def _unload(self, results: list[Result]) -> None:
         self._carry_out(self._shard.on_unloaded(results, self._ports.clock.wall_ms()))

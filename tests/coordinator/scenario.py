@@ -239,7 +239,7 @@ class Scenario:
         found = self.driver.shard.fetch_offsets(wanted, require_stable="stable" in options)
         rows = [
             f"{topic}-{partition}={_told(offset)}"
-            for topic, partitions in found.places.items()
+            for topic, partitions in found.topic_partitions.items()
             for partition, offset in partitions.items()
         ]
         return ["fetched: " + (", ".join(rows) or "nothing")]

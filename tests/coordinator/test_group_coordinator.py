@@ -36,7 +36,7 @@ ORDERS_0 = ("orders", 0)
 def committed_offset(world: World, group_id: str = "g") -> int:
     group = world.groups.fetch_offsets(fetch_group(group_id, [ORDERS_0]), require_stable=False)
     assert group.error == ErrorCode.NONE
-    found = group.places["orders"][0]
+    found = group.topic_partitions["orders"][0]
     return found.offset if isinstance(found, CommittedOffset) else -1
 
 
@@ -172,7 +172,7 @@ def test_open_transactions_load_and_end_with_their_marker() -> None:
             await world.lead()
             places = [("committed", 0), ("aborted", 0), ("open", 0)]
             found = world.groups.fetch_offsets(fetch_group("g", places), require_stable=True)
-            first, *others = [partitions[0] for partitions in found.places.values()]
+            first, *others = [partitions[0] for partitions in found.topic_partitions.values()]
             assert isinstance(first, CommittedOffset) and first.offset == 1
             assert others == [None, ErrorCode.UNSTABLE_OFFSET_COMMIT]
 
@@ -217,7 +217,7 @@ def test_a_marker_that_is_written_while_this_broker_leads(committed: bool, is_lo
             else:
                 await world.lead()
                 unstable = world.groups.fetch_offsets(fetch_group("g", [ORDERS_0]), require_stable=True)
-                assert unstable.places["orders"][0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+                assert unstable.topic_partitions["orders"][0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
             world.groups.on_transaction_ended(0, 7, committed=committed)
             world.groups.on_transaction_ended(3, 7, committed=committed)  # a partition of others
             await world.settle()

@@ -59,7 +59,7 @@ def test_a_place_named_twice_is_answered_once_and_the_last_offset_counts() -> No
             response = await offset_commit(request, broker.context(9))
             assert [len(topic.partitions) for topic in response.topics] == [1]
             found = broker.world.groups.fetch_offsets(fetch_group("g"), require_stable=False)
-            stored = found.places["orders"][0]
+            stored = found.topic_partitions["orders"][0]
             assert isinstance(stored, CommittedOffset) and stored.offset == 6
 
     asyncio.run(scenario())

@@ -27,7 +27,7 @@ def loaded(*records: tuple[CoordinatorRecord, BatchPosition]) -> tuple[GroupShar
 
 def committed(shard: GroupShard, group_id: str = "g") -> tuple[int, int]:
     topic, partition = PLACE
-    found = shard.fetch_offsets(fetch_group(group_id, [PLACE]), require_stable=True).places[topic][partition]
+    found = shard.fetch_offsets(fetch_group(group_id, [PLACE]), require_stable=True).topic_partitions[topic][partition]
     if isinstance(found, CommittedOffset):
         return found.offset, ErrorCode.NONE
     return -1, found or ErrorCode.NONE

@@ -67,7 +67,7 @@ def test_a_coordinator_without_commands_refuses_them() -> None:
     async def scenario() -> None:
         async with CounterWorld(has_commands=False) as world:
             await world.lead()
-            with pytest.raises(AssertionError, match="nobody carries out"):
+            with pytest.raises(AssertionError, match="a shard without commands"):
                 await world.add("k", publishing=True)
 
     asyncio.run(scenario())
