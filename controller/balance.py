@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from controller.controller_context import ControllerContext, TopicPartition
+from controller.controller_context import ControllerContext
 from controller.leader_election_rules import elect_preferred
+from protocol.topic_partition import TopicPartition
 
 
 def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicPartition], int]]:

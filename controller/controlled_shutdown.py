@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 
-from controller.controller_context import TopicPartition
 from controller.leader_election_rules import ElectionReason
 from controller.term import Term
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 
 UNKNOWN_EPOCH = -1  # of a broker from before KIP-380
 

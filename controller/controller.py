@@ -32,7 +32,7 @@ from controller import (
     topic_deletion,
 )
 from controller.claim import ControllerEpoch, claim, current_epoch
-from controller.controller_context import ControllerContext, TopicPartition
+from controller.controller_context import ControllerContext
 from controller.counts import ControllerCounts, count
 from controller.event_queue import EventQueue
 from controller.event_times import ControllerState, EventTimes
@@ -63,6 +63,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrRe
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from protocol.messages.update_metadata import UpdateMetadataResponse
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope

@@ -17,8 +17,8 @@ from config.inter_broker_version import LATEST, InterBrokerVersion
 from controller.partition_map import PartitionMap, ReplicaMap
 from metadata.store.znodes import BrokerRegistration, PartitionState, ReplicaAssignment
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 
-TopicPartition = tuple[str, int]
 Replica = tuple[str, int, int]  # topic, partition, broker
 
 

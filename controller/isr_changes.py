@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from controller.controller_context import ControllerContext, TopicPartition
+from controller.controller_context import ControllerContext
 from controller.partition_state_machine import StateWrites
 from controller.term import Term
 from metadata.store.znodes import RECOVERED, RECOVERING, PartitionState
@@ -27,6 +27,7 @@ from protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from protocol.topic_partition import TopicPartition
 
 UNKNOWN_EPOCH = -1
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import Generic, TypeVar
 
-_Partition = tuple[str, int]
+from protocol.topic_partition import TopicPartition
+
 _Replica = tuple[str, int, int]  # topic, partition, broker
 
 V = TypeVar("V")
@@ -19,15 +20,15 @@ V = TypeVar("V")
 GAP_MAX = 64  # places of a list that stand empty for one that is taken
 
 
-class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
+class PartitionMap(MutableMapping[TopicPartition, V], Generic[V]):
     __slots__ = ("_count", "_rows", "_strays")
 
     def __init__(self) -> None:
         self._rows: dict[str, list[V | None]] = {}
-        self._strays: dict[_Partition, V] = {}
+        self._strays: dict[TopicPartition, V] = {}
         self._count = 0
 
-    def find(self, key: _Partition) -> V | None:
+    def find(self, key: TopicPartition) -> V | None:
         name, partition = key
         row = self._rows.get(name)
         if row is not None and 0 <= partition < len(row):
@@ -36,7 +37,7 @@ class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
                 return value
         return self._strays.get(key) if self._strays else None
 
-    def __getitem__(self, key: _Partition) -> V:
+    def __getitem__(self, key: TopicPartition) -> V:
         value = self.find(key)
         if value is None:
             raise KeyError(key)
@@ -54,7 +55,7 @@ class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
             if topic == name:
                 yield partition, value
 
-    def __setitem__(self, key: _Partition, value: V) -> None:
+    def __setitem__(self, key: TopicPartition, value: V) -> None:
         name, partition = key
         row = self._rows.get(name, ())
         if key in self._strays or not 0 <= partition <= len(row) + GAP_MAX:
@@ -71,7 +72,7 @@ class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
         self._count += row[partition] is None
         row[partition] = value
 
-    def __delitem__(self, key: _Partition) -> None:
+    def __delitem__(self, key: TopicPartition) -> None:
         self[key]  # raises KeyError
         self._count -= 1
         if self._strays.pop(key, None) is not None:
@@ -84,10 +85,10 @@ class PartitionMap(MutableMapping[_Partition, V], Generic[V]):
         if not row:
             del self._rows[name]
 
-    def __iter__(self) -> Iterator[_Partition]:
+    def __iter__(self) -> Iterator[TopicPartition]:
         return (key for key, _ in self.pairs())
 
-    def pairs(self) -> Iterator[tuple[_Partition, V]]:
+    def pairs(self) -> Iterator[tuple[TopicPartition, V]]:
         """What `items` says, without looking for each value."""
         for name, row in self._rows.items():
             for partition, value in enumerate(row):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from controller.controller_context import ControllerContext, PartitionPhase, TopicPartition
+from controller.controller_context import ControllerContext, PartitionPhase
 from controller.leader_election_rules import (
     INITIAL_LEADER_EPOCH,
     Elected,
@@ -30,6 +30,7 @@ from controller.leader_election_rules import (
 )
 from controller.requests.request_batch import RequestBatch
 from metadata.store.znodes import PartitionState, shared
+from protocol.topic_partition import TopicPartition
 
 VALID_PREVIOUS: Mapping[PartitionPhase, frozenset[PartitionPhase]] = {
     PartitionPhase.NEW: frozenset({PartitionPhase.NON_EXISTENT}),

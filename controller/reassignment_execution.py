@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from controller import reassignment_rules, replica_state_machine
-from controller.controller_context import ReplicaPhase, TopicPartition
+from controller.controller_context import ReplicaPhase
 from controller.leader_election_rules import ElectionReason
 from controller.reassignment_rules import (
     AssumeAssignment,
@@ -34,6 +34,7 @@ from metadata.store import znodes
 from metadata.store.port import BadVersionError, Delete, FinalError, NoNodeError, SetData, StoreError
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 

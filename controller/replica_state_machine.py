@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.controller_context import ControllerContext, Replica, ReplicaPhase, TopicPartition
+from controller.controller_context import ControllerContext, Replica, ReplicaPhase
 from controller.leader_election_rules import without_replica
 from controller.partition_state_machine import StateWrites
 from controller.requests.request_batch import RequestBatch
 from metadata.store.znodes import PartitionState
+from protocol.topic_partition import TopicPartition
 
 VALID_PREVIOUS: Mapping[ReplicaPhase, frozenset[ReplicaPhase]] = {
     ReplicaPhase.NEW: frozenset({ReplicaPhase.NON_EXISTENT}),

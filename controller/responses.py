@@ -11,11 +11,12 @@ import logging
 from collections.abc import Iterator
 
 from controller import event_handlers
-from controller.controller_context import ControllerContext, Replica, TopicPartition
+from controller.controller_context import ControllerContext, Replica
 from controller.term import Term
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from protocol.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from typing import TypeVar
 from config.broker import BrokerSettings
 from config.java_values import java_trim
 from controller import partition_state_machine, replica_state_machine
-from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase, TopicPartition
+from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
 from controller.leader_election_rules import ElectionReason
 from controller.partition_state_machine import StateWrites
 from controller.requests.channels import Channels
@@ -50,6 +50,7 @@ from metadata.store.port import (
     Watch,
 )
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.slices import Slices
 

@@ -41,6 +41,7 @@ from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRes
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.records.compression import Compression
+from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
@@ -106,7 +107,7 @@ class GroupCoordinator:
         """Make the offset commits of the transaction visible, or drop them. `partition` is of `__consumer_offsets`."""
         self.runtime.on_transaction_ended(partition, producer_id, committed=committed)
 
-    def on_partitions_deleted(self, places: Iterable[tuple[str, int]]) -> None:
+    def on_partitions_deleted(self, places: Iterable[TopicPartition]) -> None:
         """The partitions were deleted from the cluster: delete their offsets."""
         gone = list(places)
         for context in self.runtime.contexts():

@@ -21,6 +21,7 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 
 LEADER_DURING_DELETE = -2
 PLAINTEXT = 0
@@ -33,8 +34,8 @@ _PROTOCOL_NAMES = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 class Changes:
     """What differs between two images, for those who follow it."""
 
-    updated: list[tuple[str, int]] = field(default_factory=list)
-    deleted: list[tuple[str, int]] = field(default_factory=list)
+    updated: list[TopicPartition] = field(default_factory=list)
+    deleted: list[TopicPartition] = field(default_factory=list)
     brokers_changed: bool = False
     controller_changed: bool = False
 

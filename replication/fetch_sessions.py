@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.primitives import ZERO_UUID
@@ -42,8 +42,8 @@ INT32_MAX = 2**31 - 1
 # Precedent: Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 EVICTION_AGE_MS = 120_000
 
-Key = tuple[str | bytes, int]
-"""(topic name or topic id, partition)."""
+SessionPartition: TypeAlias = tuple[str | bytes, int]
+"""Topic name or topic id, partition index."""
 Manner = tuple[int | str, ...]
 """All of a request, besides its partitions, that decides what they answer."""
 
@@ -104,7 +104,7 @@ class FetchItem:
         self.log_start_offset = asked.log_start_offset  # a follower's own
 
     @property
-    def key(self) -> Key:
+    def key(self) -> SessionPartition:
         return (self.topic or self.topic_id, self.partition)
 
     # --- watching ---
@@ -169,7 +169,7 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.epoch = INITIAL_EPOCH + 1
         self.is_kept = session_id != NO_SESSION
-        self.items: dict[Key, FetchItem] = {}
+        self.items: dict[SessionPartition, FetchItem] = {}
         # To be looked at by the next fetch, or by the one that is parked.
         self.touched: dict[FetchItem, None] = {}
         self.parked: ParkedFetch | None = None
@@ -254,7 +254,7 @@ class FetchSession:
         for topic in request.topics:
             name, topic_id = ("", topic.topic_id) if self.uses_topic_ids else (topic.topic, ZERO_UUID)
             for asked in topic.partitions:
-                key: Key = (name or topic_id, asked.partition)
+                key: SessionPartition = (name or topic_id, asked.partition)
                 item = items.get(key)
                 if item is None:
                     item = items[key] = FetchItem(self, self._next_place, name, topic_id, asked)
@@ -264,7 +264,7 @@ class FetchSession:
                 if touched is not None:
                     touched[item] = None
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: SessionPartition) -> None:
         item = self.items.pop(key, None)
         if item is not None:
             item.leave()

@@ -28,6 +28,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse, PartitionData
 from protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from protocol.messages.offset_for_leader_epoch import EpochEndOffset
+from protocol.topic_partition import TopicPartition
 from replication.followed import FollowedPartition
 from replication.follower import (
     AskEarliest,
@@ -40,7 +41,7 @@ from replication.follower import (
     Stopped,
     TruncateTo,
 )
-from replication.follower_session import FollowerSession, Key, SessionRequest, Wanted
+from replication.follower_session import FollowerSession, SessionRequest, Wanted
 from replication.leader_endpoint import (
     EARLIEST,
     LATEST,
@@ -108,13 +109,13 @@ class Fetcher:
         self._version = doors.version
         self._quota = doors.quota
         self._metrics = doors.metrics
-        self._followed: dict[Key, FollowedPartition] = {}
+        self._followed: dict[TopicPartition, FollowedPartition] = {}
         # Those that have been let go while something is under way in their logs.
-        self._leaving: dict[Key, FollowedPartition] = {}
+        self._leaving: dict[TopicPartition, FollowedPartition] = {}
         # Those whose logs were cut at the start since the leader was told where they begin.
-        self._shortened: dict[Key, None] = {}
+        self._shortened: dict[TopicPartition, None] = {}
         # Those with something else to do than to fetch, or with a pause before it.
-        self._pending: dict[Key, FollowedPartition] = {}
+        self._pending: dict[TopicPartition, FollowedPartition] = {}
         self._session = FollowerSession()
         self._refusals = Refusals(source_id)
         self._is_closed = False
@@ -136,7 +137,7 @@ class Fetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: TopicPartition) -> bool:
         return key in self._followed
 
     # --- which partitions ---
@@ -164,13 +165,13 @@ class Fetcher:
         self._paused_until_ms = 0
         self._woken.set()
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TopicPartition) -> None:
         """From now on nothing is appended, except by what the log itself has under way: see `leave`."""
         self._followed.pop(key, None)
         self._pending.pop(key, None)
         self._session.forget(key)
 
-    async def leave(self, key: Key) -> None:
+    async def leave(self, key: TopicPartition) -> None:
         """Return when the partition's log is nobody's but the caller's."""
         followed = self._followed.get(key) or self._leaving.get(key)
         self.forget(key)
@@ -221,7 +222,7 @@ class Fetcher:
     def partitions(self) -> list[Partition]:
         return [followed.partition for followed in self._followed.values()]
 
-    def lags(self) -> Iterator[tuple[Key, int]]:
+    def lags(self) -> Iterator[tuple[TopicPartition, int]]:
         """Records behind the leader's high watermark, of each partition that has had an answer."""
         for key, followed in self._followed.items():
             if followed.state.lag is not None:
@@ -343,7 +344,7 @@ class Fetcher:
         asked = self._asked(asking, AskEpoch)
         if not asked:
             return
-        answers: dict[Key, EpochEndOffset] = {}
+        answers: dict[TopicPartition, EpochEndOffset] = {}
         try:
             answers = await self._leader.epochs(
                 (key, followed.state.leader_epoch, step.epoch) for key, (followed, step) in asked.items()
@@ -362,7 +363,7 @@ class Fetcher:
         if not asked:
             return
         timestamp = LATEST if kind is AskLatest else EARLIEST
-        answers: dict[Key, ListOffsetsPartitionResponse] = {}
+        answers: dict[TopicPartition, ListOffsetsPartitionResponse] = {}
         try:
             answers = await self._leader.offsets(
                 ((key, followed.state.leader_epoch) for key, (followed, _) in asked.items()), timestamp
@@ -379,7 +380,9 @@ class Fetcher:
                 followed.state.on_earliest(offset, self._clock.monotonic_ms())
             self._file(followed)
 
-    def _asked(self, asking: Sequence[FollowedPartition], kind: type[S]) -> dict[Key, tuple[FollowedPartition, S]]:
+    def _asked(
+        self, asking: Sequence[FollowedPartition], kind: type[S]
+    ) -> dict[TopicPartition, tuple[FollowedPartition, S]]:
         """Those with a step of this kind."""
         return {
             each.key: (each, each.state.step)
@@ -388,7 +391,7 @@ class Fetcher:
         }
 
     def _answered(
-        self, asked: dict[Key, tuple[FollowedPartition, S]], answers: dict[Key, A]
+        self, asked: dict[TopicPartition, tuple[FollowedPartition, S]], answers: dict[TopicPartition, A]
     ) -> Iterator[tuple[FollowedPartition, A]]:
         """Those that still do what they asked for, with their answers; whoever got none pauses."""
         for key, (followed, step) in asked.items():

@@ -19,8 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.broker_client import BrokerClient
+from protocol.topic_partition import TopicPartition
 from replication.fetcher import Fetcher, FetcherDependencies
-from replication.follower_session import Key
 from replication.leader_endpoint import FetchSettings
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Network
@@ -48,7 +48,7 @@ class Fetchers:
         self._doors = doors
         self._tasks = tasks
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
-        self._places: dict[Key, Fetcher] = {}
+        self._places: dict[TopicPartition, Fetcher] = {}
         # Where each source broker was when its fetchers' lines were made.
         self._addresses: dict[int, Address | None] = {}
         self._running: dict[asyncio.Task[None], None] = {}
@@ -106,7 +106,7 @@ class Fetchers:
                 del self._fetchers[place]
                 fetcher.close()
 
-    def _fetcher_id(self, key: Key) -> int:
+    def _fetcher_id(self, key: TopicPartition) -> int:
         return (31 * zlib.crc32(key[0].encode()) + key[1]) % self._settings.fetchers_count
 
     def _fetcher(self, source_id: int, fetcher_id: int) -> Fetcher:
@@ -182,7 +182,7 @@ class Fetchers:
         """Records that the partition furthest behind is behind its leader's high watermark."""
         return max((lag for _, lag in self.lags()), default=0)
 
-    def lags(self) -> Iterator[tuple[Key, int]]:
+    def lags(self) -> Iterator[tuple[TopicPartition, int]]:
         for fetcher in self._fetchers.values():
             yield from fetcher.lags()
 

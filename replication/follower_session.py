@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
 INT32_MAX = 2**31 - 1
-
-Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +55,27 @@ class FollowerSession:
     __slots__ = ("_changed", "_forgotten", "_names", "_next_epoch", "_session_id", "_told", "_uses_topic_ids", "wanted")
 
     def __init__(self) -> None:
-        self.wanted: dict[Key, Wanted] = {}
+        self.wanted: dict[TopicPartition, Wanted] = {}
         self._session_id = NO_SESSION
         self._next_epoch = FIRST_EPOCH
         self._uses_topic_ids = False
         # Since the last request: partitions to be told of, and those the leader knows that are not wanted any more.
-        self._changed: dict[Key, None] = {}
-        self._forgotten: dict[Key, bytes] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._forgotten: dict[TopicPartition, bytes] = {}
         # The topic id under which the leader knows each partition: ZERO_UUID when it knows it by name.
-        self._told: dict[Key, bytes] = {}
+        self._told: dict[TopicPartition, bytes] = {}
         self._names: dict[bytes, str] = {}
 
     @property
     def is_open(self) -> bool:
         return self._next_epoch != FIRST_EPOCH
 
-    def want(self, key: Key, wanted: Wanted) -> None:
+    def want(self, key: TopicPartition, wanted: Wanted) -> None:
         if self.wanted.get(key) != wanted:
             self.wanted[key] = wanted
             self._changed[key] = None
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TopicPartition) -> None:
         """The leader need not read it, for a while or for good."""
         if self.wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
@@ -84,7 +83,7 @@ class FollowerSession:
             if topic_id is not None:
                 self._forgotten[key] = topic_id
 
-    def is_told(self, key: Key) -> bool:
+    def is_told(self, key: TopicPartition) -> bool:
         """Whether the last request asked just what `want` says now: only then is the answer to it one for us."""
         return key in self.wanted and key not in self._changed
 
@@ -142,7 +141,7 @@ class FollowerSession:
             self._forgotten_rows(forgotten),
         )
 
-    def _rows(self, keys: Iterable[Key]) -> list[FetchTopic]:
+    def _rows(self, keys: Iterable[TopicPartition]) -> list[FetchTopic]:
         topics: dict[str, FetchTopic] = {}
         for key in keys:
             wanted = self.wanted[key]
@@ -162,7 +161,7 @@ class FollowerSession:
         return list(topics.values())
 
     @staticmethod
-    def _forgotten_rows(forgotten: dict[Key, bytes]) -> list[ForgottenTopic]:
+    def _forgotten_rows(forgotten: dict[TopicPartition, bytes]) -> list[ForgottenTopic]:
         topics: dict[tuple[str, bytes], ForgottenTopic] = {}
         for (name, partition), topic_id in forgotten.items():
             topic = topics.get((name, topic_id))

@@ -34,6 +34,7 @@ from protocol.messages.alter_partition import (
 )
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Request, Response
+from protocol.topic_partition import TopicPartition
 from replication.leader import IsrAnswer, IsrChange
 from runtime.clock import Clock
 from runtime.reasons import reason_of
@@ -42,7 +43,6 @@ from runtime.tasks import TaskScope
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Response)
-Key = tuple[str, int]
 
 RETRY_PAUSE_MS = 50
 # So many partitions stand in one request at most; the rest follow in the next.
@@ -73,7 +73,7 @@ class IsrWriter(Protocol):
         """Set the partition's state if its version is still `change.partition_epoch`; the new version, None when another
         was faster. Raises OSError when the outcome is not known."""
 
-    async def announce(self, partitions: Sequence[Key]) -> None:
+    async def announce(self, partitions: Sequence[TopicPartition]) -> None:
         """Tell the controller whose states have changed (`/isr_change_notification`). Raises OSError."""
 
 
@@ -121,7 +121,7 @@ class IsrChangeRequest:
         self.change = change
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TopicPartition:
         return (self.owner.topic, self.owner.partition)
 
     @property
@@ -138,7 +138,7 @@ class _IsrChangeQueue(ABC):
     def __init__(self, tasks: TaskScope, name: str) -> None:
         self._tasks = tasks
         self._name = name
-        self._wishes: dict[Key, IsrChangeRequest] = {}
+        self._wishes: dict[TopicPartition, IsrChangeRequest] = {}
         self._is_running = False
 
     def __len__(self) -> int:
@@ -287,7 +287,7 @@ class IsrWrites(_IsrChangeQueue):
         self._broker_id = broker_id
         self._writer = writer
         self._clock = clock
-        self._changed: dict[Key, None] = {}
+        self._changed: dict[TopicPartition, None] = {}
         self._changed_ms = 0
         self._announced_ms = clock.monotonic_ms()
         self._has_wish = asyncio.Event()

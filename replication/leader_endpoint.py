@@ -32,7 +32,8 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from protocol.schema import Request, Response
-from replication.follower_session import Key, SessionRequest
+from protocol.topic_partition import TopicPartition
+from replication.follower_session import SessionRequest
 
 R = TypeVar("R", bound=Response)
 
@@ -114,7 +115,7 @@ class LeaderEndpoint:
                 raise ConnectionReplaced from error
             raise
 
-    async def epochs(self, asked: Iterable[tuple[Key, int, int]]) -> dict[Key, EpochEndOffset]:
+    async def epochs(self, asked: Iterable[tuple[TopicPartition, int, int]]) -> dict[TopicPartition, EpochEndOffset]:
         """Where epochs end in the leader's log. `asked`: (partition, its leader epoch, the epoch). Raises OSError."""
         topics: dict[str, OffsetForLeaderTopic] = {}
         for (name, partition), leader_epoch, epoch in asked:
@@ -127,8 +128,8 @@ class LeaderEndpoint:
         return {(topic.topic, row.partition): row for topic in response.topics for row in topic.partitions}
 
     async def offsets(
-        self, asked: Iterable[tuple[Key, int]], timestamp: int
-    ) -> dict[Key, ListOffsetsPartitionResponse]:
+        self, asked: Iterable[tuple[TopicPartition, int]], timestamp: int
+    ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
         """The log's EARLIEST or LATEST offset. `asked`: (partition, its leader epoch). Raises OSError."""
         topics: dict[str, ListOffsetsTopic] = {}
         for (name, partition), leader_epoch in asked:

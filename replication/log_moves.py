@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 from replication.log_copy import LogCopy
 from replication.throttle import ReplicationQuota, SampledRate
 from runtime.clock import Clock
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, int]
 
 THROTTLED_PAUSE_S = 0.1
 NO_ROOM_PAUSE_S = 1.0
@@ -128,17 +128,17 @@ class LogMoves:
 
     def __init__(self, doors: LogMoveDependencies) -> None:
         self._doors = doors
-        self._moves: dict[Key, _Move] = {}
-        self._suspended: dict[Key, int] = {}
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._suspended: dict[TopicPartition, int] = {}
         self._places = asyncio.Semaphore(doors.copies_at_once)
         self._asking = asyncio.Lock()
         self._rate = SampledRate(STEP_RATE_WINDOW_MS, STEP_RATE_SAMPLES)
-        self.failed_partitions: set[Key] = set()
+        self.failed_partitions: set[TopicPartition] = set()
 
     def __len__(self) -> int:
         return len(self._moves)
 
-    def lags(self) -> Iterator[tuple[Key, int]]:
+    def lags(self) -> Iterator[tuple[TopicPartition, int]]:
         """Records that each copy is behind its log."""
         for key, move in self._moves.items():
             yield key, move.copy.lag
@@ -221,7 +221,7 @@ class LogMoves:
 
     # --- one move ---
 
-    async def _run(self, key: Key, move: _Move) -> None:
+    async def _run(self, key: TopicPartition, move: _Move) -> None:
         log, copy = move.copy.partition.log, move.copy.copy
         logger.info("move begins: topic=%s partition=%d from=%s to=%s", *key, log.directory, copy.directory)
         try:
@@ -236,7 +236,7 @@ class LogMoves:
             del self._moves[key]
             move.ended.set_result(None)
 
-    async def _advance_or_wait(self, key: Key, move: _Move) -> bool:
+    async def _advance_or_wait(self, key: TopicPartition, move: _Move) -> bool:
         """A step, or a pause when it was refused; whether it was the last one. Raises KafkaError when there is no going on."""
         try:
             is_last = await self._advance(key, move)
@@ -252,7 +252,7 @@ class LogMoves:
         move.retry_pause_s = 0.0
         return is_last
 
-    def _check_logs(self, key: Key, move: _Move) -> None:
+    def _check_logs(self, key: TopicPartition, move: _Move) -> None:
         """Raises KafkaError when one of the two takes no more."""
         for log in (move.copy.partition.log, move.copy.copy):
             if log.failure is not None:
@@ -260,7 +260,7 @@ class LogMoves:
         if self._doors.logs.future_log(*key) is not move.copy.copy:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{move.copy.copy.directory} is not to be filled any more.")
 
-    async def _advance(self, key: Key, move: _Move) -> bool:
+    async def _advance(self, key: TopicPartition, move: _Move) -> bool:
         """A step; whether it was the last one. Raises KafkaError."""
         copy, quota = move.copy, self._doors.quota
         self._check_logs(key, move)
@@ -289,7 +289,7 @@ class LogMoves:
         await move.pause(RETRY_PAUSE_S if copy.copy.has_room else NO_ROOM_PAUSE_S)
         return False
 
-    async def _exchange(self, key: Key, move: _Move) -> bool:
+    async def _exchange(self, key: TopicPartition, move: _Move) -> bool:
         """The copy becomes the log; False when that is not possible now. Raises KafkaError: the log goes on."""
         partition = move.copy.partition
         move.exchange = asyncio.get_running_loop().create_future()
@@ -304,7 +304,7 @@ class LogMoves:
             move.exchange.set_result(None)
             move.exchange = None
 
-    async def _exchange_held(self, key: Key, move: _Move) -> bool:
+    async def _exchange_held(self, key: TopicPartition, move: _Move) -> bool:
         partition, copy = move.copy.partition, move.copy
         old = partition.log
         old.hold()

@@ -35,6 +35,7 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.primitives import ZERO_UUID, uuid_to_text
+from protocol.topic_partition import TopicPartition
 from replication.dependencies import ALONE, PartitionContext, PartitionDependencies
 from replication.partition import NO_EPOCH, Partition, WakeUps
 from runtime.slices import Slices
@@ -157,15 +158,15 @@ class Partitions:
         self._host = PartitionContext(broker_id, WakeUps(call_soon), doors)
         self._following = NoFetching() if following is None else following
         self._moving = NoLogMoves() if moving is None else moving
-        self._by_name: dict[tuple[str, int], Partition] = {}
+        self._by_name: dict[TopicPartition, Partition] = {}
         # Topics by id, and how many partitions each of these has here. Those of before KIP-516 have no id, and are not in
         # here.
         self._topics: dict[bytes, str] = {}
         self._sizes: Counter[bytes] = Counter()
         # Partitions whose logs there was no room for: their topic's id, and what was wanted of them last.
-        self._waiting: dict[tuple[str, int], tuple[bytes, LeaderAndIsrPartitionState]] = {}
+        self._waiting: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
         # Partitions that should be here, and whose logs a log directory that is offline may hold.
-        self._offline: set[tuple[str, int]] = set()
+        self._offline: set[TopicPartition] = set()
         self.controller_id = -1
         self.controller_epoch = 0
 
@@ -246,7 +247,7 @@ class Partitions:
 
     async def on_room_again(self) -> None:
         """Partitions that wait become what was wanted of them last, as far as there is room. A control request as any."""
-        outcome, taken_up = _Assignment(self._doors.now_ms(), []), list[tuple[str, int]]()
+        outcome, taken_up = _Assignment(self._doors.now_ms(), []), list[TopicPartition]()
         slices = Slices(self._doors.now_ms)
         for key, (topic_id, state) in list(self._waiting.items()):
             error = await self._assign(key[0], topic_id, state, outcome)
@@ -458,9 +459,9 @@ class _Assignment:
     errors: list[ErrorCode]
     leads_count: int = 0
     follows_count: int = 0
-    of_dead_leaders: dict[tuple[str, int], int] = field(default_factory=dict)
+    of_dead_leaders: dict[TopicPartition, int] = field(default_factory=dict)
     # Only those that did not wait before.
-    without_room: list[tuple[str, int]] = field(default_factory=list)
+    without_room: list[TopicPartition] = field(default_factory=list)
 
 
 def _tell_of_earlier_topic(log: PartitionLog, topic_id: bytes, *, is_only_replica: bool) -> None:

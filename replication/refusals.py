@@ -11,11 +11,10 @@ from __future__ import annotations
 import logging
 
 from protocol.errors import ErrorCode
+from protocol.topic_partition import TopicPartition
 from replication.follower import Step, Stopped
 
 logger = logging.getLogger(__name__)
-
-Key = tuple[str, int]
 
 
 class Refusals:
@@ -24,9 +23,9 @@ class Refusals:
     def __init__(self, source_id: int) -> None:
         self._source_id = source_id
         # (what was asked, its error): how often, and of which partition first.
-        self._noted: dict[tuple[type[Step], ErrorCode], tuple[int, Key]] = {}
+        self._noted: dict[tuple[type[Step], ErrorCode], tuple[int, TopicPartition]] = {}
 
-    def note(self, key: Key, asked: Step, error: ErrorCode) -> None:
+    def note(self, key: TopicPartition, asked: Step, error: ErrorCode) -> None:
         """The leader answered `asked` with an error. `Stopped`: nothing is asked until the next assignment."""
         count, first = self._noted.get((type(asked), error), (0, key))
         self._noted[type(asked), error] = (count + 1, first)

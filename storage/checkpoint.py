@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from sys import intern
 
+from protocol.topic_partition import TopicPartition
+
 _VERSION = "0"
 
 
@@ -67,14 +69,14 @@ def decode_integer(text: str) -> int:
     return int(text)
 
 
-def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """A checkpoint of one offset for each (topic, partition)."""
     return encode_lines(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
-def decode_offsets(content: bytes) -> dict[tuple[str, int], int]:
+def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
     """Raises CorruptCheckpoint."""
-    offsets: dict[tuple[str, int], int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for line in decode_lines(content):
         fields = line.split()
         if len(fields) != 3:

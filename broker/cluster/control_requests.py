@@ -22,6 +22,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from broker.cluster.controller_claims import ControllerClaims
@@ -53,7 +54,7 @@ class ControlRequests:
         metadata: MetadataCache,
         topic_settings: TopicSettings,
         claims: ControllerClaims,
-        on_deleted: Callable[[list[tuple[str, int]]], None],
+        on_deleted: Callable[[list[TopicPartition]], None],
     ) -> None:
         self._broker_id = broker_id
         self._partitions = partitions
@@ -162,7 +163,7 @@ class ControlRequests:
                 self._publish(image, changes)
 
 
-def _named(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]:
+def _named(request: LeaderAndIsrRequest) -> Iterator[TopicPartition]:
     for state in request.ungrouped_partition_states:
         yield state.topic_name, state.partition_index
     for topic in request.topic_states:

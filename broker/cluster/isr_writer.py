@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from metadata.store import znodes
 from metadata.store.port import BadVersionError, ConnectionLossError, NoNodeError, SessionExpiredError
 from metadata.store.znodes import PartitionState
+from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from metadata.store.port import Store
@@ -55,7 +56,7 @@ class StoreIsrWriter:
             return None
         raise ConnectionError("the write was lost")
 
-    async def announce(self, partitions: Sequence[tuple[str, int]]) -> None:
+    async def announce(self, partitions: Sequence[TopicPartition]) -> None:
         """Raises OSError."""
         for start in range(0, len(partitions), PARTITIONS_PER_NOTIFICATION):
             data = znodes.encode_topic_partitions(partitions[start : start + PARTITIONS_PER_NOTIFICATION])

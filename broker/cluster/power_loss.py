@@ -28,6 +28,7 @@ from metadata.store import znodes
 from metadata.store.node_reading import decoded
 from metadata.store.port import StoreError
 from metadata.store.znodes import PartitionState, TopicRegistration
+from protocol.topic_partition import TopicPartition
 from runtime.reasons import reason_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ FILE_NAME = "barnabas-boot-id"
 LOOK_AGAIN_S = 0.1
 # So many states are read at a time, once it is known which ones matter.
 LOOK_AT_ONCE = 100
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

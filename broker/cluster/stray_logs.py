@@ -15,6 +15,7 @@ from typing import Protocol
 
 from metadata.store.port import NoNodeError, StoreError, Tree
 from metadata.store.znodes import TOPICS
+from protocol.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class StoredLog(Protocol):
     def directory(self) -> str: ...
 
 
-async def tell_of_strays(store: Tree, logs: Mapping[tuple[str, int], StoredLog]) -> bool:
+async def tell_of_strays(store: Tree, logs: Mapping[TopicPartition, StoredLog]) -> bool:
     """One warning for all of them; whether there are any. A store that cannot be asked now is no reason to stop a start."""
     try:
         topics = set(await store.children(TOPICS))
@@ -42,6 +43,6 @@ async def tell_of_strays(store: Tree, logs: Mapping[tuple[str, int], StoredLog])
     return bool(strays)
 
 
-def stray_logs(logs: Iterable[tuple[str, int]], topics: Container[str]) -> list[tuple[str, int]]:
+def stray_logs(logs: Iterable[TopicPartition], topics: Container[str]) -> list[TopicPartition]:
     """Those whose topic is not among `topics`, in order."""
     return sorted(key for key in logs if key[0] not in topics)

@@ -17,6 +17,7 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from protocol.topic_partition import TopicPartition
 
 
 @handles(AlterPartitionReassignmentsRequest)
@@ -24,7 +25,7 @@ async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
     services = context.services
-    wanted: dict[tuple[str, int], tuple[int, ...] | None] = {}
+    wanted: dict[TopicPartition, tuple[int, ...] | None] = {}
     async with services.serial_queue.begin(sum(len(topic.partitions) for topic in request.topics)) as slices:
         async for topic in slices.over(request.topics):
             async for row in slices.over(topic.partitions):

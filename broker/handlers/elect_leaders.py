@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from controller.controller_context import TopicPartition
 from controller.leader_election_rules import ElectionReason
 from metadata.admin.topic_admin import Outcome
 from protocol.errors import ErrorCode, KafkaError
@@ -21,6 +20,7 @@ from protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from protocol.topic_partition import TopicPartition
 
 _REASONS = {0: ElectionReason.PREFERRED, 1: ElectionReason.UNCLEAN}
 

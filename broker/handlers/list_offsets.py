@@ -29,6 +29,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
     return ListOffsetsResponse(topics=topics)
 
 
-async def _asked(request: ListOffsetsRequest, slices: Slices) -> Counter[tuple[str, int]]:
+async def _asked(request: ListOffsetsRequest, slices: Slices) -> Counter[TopicPartition]:
     """How often each partition is named."""
-    asked: Counter[tuple[str, int]] = Counter()
+    asked: Counter[TopicPartition] = Counter()
     async for topic in slices.over(request.topics):
         async for row in slices.over(topic.partitions):
             asked[topic.name, row.partition_index] += 1

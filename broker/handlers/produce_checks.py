@@ -23,6 +23,7 @@ from protocol.records.batch import (
     holds_transaction,
     read_header,
 )
+from protocol.topic_partition import TopicPartition
 from storage.log.validation import FIRST_PRODUCE_OF_V2, frame_end, only_batch
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _unpack_length = Struct(">8xi").unpack_from
 
-Refusals = dict[tuple[str, int], KafkaError]
+Refusals = dict[TopicPartition, KafkaError]
 """By topic and partition."""
 
 

@@ -26,11 +26,11 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
+from protocol.topic_partition import TopicPartition
 from replication.delayed_operation import DelayedOperation
 from storage.log.partition_log import AppendOrigin
 
 ALL_REPLICAS = -1
-Place = tuple[str, int]
 
 
 @handles(WriteTxnMarkersRequest)
@@ -46,8 +46,8 @@ class _Written(NamedTuple):
     """A marker in a log, and the rows of its producer."""
 
     marker: WritableTxnMarker
-    place: Place
-    errors: dict[Place, ErrorCode]
+    place: TopicPartition
+    errors: dict[TopicPartition, ErrorCode]
 
 
 class _Writing:
@@ -56,7 +56,7 @@ class _Writing:
     def __init__(self, context: RequestContext) -> None:
         self._services = context.services
         self._now_ms = context.services.clock.wall_ms()
-        self._errors: dict[int, dict[Place, ErrorCode]] = {}
+        self._errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
         self.replicas = DelayedOperation[_Written](lambda wait, error: self._on_outcome(wait.subject, error))
 
     async def append_all(self, markers: list[WritableTxnMarker]) -> None:
@@ -76,7 +76,9 @@ class _Writing:
                     except KafkaError as error:
                         errors[place] = error.code
 
-    def _append(self, marker: WritableTxnMarker, place: Place, errors: dict[Place, ErrorCode]) -> None:
+    def _append(
+        self, marker: WritableTxnMarker, place: TopicPartition, errors: dict[TopicPartition, ErrorCode]
+    ) -> None:
         """Write one marker; its row says REQUEST_TIMED_OUT until the replicas have it. Raises KafkaError."""
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "A marker needs a producer with an epoch.")
@@ -119,7 +121,7 @@ class _Writing:
         )
 
 
-def _topics(errors: dict[Place, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+def _topics(errors: dict[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
     topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
     for (topic, index), error in errors.items():
         topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from controller.controller_context import ControllerContext, ReplicaPhase, TopicPartition
+from controller.controller_context import ControllerContext, ReplicaPhase
 from controller.partition_map import PartitionMap
 from metadata.store.znodes import BrokerRegistration, PartitionState
 from protocol.messages.leader_and_isr import (
@@ -34,6 +34,7 @@ from protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from protocol.topic_partition import TopicPartition
 
 LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2

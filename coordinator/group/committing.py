@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from coordinator.group.events import OffsetsCommitted
 from coordinator.group.group import Group, GroupState
-from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.offsets import CommittedOffset
 from coordinator.group.rebalance import Rebalancing
 from coordinator.group.records import offset_record
 from coordinator.group.responses import offset_append_error
@@ -30,6 +30,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.topic_partition import TopicPartition
 
 NO_TIMESTAMP = -1
 LAST_TIMESTAMP_MS = 2**63 - 1

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
-TopicPartition: TypeAlias = tuple[str, int]
+from protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,12 @@ from typing import TypeAlias
 from config.inter_broker_version import LATEST
 from coordinator.group.group import Group
 from coordinator.group.member import Member
-from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.offsets import CommittedOffset
 from coordinator.runtime.contract import CoordinatorRecord
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.stored import stored_version
+from protocol.topic_partition import TopicPartition
 
 OFFSET_KEY_VERSIONS = (0, 1)
 OFFSET_KEY_VERSION = 1

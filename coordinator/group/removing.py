@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from coordinator.group.events import GroupRemoved, OffsetsRemoved
 from coordinator.group.group import Group, GroupState
-from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.offsets import CommittedOffset
 from coordinator.group.rebalance import SessionTimer
 from coordinator.group.records import group_tombstone, offset_tombstone
 from coordinator.group.responses import offset_append_error
@@ -31,6 +31,7 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from protocol.schema import Message
+from protocol.topic_partition import TopicPartition
 
 # Well under the topic's max.message.bytes (1 MiB), record headers included.
 TOMBSTONE_BATCH_BYTES = 256 * 1024

@@ -21,7 +21,7 @@ from coordinator.group.events import RebalanceReason, RecordSkipped
 from coordinator.group.group import Group, GroupState
 from coordinator.group.joining import Join, Joining
 from coordinator.group.leaving import Leaving
-from coordinator.group.offsets import CommittedOffset, TopicPartition
+from coordinator.group.offsets import CommittedOffset
 from coordinator.group.rebalance import JoinTimer, Rebalancing, SessionTimer, SyncTimer
 from coordinator.group.records import (
     GroupKey,
@@ -58,6 +58,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.primitives import DecodeError
 from protocol.stored.group_metadata import GroupMetadataValue
+from protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from coordinator.runtime.contract import Command
-
-TopicPartition: TypeAlias = tuple[str, int]
+from protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from protocol.errors import ErrorCode
-
-TopicPartition: TypeAlias = tuple[str, int]
+from protocol.topic_partition import TopicPartition
 
 
 class TransactionVerification(Protocol):

@@ -30,6 +30,7 @@ from metadata.store.znode_json import (
     text,
 )
 from protocol.primitives import ZERO_UUID, uuid_from_text, uuid_to_text
+from protocol.topic_partition import TopicPartition
 
 ADMIN = "/admin"
 BROKER_IDS = "/brokers/ids"
@@ -411,19 +412,19 @@ def _topic_partitions(value: Mapping[str, Any], what: str) -> list[Mapping[str, 
     return rows
 
 
-def encode_topic_partitions(topic_partitions: Iterable[tuple[str, int]]) -> bytes:
+def encode_topic_partitions(topic_partitions: Iterable[TopicPartition]) -> bytes:
     """/admin/preferred_replica_election, and the children of /isr_change_notification."""
     rows = [{"topic": name, "partition": partition} for name, partition in topic_partitions]
     return encode_json({"version": 1, "partitions": rows})
 
 
 @one_error
-def decode_topic_partitions(data: bytes) -> list[tuple[str, int]]:
+def decode_topic_partitions(data: bytes) -> list[TopicPartition]:
     what = "list of partitions"
     return [(str(row["topic"]), int(row["partition"])) for row in _topic_partitions(decode_json(data, what), what)]
 
 
-def encode_reassignments(targets: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
+def encode_reassignments(targets: Mapping[TopicPartition, Sequence[int]]) -> bytes:
     """/admin/reassign_partitions: the replicas that each partition shall have."""
     rows = [
         {"topic": name, "partition": partition, "replicas": list(replicas)}
@@ -433,7 +434,7 @@ def encode_reassignments(targets: Mapping[tuple[str, int], Sequence[int]]) -> by
 
 
 @one_error
-def decode_reassignments(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
+def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
     rows = _topic_partitions(decode_json(data, REASSIGNMENTS), REASSIGNMENTS)
     return {
         (str(row["topic"]), int(row["partition"])): tuple(map(int32, require(row, "replicas", REASSIGNMENTS)))

@@ -31,6 +31,7 @@ from typing import TypeVar
 from config.broker import BrokerSettings
 from protocol.errors import KafkaError
 from protocol.records.invalid import InvalidBatch
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.disk import Readers
 from runtime.filesystem import FileSystem
@@ -48,7 +49,6 @@ from storage.cleaner.compaction import (
     needs_timestamps,
 )
 from storage.cleaner.segment_cleaning import CleaningRequest, LogCleaning
-from storage.directories.checkpoints import Key
 from storage.directories.log_retention import LogRetention
 from storage.directories.online_directory import OnlineDirectory
 from storage.free_space import Room, is_no_space
@@ -129,7 +129,7 @@ class LogCleaner:
         filesystem: FileSystem,
         readers: Readers,
         directories: Mapping[str, OnlineDirectory],
-        is_named: Callable[[Key], bool],
+        is_named: Callable[[TopicPartition], bool],
         retention: LogRetention,
         checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
         on_failed: Callable[[str, OSError], None],

@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from protocol.topic_partition import TopicPartition
 from runtime.disk import DiskQueue
 from storage.directories.log_directory import (
     CLEANER_OFFSET_FILE,
@@ -28,8 +29,7 @@ from storage.directories.log_directory import (
 )
 from storage.log.partition_log import PartitionLog
 
-Key = tuple[str, int]
-Offsets = dict[Key, int]
+Offsets = dict[TopicPartition, int]
 
 
 class Checkpoints:
@@ -46,7 +46,7 @@ class Checkpoints:
         self._cut_short: set[str] = set()
         self.had_recovery_points = False
 
-    def read(self, known: Iterable[Key]) -> None:
+    def read(self, known: Iterable[TopicPartition]) -> None:
         """A job. `known`: the logs of the directory, whose keys serve for what is found of them."""
         same = {key: key for key in known}
         for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE, CLEANER_OFFSET_FILE):
@@ -55,21 +55,21 @@ class Checkpoints:
             if name == RECOVERY_POINT_FILE:
                 self.had_recovery_points = found is not None
 
-    def recovery_point(self, key: Key) -> int | None:
+    def recovery_point(self, key: TopicPartition) -> int | None:
         """None when nothing is known of any log: this one has to be walked as a whole."""
         return self._written[RECOVERY_POINT_FILE].get(key, 0) if self.had_recovery_points else None
 
-    def log_start_offset(self, key: Key) -> int | None:
+    def log_start_offset(self, key: TopicPartition) -> int | None:
         return self._written[LOG_START_OFFSET_FILE].get(key)
 
-    def high_watermark(self, key: Key) -> int:
+    def high_watermark(self, key: TopicPartition) -> int:
         return self._written[REPLICATION_OFFSET_FILE].get(key, 0)
 
-    def first_dirty_offset(self, key: Key) -> int | None:
+    def first_dirty_offset(self, key: TopicPartition) -> int | None:
         """None for a log that was never compacted."""
         return self._written[CLEANER_OFFSET_FILE].get(key)
 
-    async def forget(self, key: Key) -> None:
+    async def forget(self, key: TopicPartition) -> None:
         """A log of this name is about to be made anew: what the files say of the one before would be taken for its own
         by a start after a crash. Raises OSError."""
         async with self._in_order:
@@ -85,7 +85,7 @@ class Checkpoints:
             else:
                 self._written[name] = offsets  # whose keys are the logs' own
 
-    async def follow(self, logs: Mapping[Key, PartitionLog]) -> None:
+    async def follow(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         """A start has read `logs`, some of which may end before what the files say: what is appended to one of them next must
         not lie below the recovery point that a start after a crash walks it from, nor count as compacted. Raises OSError."""
         if any((self.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
@@ -109,19 +109,19 @@ class Checkpoints:
         self._cut_short.discard(name)
 
 
-def recovery_points(logs: Mapping[Key, PartitionLog]) -> Offsets:
+def recovery_points(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
     return {key: log.recovery_point for key, log in logs.items()}
 
 
-def high_watermarks(logs: Mapping[Key, PartitionLog]) -> Offsets:
+def high_watermarks(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
     return {key: log.high_watermark for key, log in logs.items()}
 
 
-def log_start_offsets(logs: Mapping[Key, PartitionLog]) -> Offsets:
+def log_start_offsets(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
     """Only of logs that begin behind their first segment's base: the others' files say it."""
     return {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.base_offset}
 
 
-def first_dirty_offsets(logs: Mapping[Key, PartitionLog]) -> Offsets:
+def first_dirty_offsets(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
     """Only of logs that were compacted once."""
     return {key: log.first_dirty_offset for key, log in logs.items() if log.first_dirty_offset is not None}

@@ -17,8 +17,8 @@ from itertools import chain
 
 from config.broker import BrokerSettings
 from config.topic import LogConfig
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
-from storage.directories.checkpoints import Key
 from storage.directories.log_directory import DirectoryRefused
 from storage.directories.online_directory import OnlineDirectory
 from storage.log.loading import LoadedLog, LoadRequest
@@ -39,7 +39,7 @@ class CurrentLogs:
         self._config_of = config_of
         self._configs: dict[str, LogConfig] = {}
         self._topic_logs: Counter[str] = Counter()
-        self.logs: dict[Key, PartitionLog] = {}
+        self.logs: dict[TopicPartition, PartitionLog] = {}
 
     def _config(self, topic: str) -> LogConfig:
         config = self._configs.get(topic)
@@ -49,7 +49,7 @@ class CurrentLogs:
 
     # --- opening ---
 
-    def request_for(self, directory: OnlineDirectory, key: Key, path: str) -> LoadRequest:
+    def request_for(self, directory: OnlineDirectory, key: TopicPartition, path: str) -> LoadRequest:
         """How the log in a folder is to be read."""
         config = self._config(key[0])
         return LoadRequest(
@@ -65,7 +65,7 @@ class CurrentLogs:
             full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
         )
 
-    def request_for_new(self, key: Key, path: str, topic_id: bytes) -> LoadRequest:
+    def request_for_new(self, key: TopicPartition, path: str, topic_id: bytes) -> LoadRequest:
         """The same for a folder that is to be made."""
         return LoadRequest(
             path,
@@ -75,7 +75,7 @@ class CurrentLogs:
             topic_id=topic_id,
         )
 
-    def make(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
+    def make(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> PartitionLog:
         """A log of what was read there."""
         log = PartitionLog(key, path, self._config(key[0]), directory.environment, loaded)
         log.high_watermark = max(
@@ -89,7 +89,7 @@ class CurrentLogs:
 
     # --- coming and going ---
 
-    def register(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> PartitionLog:
+    def register(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> PartitionLog:
         """What was read there is the partition's log. Raises DirectoryRefused when it has one."""
         if key in self.logs:
             raise DirectoryRefused(
@@ -106,14 +106,14 @@ class CurrentLogs:
         self.take_in(directory, key, log)
         return log
 
-    def take_in(self, directory: OnlineDirectory, key: Key, log: PartitionLog) -> None:
+    def take_in(self, directory: OnlineDirectory, key: TopicPartition, log: PartitionLog) -> None:
         """The log is the partition's from now on."""
         directory.logs[key] = self.logs[key] = log
         self._topic_logs[key[0]] += 1
         # The log that it replaces has taken the settings along, if it was the topic's last.
         self._configs.setdefault(key[0], log.config)
 
-    def let_go(self, directory: OnlineDirectory, key: Key) -> None:
+    def let_go(self, directory: OnlineDirectory, key: TopicPartition) -> None:
         """The partition has no log any more."""
         del directory.logs[key]
         self._forget(key)
@@ -123,7 +123,7 @@ class CurrentLogs:
         for key in directory.logs:
             self._forget(key)
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: TopicPartition) -> None:
         del self.logs[key]
         self._topic_logs[key[0]] -= 1
         if not self._topic_logs[key[0]]:

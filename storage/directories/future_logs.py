@@ -33,10 +33,10 @@ from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
 from runtime.reasons import reason_of
-from storage.directories.checkpoints import Key
 from storage.directories.interrupted_move import sync_directories
 from storage.directories.log_dependencies import LogDependencies
 from storage.directories.log_directory import deletion_folder, future_folder
@@ -69,8 +69,8 @@ class FutureLogs:
         self._paths = paths
         self._checkpoint = checkpoint
         self._checkpoint_soon = checkpoint_soon
-        self._preferred: dict[Key, str] = {}
-        self.logs: dict[Key, PartitionLog] = {}
+        self._preferred: dict[TopicPartition, str] = {}
+        self.logs: dict[TopicPartition, PartitionLog] = {}
 
     # --- places ---
 
@@ -90,7 +90,7 @@ class FutureLogs:
         if len(self._preferred) > _MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
-    def preferred(self, key: Key) -> OnlineDirectory | None:
+    def preferred(self, key: TopicPartition) -> OnlineDirectory | None:
         """Where the log that is made now was wanted; that is forgotten then."""
         return self._doors.directories.get(self._preferred.pop(key, ""))
 
@@ -139,7 +139,9 @@ class FutureLogs:
                         await self.drop_future_log(*key)
         await directory.checkpoints.follow(directory.logs_by_key())
 
-    async def _drop_stranger(self, directory: OnlineDirectory, key: Key, log: PartitionLog, copy: PartitionLog) -> None:
+    async def _drop_stranger(
+        self, directory: OnlineDirectory, key: TopicPartition, log: PartitionLog, copy: PartitionLog
+    ) -> None:
         """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are
         copied once more: epochs would not tell them from those of another topic."""
         is_known = ZERO_UUID not in (copy.topic_id, log.topic_id)
@@ -154,13 +156,15 @@ class FutureLogs:
             except KafkaError as error:
                 logger.warning("move given up: topic=%s partition=%d error=%s", *key, error)
 
-    async def _adopt(self, directory: OnlineDirectory, key: Key, path: str) -> None:
+    async def _adopt(self, directory: OnlineDirectory, key: TopicPartition, path: str) -> None:
         doors = self._doors
         request = doors.current.request_for(directory, key, path)
         loaded = await directory.queue.run(partial(load_log, doors.filesystem, request))
         doors.current.take_in(directory, key, doors.current.make(directory, key, path, loaded))
 
-    async def _open(self, directory: OnlineDirectory, key: Key, path: str, request: LoadRequest) -> PartitionLog:
+    async def _open(
+        self, directory: OnlineDirectory, key: TopicPartition, path: str, request: LoadRequest
+    ) -> PartitionLog:
         doors = self._doors
         loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
         if not doors.is_online(directory):
@@ -246,7 +250,7 @@ class FutureLogs:
                 raise _not_moved(key, error) from error
 
     async def _make_whole(
-        self, key: Key, log: PartitionLog, copy: PartitionLog, target: OnlineDirectory
+        self, key: TopicPartition, log: PartitionLog, copy: PartitionLog, target: OnlineDirectory
     ) -> PartitionLog:
         """The last records may have been compacted away, or all of a producer that snapshots of the log know: then files of
         the copy that begin where the log ends tell of it. Answers the copy, opened anew with these. Raises OSError."""
@@ -269,7 +273,12 @@ class FutureLogs:
         return whole
 
     async def _exchange(
-        self, key: Key, log: PartitionLog, copy: PartitionLog, source: OnlineDirectory, target: OnlineDirectory
+        self,
+        key: TopicPartition,
+        log: PartitionLog,
+        copy: PartitionLog,
+        source: OnlineDirectory,
+        target: OnlineDirectory,
     ) -> PartitionLog:
         """Raises OSError, KafkaError; then the folders are where they were.
 
@@ -325,7 +334,7 @@ class FutureLogs:
 
     async def _undo_exchange(
         self,
-        key: Key,
+        key: TopicPartition,
         source: OnlineDirectory,
         target: OnlineDirectory,
         of_copy: tuple[str, str],
@@ -358,7 +367,7 @@ class FutureLogs:
             return False
         return True
 
-    async def _open_again(self, directory: OnlineDirectory, key: Key, copy: PartitionLog) -> None:
+    async def _open_again(self, directory: OnlineDirectory, key: TopicPartition, copy: PartitionLog) -> None:
         """A copy that was closed, and did not take the log's place, is a copy still, and not marked."""
         if not self._doors.is_online(directory) or self.logs.get(key) is not copy:
             return
@@ -389,7 +398,7 @@ def _take_over_offsets(log: PartitionLog, copy: PartitionLog) -> None:
         copy.first_dirty_offset = log.first_dirty_offset
 
 
-def _not_moved(key: Key, error: Exception) -> KafkaError:
+def _not_moved(key: TopicPartition, error: Exception) -> KafkaError:
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} was not moved: {error}")
 
 

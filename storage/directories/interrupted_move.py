@@ -20,7 +20,7 @@ import logging
 from functools import partial
 
 from protocol.primitives import ZERO_UUID
-from storage.directories.checkpoints import Key
+from protocol.topic_partition import TopicPartition
 from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory
 from storage.folder_files import parent_of, unmark
@@ -38,9 +38,9 @@ class InterruptedMoves:
         # Folders that are marked, and not set aside.
         self._marked: set[str] = set()
         # The log that was chosen, and the other.
-        self._pairs: dict[Key, tuple[PartitionLog, PartitionLog]] = {}
+        self._pairs: dict[TopicPartition, tuple[PartitionLog, PartitionLog]] = {}
 
-    def register(self, directory: OnlineDirectory, key: Key, path: str, loaded: LoadedLog) -> None:
+    def register(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> None:
         """What was read there is the partition's log, unless there is one that has gone further. Raises DirectoryRefused."""
         current = self._doors.current
         if loaded.is_marked:
@@ -58,7 +58,7 @@ class InterruptedMoves:
             current.take_in(directory, key, second)
         self._pairs[key] = (chosen, other)
 
-    def _is_known(self, key: Key, first: PartitionLog, loaded: LoadedLog) -> bool:
+    def _is_known(self, key: TopicPartition, first: PartitionLog, loaded: LoadedLog) -> bool:
         """Whether a move leaves such two."""
         is_one_marked = (first.directory in self._marked) is not loaded.is_marked
         is_one_topic = first.topic_id == loaded.topic_id or ZERO_UUID in (first.topic_id, loaded.topic_id)
@@ -82,7 +82,7 @@ class InterruptedMoves:
                 doors.on_error(directory.path, error)
                 return
 
-    async def _settle(self, key: Key, chosen: PartitionLog, other: PartitionLog) -> None:
+    async def _settle(self, key: TopicPartition, chosen: PartitionLog, other: PartitionLog) -> None:
         doors = self._doors
         directory = doors.directory_of(other)
         if directory is None:

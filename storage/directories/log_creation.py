@@ -14,8 +14,8 @@ from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 from runtime.reasons import reason_of
-from storage.directories.checkpoints import Key
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory
@@ -31,9 +31,9 @@ class LogCreation:
     def __init__(self, doors: LogDependencies, future: FutureLogs) -> None:
         self._doors = doors
         self._future = future
-        self._creating: dict[Key, asyncio.Future[None]] = {}
+        self._creating: dict[TopicPartition, asyncio.Future[None]] = {}
 
-    async def log_for(self, key: Key, topic_id: bytes, *, is_new: bool) -> PartitionLog:
+    async def log_for(self, key: TopicPartition, topic_id: bytes, *, is_new: bool) -> PartitionLog:
         """The log, made when there is none.
 
         `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
@@ -64,7 +64,7 @@ class LogCreation:
         if log.topic_id == ZERO_UUID and topic_id != ZERO_UUID:
             await log.adopt_topic_id(topic_id)
 
-    async def _create_in_some(self, key: Key, topic_id: bytes) -> PartitionLog:
+    async def _create_in_some(self, key: TopicPartition, topic_id: bytes) -> PartitionLog:
         """In the directory where it was wanted, else in the best; where there is no room for it, in the next. Each is asked: a
         disk may look full and have room for a log, and one that has refused is heard of when it has room again."""
         directories = self._doors.directories
@@ -90,7 +90,7 @@ class LogCreation:
                 directory.reserved -= 1
             directory = None
 
-    async def _create(self, directory: OnlineDirectory, key: Key, topic_id: bytes) -> PartitionLog:
+    async def _create(self, directory: OnlineDirectory, key: TopicPartition, topic_id: bytes) -> PartitionLog:
         doors = self._doors
         path = f"{directory.path}/{partition_folder(*key)}"
         request = doors.current.request_for_new(key, path, topic_id)

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 from runtime.reasons import reason_of
 from storage.cleaner.log_cleaner import LogCleaner
-from storage.directories.checkpoints import Key
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory
@@ -36,7 +36,7 @@ class LogDeletion:
         self._cleaner = cleaner
         self._on_failed = on_failed
 
-    async def delete(self, key: Key) -> None:
+    async def delete(self, key: TopicPartition) -> None:
         """The log, and its copy in another directory, if there is one. Missing is no error, unless it may be in a directory
         that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         doors = self._doors

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness, uuid_bytes
-from storage.directories.checkpoints import Key
 from storage.directories.current_logs import CurrentLogs
 from storage.directories.log_directory import deletion_folder
 from storage.directories.offline_directories import OfflineDirectories
@@ -49,7 +49,7 @@ class LogDependencies:
         if not self.is_online(directory):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
 
-    async def set_aside(self, directory: OnlineDirectory, key: Key, path: str, delay_ms: int) -> str:
+    async def set_aside(self, directory: OnlineDirectory, key: TopicPartition, path: str, delay_ms: int) -> str:
         """Have a closed log's folder removed after the delay; answers what it is called until then. Raises OSError."""
         target = f"{directory.path}/{deletion_folder(*key, uuid_bytes(self.randomness))}"
         await directory.queue.run(partial(rename_folder, self.filesystem, path, target))

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from config.sources import read_properties
+from protocol.topic_partition import TopicPartition
 from runtime.filesystem import FileLock, FileSystem
 from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
 from storage.folder_files import parent_of
@@ -63,7 +64,7 @@ _MAX_PARTITION = (1 << 31) - 1
 # What goes is told by a whole name: nobody calls a folder of his own so.
 _DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]{32}-delete", re.DOTALL)
 
-Offsets = Mapping[tuple[str, int], int]
+Offsets = Mapping[TopicPartition, int]
 
 
 class DirectoryRefused(Exception):
@@ -108,7 +109,7 @@ def _damaged(path: str, problem: str) -> DirectoryRefused:
     )
 
 
-def parse_partition_folder(name: str) -> tuple[str, int] | None:
+def parse_partition_folder(name: str) -> TopicPartition | None:
     """(topic, partition) that a folder's name tells, None for any other name."""
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
@@ -128,12 +129,12 @@ def is_future_name_too_long(topic: str, partition: int) -> bool:
     return len(future_folder(topic, partition, bytes(16))) > _MAX_FOLDER_NAME
 
 
-def parse_future_folder(name: str) -> tuple[str, int] | None:
+def parse_future_folder(name: str) -> TopicPartition | None:
     """(topic, partition) that the name of a copy's folder tells, None for any other name."""
     return _parse_set_aside(name, FUTURE_SUFFIX)
 
 
-def partition_of_folder(name: str) -> tuple[str, int] | None:
+def partition_of_folder(name: str) -> TopicPartition | None:
     """(topic, partition) of a folder of any kind, also of one that was set aside; None for any other name."""
     own = parse_partition_folder(name)
     for suffix in (FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX):
@@ -141,7 +142,7 @@ def partition_of_folder(name: str) -> tuple[str, int] | None:
     return own
 
 
-def _parse_set_aside(name: str, suffix: str) -> tuple[str, int] | None:
+def _parse_set_aside(name: str, suffix: str) -> TopicPartition | None:
     partition, _dot, unique = name.removesuffix(suffix).rpartition(".")
     return parse_partition_folder(partition) if unique and name.endswith(suffix) else None
 
@@ -230,7 +231,7 @@ class LogDirectory:
 
     # --- checkpoints ---
 
-    def read_checkpoint(self, name: str) -> dict[tuple[str, int], int] | None:
+    def read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
         """None when there is none. One that cannot be read counts as missing: what it says can be found otherwise."""
         try:
             return decode_offsets(self._filesystem.read_bytes(self._file(name)))
@@ -245,10 +246,10 @@ class LogDirectory:
 
     # --- folders ---
 
-    def partition_folders(self) -> dict[tuple[str, int], str]:
+    def partition_folders(self) -> dict[TopicPartition, str]:
         """The folders of partitions by what they hold. Folders set aside are removed, and so is what a write of a file
         left when it was cut short. Raises DirectoryRefused."""
-        found: dict[tuple[str, int], str] = {}
+        found: dict[TopicPartition, str] = {}
         for name in self._filesystem.list_directory(self.path):
             path = self._file(name)
             if name in _CUT_SHORT:
@@ -277,7 +278,7 @@ class LogDirectory:
             found[key] = path
         return found
 
-    def future_folders(self) -> list[tuple[tuple[str, int], str]]:
+    def future_folders(self) -> list[tuple[TopicPartition, str]]:
         """The folders of copies on their way here (`storage.directories.future_logs`), with whose copies they are."""
         named = [(parse_future_folder(name), self._file(name)) for name in self._filesystem.list_directory(self.path)]
         return [(key, path) for key, path in named if key is not None and self._filesystem.is_directory(path)]

@@ -23,6 +23,7 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
 from runtime.filesystem import FileSystem
@@ -31,7 +32,6 @@ from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from storage.cleaner.log_cleaner import LogCleaner
 from storage.description import DirectoryDescription
-from storage.directories.checkpoints import Key
 from storage.directories.current_logs import CurrentLogs
 from storage.directories.future_logs import FutureLogs
 from storage.directories.interrupted_move import InterruptedMoves
@@ -79,7 +79,7 @@ class LogManager:
         randomness: Randomness,
         on_directory_failed: Callable[[str, OSError], None],
         current_settings: Callable[[], BrokerSettings] | None = None,
-        is_named: Callable[[Key], bool] = lambda _key: True,
+        is_named: Callable[[TopicPartition], bool] = lambda _key: True,
         on_room_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
@@ -248,7 +248,7 @@ class LogManager:
             directory.path, len(directory.logs), directory.is_clean, self._clock.monotonic_ms() - started_ms,
         )  # fmt: skip
 
-    def _prepare(self, directory: OnlineDirectory) -> dict[Key, str]:
+    def _prepare(self, directory: OnlineDirectory) -> dict[TopicPartition, str]:
         """A job: what the directory knows of its logs."""
         files = directory.files
         folders = files.partition_folders()  # first: a start that these refuse leaves the stop a clean one
@@ -352,7 +352,7 @@ class LogManager:
 
     # --- description ---
 
-    async def describe(self, wanted: set[Key] | None = None) -> list[DirectoryDescription]:
+    async def describe(self, wanted: set[TopicPartition] | None = None) -> list[DirectoryDescription]:
         """Every directory with its logs, or with those of `wanted` that it holds."""
         described: list[DirectoryDescription] = []
         slices = Slices(self._clock)

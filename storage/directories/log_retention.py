@@ -20,9 +20,9 @@ from functools import partial
 
 from config.broker import BrokerSettings
 from protocol.errors import KafkaError
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.slices import Slices
-from storage.directories.checkpoints import Key
 from storage.directories.online_directory import OnlineDirectory
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment import Segment
@@ -42,8 +42,8 @@ class LogRetention:
         settings: BrokerSettings,
         clock: Clock,
         directories: Mapping[str, OnlineDirectory],
-        logs: Mapping[Key, PartitionLog],
-        is_named: Callable[[Key], bool],
+        logs: Mapping[TopicPartition, PartitionLog],
+        is_named: Callable[[TopicPartition], bool],
     ) -> None:
         self._settings = settings
         self._clock = clock

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from config.broker import BrokerSettings
 from protocol.errors import KafkaError
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from storage.directories.checkpoints import (
-    Key,
     Offsets,
     first_dirty_offsets,
     high_watermarks,
@@ -55,7 +55,7 @@ class LogUpkeep:
         current_settings: Callable[[], BrokerSettings],
         clock: Clock,
         directories: Mapping[str, OnlineDirectory],
-        logs: Mapping[Key, PartitionLog],
+        logs: Mapping[TopicPartition, PartitionLog],
         retention: LogRetention,
         on_failed: Callable[[str, OSError], None],
     ) -> None:
@@ -67,7 +67,7 @@ class LogUpkeep:
         self._retention = retention
         self._on_failed = on_failed
         # Where logs ended, at the last look, whose active segment was open.
-        self._ends: dict[Key, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
 
     def start(self, tasks: TaskScope) -> None:
         """Begin the periodic work."""

@@ -17,11 +17,12 @@ from functools import partial
 from itertools import chain
 
 from protocol.errors import ErrorCode
+from protocol.topic_partition import TopicPartition
 from runtime.disk import DiskQueue, Readers
 from runtime.filesystem import FileSystem
 from runtime.slices import Slices
 from storage.description import UNKNOWN_LAG, DirectoryDescription, LogDescription
-from storage.directories.checkpoints import Checkpoints, Key, recovery_points
+from storage.directories.checkpoints import Checkpoints, recovery_points
 from storage.directories.log_directory import RECOVERY_POINT_FILE, LogDirectory
 from storage.free_space import Room
 from storage.log.loading import LoadedLog, LoadRequest, load_log
@@ -59,9 +60,9 @@ class OnlineDirectory:
         self.upkeep_queue = upkeep_queue
         self.environment = environment
         self.checkpoints = Checkpoints(files, queue, upkeep_queue)
-        self.logs: dict[Key, PartitionLog] = {}
+        self.logs: dict[TopicPartition, PartitionLog] = {}
         # Copies of logs of other directories, each to take its log's place when it has everything.
-        self.future_logs: dict[Key, PartitionLog] = {}
+        self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.is_clean = False
         self.is_loaded = False
         # Logs that are being made here.
@@ -104,7 +105,7 @@ class OnlineDirectory:
         """Those that are served, and those that are to be. Of one partition there is at most one here."""
         return chain(self.logs.values(), self.future_logs.values())
 
-    def logs_by_key(self) -> Mapping[Key, PartitionLog]:
+    def logs_by_key(self) -> Mapping[TopicPartition, PartitionLog]:
         """The same, by partition: what checkpoints name."""
         return {**self.logs, **self.future_logs} if self.future_logs else self.logs
 
@@ -113,7 +114,11 @@ class OnlineDirectory:
         return [log for log in self.all_logs() if log.is_halted]
 
     async def describe(
-        self, served: Mapping[Key, PartitionLog], wanted: set[Key] | None, readers: Readers, slices: Slices
+        self,
+        served: Mapping[TopicPartition, PartitionLog],
+        wanted: set[TopicPartition] | None,
+        readers: Readers,
+        slices: Slices,
     ) -> DirectoryDescription:
         """`served`: the logs of all directories; `wanted` None: every log that is here."""
         usable_bytes = await readers.run(self.files.free_bytes)
@@ -132,9 +137,9 @@ class OnlineDirectory:
 
     async def load(
         self,
-        folders: Mapping[Key, str],
-        request_for: Callable[[Key, str], LoadRequest],
-        register: Callable[[Key, str, LoadedLog], object],
+        folders: Mapping[TopicPartition, str],
+        request_for: Callable[[TopicPartition, str], LoadRequest],
+        register: Callable[[TopicPartition, str, LoadedLog], object],
         threads: int,
     ) -> None:
         """Open the logs in `folders`, `threads` at once, and `register` each. Raises OSError."""
@@ -142,7 +147,7 @@ class OnlineDirectory:
         size = _LOAD_BATCH if self.is_clean else _RECOVERY_BATCH
         batches = deque(pending[at : at + size] for at in range(0, len(pending), size))
         run = self.queue.run if threads == 1 else self.environment.readers.run
-        under_way: deque[tuple[list[tuple[Key, str]], Awaitable[list[LoadedLog]]]] = deque()
+        under_way: deque[tuple[list[tuple[TopicPartition, str]], Awaitable[list[LoadedLog]]]] = deque()
         try:
             while batches or under_way:
                 while batches and len(under_way) < threads:

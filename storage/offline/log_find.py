@@ -20,6 +20,7 @@ from functools import partial
 
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record, plain_records
+from protocol.topic_partition import TopicPartition
 from protocol.varint import encode_varint
 from runtime.filesystem import Buffer, File, FileSystem
 from storage.directories.log_directory import parse_partition_folder, partition_of_folder
@@ -130,7 +131,7 @@ def plan(
 ) -> Iterator[Task]:
     """The segments below `paths`, which are log directories or folders of partitions. `problem` hears of what cannot be
     searched. Raises OSError for one of `paths`."""
-    found: list[tuple[tuple[str, int], str]] = []
+    found: list[tuple[TopicPartition, str]] = []
     for path in paths:
         folders = list(_partition_folders(filesystem, path.rstrip("/") or "/"))
         if not folders:
@@ -152,7 +153,7 @@ def plan(
             yield Task(topic, number, folder, offset, offset == known[-1], query)
 
 
-def _partition_folders(filesystem: FileSystem, path: str) -> Iterator[tuple[tuple[str, int], str]]:
+def _partition_folders(filesystem: FileSystem, path: str) -> Iterator[tuple[TopicPartition, str]]:
     """Of a log directory, those that a broker serves; a folder that was set aside counts when it is named."""
     own = partition_of_folder(filesystem.absolute(path).rpartition("/")[2])
     names = filesystem.list_directory(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from controller.controller_context import TopicPartition
 from metadata.admin.topic_admin import NewTopic
 from metadata.store import znodes
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
@@ -19,6 +18,7 @@ from protocol.messages.alter_partition import (
 )
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
+from protocol.topic_partition import TopicPartition
 from tests.controller.harness import PATIENCE_MS, Cluster, Member, cluster
 
 KEY = ("t", 0)

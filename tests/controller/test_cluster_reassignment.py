@@ -7,7 +7,7 @@ from types import TracebackType
 
 import pytest
 
-from controller.controller_context import ReplicaPhase, TopicPartition
+from controller.controller_context import ReplicaPhase
 from controller.leader_election_rules import ElectionReason
 from controller.term import Term
 from metadata.admin.topic_admin import NewTopic
@@ -15,6 +15,7 @@ from metadata.store import znodes
 from metadata.store.port import NoNodeError
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode
+from protocol.topic_partition import TopicPartition
 from tests.controller.cluster_steps import (
     KEY,
     alter_isr,

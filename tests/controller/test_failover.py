@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from controller.controller_context import TopicPartition
 from controller.term import Term
 from metadata.store import znodes
 from metadata.store.znodes import PartitionState
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from protocol.topic_partition import TopicPartition
 from tests.controller.harness import Cluster, FakeBroker
 from tests.controller.test_cluster import KEY, create, state, together, told
 

@@ -11,6 +11,7 @@ import pytest
 from controller.controller_context import ControllerContext, PartitionPhase, ReplicaPhase
 from controller.partition_map import GAP_MAX, PartitionMap, ReplicaMap
 from metadata.store.znodes import PartitionState, ReplicaAssignment
+from protocol.topic_partition import TopicPartition
 
 NUMBERS = (0, 1, 2, 3, 5, GAP_MAX - 1, GAP_MAX, GAP_MAX + 2, 2 * GAP_MAX, 2**31 - 1, -1)
 TOPICS = tuple(f"t{number}" for number in range(10))
@@ -22,7 +23,7 @@ MOST_BYTES = 50  # of a partition of one replica: four places in lists; 500 with
 def test_it_is_a_dictionary(seed: int) -> None:
     chance = random.Random(seed)
     made: PartitionMap[int] = PartitionMap()
-    model: dict[tuple[str, int], int] = {}
+    model: dict[TopicPartition, int] = {}
     for step in range(500):
         key = (chance.choice("ab"), chance.choice(NUMBERS))
         if chance.random() < 0.6:

@@ -17,6 +17,7 @@ from protocol.messages.offset_delete import (
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.stored.consumer_protocol import ConsumerProtocolSubscription
+from protocol.topic_partition import TopicPartition
 
 
 def join_request(group_id: str = "g", member_id: str = "", *, instance: str | None = None) -> JoinGroupRequest:
@@ -54,7 +55,7 @@ def heartbeat_request(group_id: str, member_id: str, generation_id: int) -> Hear
 
 def commit_request(
     group_id: str,
-    offsets: dict[tuple[str, int], int],
+    offsets: dict[TopicPartition, int],
     *,
     member_id: str = "",
     generation_id: int = -1,
@@ -80,14 +81,14 @@ def commit_request(
     )
 
 
-def fetch_group(group_id: str, places: list[tuple[str, int]] | None = None) -> OffsetFetchRequestGroup:
+def fetch_group(group_id: str, places: list[TopicPartition] | None = None) -> OffsetFetchRequestGroup:
     topics = None
     if places is not None:
         topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[index]) for topic, index in places]
     return OffsetFetchRequestGroup(group_id=group_id, topics=topics)
 
 
-def delete_offsets_request(group_id: str, places: list[tuple[str, int]]) -> OffsetDeleteRequest:
+def delete_offsets_request(group_id: str, places: list[TopicPartition]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         group_id=group_id,
         topics=[

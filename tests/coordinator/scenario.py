@@ -61,6 +61,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from protocol.schema import Message
 from protocol.stored.consumer_protocol import ConsumerProtocolSubscription
+from protocol.topic_partition import TopicPartition
 from tests.coordinator.driver import START_MS, ShardDriver
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -72,7 +73,7 @@ def duration_ms(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def place(text: str) -> tuple[str, int]:
+def place(text: str) -> TopicPartition:
     topic, _, partition = text.rpartition("-")
     return topic, int(partition)
 

@@ -38,6 +38,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from protocol.schema import Request, Response
+from protocol.topic_partition import TopicPartition
 from replication.dependencies import PartitionContext
 from replication.fetch_sessions import FetchItem, FetchSessions, ResolvedFetch
 from replication.fetcher import FetcherDependencies
@@ -65,7 +66,6 @@ ME = 1
 PORT = 9092
 WAIT_MS = 500
 BACKOFF_MS = 1000
-Key = tuple[str, int]
 REQUESTS: dict[int, type[Request]] = {
     request.api_key: request for request in (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
 }
@@ -115,7 +115,7 @@ class Source:
         self.loop = loop
         self.name = name
         self.network = network
-        self.led: dict[Key, Led] = {}
+        self.led: dict[TopicPartition, Led] = {}
         self.requests: list[tuple[Request, int]] = []
         self.connections: list[Connection] = []
         self.is_silent = False

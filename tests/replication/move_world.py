@@ -20,6 +20,7 @@ from protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
+from protocol.topic_partition import TopicPartition
 from replication.log_moves import LogMoveDependencies, LogMoves
 from replication.partition import Partition
 from replication.partitions import Partitions
@@ -62,7 +63,7 @@ class Following:
     """Notes whom it follows."""
 
     def __init__(self) -> None:
-        self.followed: dict[tuple[str, int], int] = {}
+        self.followed: dict[TopicPartition, int] = {}
         self.calls: list[str] = []
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:

@@ -15,6 +15,7 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 from replication.dependencies import PartitionDependencies
 from replication.partition import Partition
 from replication.partitions import Partitions
@@ -31,8 +32,8 @@ class Logs:
 
     def __init__(self, world: FollowerWorld) -> None:
         self.world = world
-        self.logs: dict[tuple[str, int], PartitionLog] = {}
-        self.deleted: list[tuple[str, int]] = []
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.deleted: list[TopicPartition] = []
         self.is_offline = False
         self.rooms_left = 1_000  # so many logs can be made
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from protocol.topic_partition import TopicPartition
 from replication.dependencies import PartitionContext, PartitionDependencies
 from replication.isr_requests import IsrOwner
 from replication.leader import IsrAnswer, IsrChange
@@ -27,7 +28,7 @@ class Quota:
     """A throttle by hand."""
 
     def __init__(self) -> None:
-        self.throttled: set[tuple[str, int]] = set()
+        self.throttled: set[TopicPartition] = set()
         self.is_exceeded = False
         self.recorded: list[int] = []
 

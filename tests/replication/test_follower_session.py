@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
+from protocol.topic_partition import TopicPartition
 from replication.fetch_sessions import FetchSessions
 from replication.follower_session import INT32_MAX, FollowerSession, SessionRequest, Wanted
 
@@ -30,7 +31,7 @@ def forgotten(part: SessionRequest | None) -> list[tuple[str, bytes, int]]:
     return [(topic.topic, topic.topic_id, index) for topic in part.forgotten for index in topic.partitions]
 
 
-def opened(*keys: tuple[str, int]) -> FollowerSession:
+def opened(*keys: TopicPartition) -> FollowerSession:
     session = FollowerSession()
     for key in keys:
         session.want(key, wanted())

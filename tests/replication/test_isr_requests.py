@@ -16,6 +16,7 @@ from protocol.messages.alter_partition import (
 )
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Request, Response
+from protocol.topic_partition import TopicPartition
 from replication import isr_requests
 from replication.isr_requests import IsrRequests, IsrWrites
 from replication.leader import IsrAnswer, IsrChange
@@ -257,7 +258,7 @@ class Writer:
     def __init__(self, *script: Exception | None) -> None:
         self.script = list(script)
         self.written: list[tuple[str, int, tuple[int, ...], int, int]] = []
-        self.announced: list[Sequence[tuple[str, int]]] = []
+        self.announced: list[Sequence[TopicPartition]] = []
         self.announce_failures = 0
         self.version: int | None = 9
 
@@ -270,7 +271,7 @@ class Writer:
         self.written.append((topic, partition, change.isr, leader_id, controller_epoch))
         return self.version
 
-    async def announce(self, partitions: Sequence[tuple[str, int]]) -> None:
+    async def announce(self, partitions: Sequence[TopicPartition]) -> None:
         if self.announce_failures:
             self.announce_failures -= 1
             raise ConnectionError

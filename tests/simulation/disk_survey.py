@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
+from protocol.topic_partition import TopicPartition
 from tests.simulation.filesystem import SimStorage
-
-Key = tuple[str, int]
 
 _FOLDER = re.compile(
     r"(?P<directory>.*)/(?P<topic>[^/]+)-(?P<partition>\d+)(?P<copy>\.[0-9a-f]{32}-future)?/(?P<base>\d{20})\.log"
@@ -46,8 +45,8 @@ def end_of(batches: Sequence[FoundBatch]) -> int:
 
 
 def partition_logs(
-    storage: SimStorage, *, durable: bool, starts: Mapping[Key, int] | None = None
-) -> dict[Key, list[FoundBatch]]:
+    storage: SimStorage, *, durable: bool, starts: Mapping[TopicPartition, int] | None = None
+) -> dict[TopicPartition, list[FoundBatch]]:
     """The sound beginning of each partition's log. Where `starts` says that a log starts, what lies before counts for
     nothing: a replica may have other records there, or a gap."""
     found = log_folders(storage, durable=durable, starts=starts)
@@ -59,11 +58,11 @@ def _progress(batches: list[FoundBatch]) -> tuple[int, int]:
 
 
 def log_folders(
-    storage: SimStorage, *, durable: bool, starts: Mapping[Key, int] | None = None
-) -> dict[Key, dict[str, list[FoundBatch]]]:
+    storage: SimStorage, *, durable: bool, starts: Mapping[TopicPartition, int] | None = None
+) -> dict[TopicPartition, dict[str, list[FoundBatch]]]:
     """The same for each folder that is a partition's, by its path."""
-    logs: dict[Key, dict[str, list[tuple[int, bytes]]]] = {}
-    copies: dict[Key, dict[str, list[tuple[int, bytes]]]] = {}
+    logs: dict[TopicPartition, dict[str, list[tuple[int, bytes]]]] = {}
+    copies: dict[TopicPartition, dict[str, list[tuple[int, bytes]]]] = {}
     contents = dict(storage.contents(durable=durable))
     for path, content in contents.items():
         match = _FOLDER.fullmatch(path)

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from protocol.topic_partition import TopicPartition
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clients.admin import Admin
 from tests.simulation.clients.committer import Committer
@@ -22,7 +23,7 @@ from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
 from tests.simulation.clients.member import Member
 from tests.simulation.clients.producer import Producer
 from tests.simulation.coverage import watching
-from tests.simulation.disk_survey import Key, partition_logs
+from tests.simulation.disk_survey import partition_logs
 from tests.simulation.faults import Faults
 from tests.simulation.line import Unavailable
 from tests.simulation.loop import SimLoop, simulate
@@ -152,7 +153,7 @@ async def all_through(
 async def _reckon(world: BrokerWorld) -> None:
     """Read everything, stop, and look at the files."""
     reader = Consumer(world, "reader", keys=[])
-    ends: dict[Key, tuple[int, int]] = {}
+    ends: dict[TopicPartition, tuple[int, int]] = {}
     for key in world.keys:
         try:
             start, end = await reader.list_offset(key, EARLIEST), await reader.list_offset(key, LATEST)

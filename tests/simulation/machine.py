@@ -19,13 +19,14 @@ from broker.cluster.topics_at_start import TopicAtStart
 from broker.server import Broker, Dependencies
 from config.broker import BrokerSettings
 from metadata.store.port import Store
+from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.disk import DiskQueue
 from runtime.tasks import TaskScope
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
-from tests.simulation.disk_survey import FoundBatch, Key, end_of, partition_logs
+from tests.simulation.disk_survey import FoundBatch, end_of, partition_logs
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import SimNetwork
@@ -65,9 +66,9 @@ class Ended:
 
     how: End
     reason: str = ""
-    written: dict[Key, list[FoundBatch]] = field(default_factory=dict)
-    durable: dict[Key, list[FoundBatch]] = field(default_factory=dict)
-    logs: dict[Key, LogState] = field(default_factory=dict)
+    written: dict[TopicPartition, list[FoundBatch]] = field(default_factory=dict)
+    durable: dict[TopicPartition, list[FoundBatch]] = field(default_factory=dict)
+    logs: dict[TopicPartition, LogState] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class Started:
     """What the broker found. `after` is how its lives since it served last have ended; nothing at the first start."""
 
     after: list[Ended]
-    logs: dict[Key, LogState]
+    logs: dict[TopicPartition, LogState]
     has_offline: bool = False
     """Whether a log directory could not be used, so that logs are missing."""
 
@@ -83,7 +84,7 @@ class Started:
     def lost_power(self) -> bool:
         return any(ended.how is End.POWER_CRASH for ended in self.after)
 
-    def floor(self, key: Key) -> int:
+    def floor(self, key: TopicPartition) -> int:
         """Where the log of `key` must reach at least, going by what its files held."""
         floor, has_lost_power = 0, False
         for ended in reversed(self.after):
@@ -188,13 +189,13 @@ class Machine:
         self.loop.note(f"serving {self.name}")
         self.on_started(Started(after, self._log_states(broker), bool(broker.logs.offline_directories)))
 
-    def leader_epoch(self, key: Key) -> int:
+    def leader_epoch(self, key: TopicPartition) -> int:
         """Of the partition, as this broker believes; -1 when it has none."""
         services = None if self.broker is None else self.broker._services
         partition = None if services is None else services.partitions.find(*key)
         return -1 if partition is None else partition.leader_epoch
 
-    def _log_states(self, broker: Broker) -> dict[Key, LogState]:
+    def _log_states(self, broker: Broker) -> dict[TopicPartition, LogState]:
         states = {}
         for key, log in sorted(broker.logs.logs.items()):
             states[key] = LogState(
@@ -282,7 +283,9 @@ class Machine:
         files = self.storage.names.files
         return all(f"{path}/{CLEAN_SHUTDOWN_FILE}" in files for path in self._settings.log_directories)
 
-    def _found(self, starts: Mapping[Key, int] | None = None, *, durable: bool) -> dict[Key, list[FoundBatch]]:
+    def _found(
+        self, starts: Mapping[TopicPartition, int] | None = None, *, durable: bool
+    ) -> dict[TopicPartition, list[FoundBatch]]:
         return partition_logs(self.storage, durable=durable, starts=starts)
 
     def crash(self, *, power: bool = False) -> None:

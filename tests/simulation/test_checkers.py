@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.commits import CommitChecker, text_of
 from tests.simulation.checkers.groups import GroupChecker
 from tests.simulation.checkers.liveness import SETTLE_S, LivenessChecker
 from tests.simulation.checkers.logs import LogChecker
-from tests.simulation.disk_survey import FoundBatch, Key
+from tests.simulation.disk_survey import FoundBatch
 from tests.simulation.machine import End, Ended, LogState, Started
 
-KEY: Key = ("orders", 0)
+KEY: TopicPartition = ("orders", 0)
 COMMIT = ("g", "orders", 0)
 
 

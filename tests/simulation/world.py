@@ -16,11 +16,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.commits import CommitChecker
 from tests.simulation.checkers.groups import GroupChecker
 from tests.simulation.checkers.liveness import LivenessChecker
 from tests.simulation.checkers.logs import LogChecker, Report
-from tests.simulation.disk_survey import Key
 from tests.simulation.line import NOT_NOW, Line
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import SimNetwork
@@ -70,7 +70,9 @@ class World(ABC):
         self.producers_are_done = False
         self.producer_ids: set[tuple[int, int]] = set()
         # Of each partition: (where the log ends then, when the acknowledgement came), the last ones.
-        self.acknowledged_s: dict[Key, deque[tuple[int, float]]] = {key: deque(maxlen=50) for key in self.keys}
+        self.acknowledged_s: dict[TopicPartition, deque[tuple[int, float]]] = {
+            key: deque(maxlen=50) for key in self.keys
+        }
         for key in self.keys:
             self.logs.watch(key)
 
@@ -88,7 +90,7 @@ class World(ABC):
         """The clients' clock."""
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[TopicPartition]:
         return [(topic.name, partition) for topic in self.topics for partition in range(topic.partitions)]
 
     def name_of(self, topic_id: bytes) -> str:

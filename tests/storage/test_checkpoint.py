@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.topic_partition import TopicPartition
 from storage.checkpoint import CorruptCheckpoint, decode_lines, decode_offsets, encode_lines, encode_offsets
 
 KAFKAS = b"0\n3\n__consumer_offsets 13 0\norders 0 1204\ncompacted 0 977\n"
@@ -29,7 +30,7 @@ NAMES = st.text(alphabet="abcXYZ019._-", min_size=1, max_size=30)
 
 
 @given(st.dictionaries(st.tuples(NAMES, st.integers(0, 2**31 - 1)), st.integers(-1, 2**63 - 1), max_size=20))
-def test_round_trip(offsets: dict[tuple[str, int], int]) -> None:
+def test_round_trip(offsets: dict[TopicPartition, int]) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
 
 

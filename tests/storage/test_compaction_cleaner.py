@@ -11,6 +11,7 @@ import pytest
 
 from config.broker import BrokerSettings
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
+from protocol.topic_partition import TopicPartition
 from runtime.filesystem import File
 from runtime.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
@@ -27,7 +28,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".deleted")
 
 
-def checkpoint(directory: Path) -> dict[tuple[str, int], int]:
+def checkpoint(directory: Path) -> dict[TopicPartition, int]:
     return decode_offsets((directory / "cleaner-offset-checkpoint").read_bytes())
 
 

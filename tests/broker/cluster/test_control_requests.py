@@ -31,6 +31,7 @@ from protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from protocol.primitives import DecodeError
+from protocol.topic_partition import TopicPartition
 from replication.partitions import Partitions
 from runtime.clock import SystemClock
 from tests.simulation.store import SimulatedEnsemble
@@ -79,7 +80,7 @@ class Site:
         self.settings = NotedSettings()
         self.metadata = MetadataCache()
         self.claims = ControllerClaims(OWN_ID, self.store)
-        self.deleted: list[tuple[str, int]] = []
+        self.deleted: list[TopicPartition] = []
         self.control = ControlRequests(
             OWN_ID,
             cast(Partitions, self.partitions),

@@ -15,6 +15,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from protocol.topic_partition import TopicPartition
 from runtime.clock import SystemClock
 from tests.broker.cluster.test_controlled_shutdown import Client
 
@@ -78,7 +79,7 @@ def test_it_stays_in_process_where_this_broker_is_the_controller() -> None:
             asked.append((broker_id, broker_epoch))
             return ProducerIdBlock(broker_id, 40, 50)
 
-        async def controlled_shutdown(broker_id: int, broker_epoch: int) -> list[tuple[str, int]]:
+        async def controlled_shutdown(broker_id: int, broker_epoch: int) -> list[TopicPartition]:
             asked.append((broker_id, broker_epoch))
             return [("t", 3)]
 

@@ -11,6 +11,7 @@ from coordinator.group.offsets import CommittedOffset
 from metadata.store.port import ConnectionLossError
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitResponse
+from protocol.topic_partition import TopicPartition
 from tests.broker.handlers.group_world import GroupBroker
 from tests.coordinator.requests import commit_request, fetch_group
 from tests.simulation.store import Fault
@@ -18,7 +19,7 @@ from tests.simulation.store import Fault
 ORDERS_0 = ("orders", 0)
 
 
-def errors(response: OffsetCommitResponse) -> dict[tuple[str, int], int]:
+def errors(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
     return {(topic.name, row.partition_index): row.error_code for topic in response.topics for row in topic.partitions}
 
 

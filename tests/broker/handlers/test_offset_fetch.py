@@ -16,6 +16,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from protocol.topic_partition import TopicPartition
 from tests.broker.handlers.group_world import GroupBroker
 from tests.coordinator.requests import commit_request
 
@@ -37,7 +38,7 @@ def request_of(version: int, group_id: str, places: dict[str, list[int]] | None)
     )
 
 
-def rows(response: OffsetFetchResponse) -> dict[tuple[str, int], tuple[int, str | None, int]]:
+def rows(response: OffsetFetchResponse) -> dict[TopicPartition, tuple[int, str | None, int]]:
     topics = response.groups[0].topics if response.groups else response.topics
     return {
         (topic.name, row.partition_index): (row.committed_offset, row.metadata, row.error_code)

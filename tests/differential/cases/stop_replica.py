@@ -11,6 +11,7 @@ from protocol.messages.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
+from protocol.topic_partition import TopicPartition
 from tests.differential.cases.control import (
     DEAD,
     OTHER,
@@ -29,7 +30,7 @@ EPOCH_DURING_DELETE = -2
 
 
 def stopping(
-    run: Run, *wanted: tuple[str, int], delete: bool = False, leader_epoch: int = 3, **claims: Any
+    run: Run, *wanted: TopicPartition, delete: bool = False, leader_epoch: int = 3, **claims: Any
 ) -> StopReplicaRequest:
     """(topic, partition) of each; versions below 3 know no leader epoch."""
     request = StopReplicaRequest(controller_id=-1, controller_epoch=-1, delete_partitions=delete)

@@ -14,7 +14,8 @@ from protocol.records.batch import read_header
 from protocol.records.record import iter_records
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.stored import stored_version
-from tests.simulation.disk_survey import FoundBatch, Key
+from protocol.topic_partition import TopicPartition
+from tests.simulation.disk_survey import FoundBatch
 from tests.simulation.machine import End, Ended, Started
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
@@ -90,7 +91,7 @@ def text_of(offset: int) -> str:
     return f"m{offset}"
 
 
-def last_commits(logs: dict[Key, list[FoundBatch]]) -> dict[Committed, int]:
+def last_commits(logs: dict[TopicPartition, list[FoundBatch]]) -> dict[Committed, int]:
     """What the batches of __consumer_offsets add up to."""
     found: dict[Committed, int] = {}
     for (topic, _), batches in logs.items():

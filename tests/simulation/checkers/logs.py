@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.simulation.disk_survey import FoundBatch, Key, end_of, start_of
+from protocol.topic_partition import TopicPartition
+from tests.simulation.disk_survey import FoundBatch, end_of, start_of
 from tests.simulation.machine import End, Ended, LogState, Started
 
 Report = Callable[[str], None]
@@ -75,23 +76,23 @@ class LogChecker:
     def __init__(self, report: Report, flushes_each: Iterable[str]) -> None:
         self._report = report
         self._flushes_each = frozenset(flushes_each)
-        self.partitions: dict[Key, PartitionModel] = {}
+        self.partitions: dict[TopicPartition, PartitionModel] = {}
 
-    def watch(self, key: Key) -> None:
+    def watch(self, key: TopicPartition) -> None:
         self.partitions[key] = PartitionModel()
 
-    def view(self, key: Key) -> View:
+    def view(self, key: TopicPartition) -> View:
         model = self.partitions[key]
         return View(model.committed_end, model.deleted_to, model.known_end, model.cuts_count, model.revivals_count)
 
     # --- producers ---
 
-    def sending(self, key: Key, values: Iterable[str]) -> None:
+    def sending(self, key: TopicPartition, values: Iterable[str]) -> None:
         self.partitions[key].sent.update(values)
 
     def acknowledged(
         self,
-        key: Key,
+        key: TopicPartition,
         base_offset: int,
         values: Sequence[str],
         acks: int,
@@ -111,7 +112,7 @@ class LogChecker:
         if acks == -1:
             model.committed_end = max(model.committed_end, end_offset)
 
-    def _learn(self, key: Key, offset: int, value: str, how: str) -> None:
+    def _learn(self, key: TopicPartition, offset: int, value: str, how: str) -> None:
         model = self.partitions[key]
         if value not in model.sent:
             self._report(f"{how} at {key} {offset}: {value[:80]!r} was never sent there")
@@ -130,7 +131,7 @@ class LogChecker:
 
     # --- readers ---
 
-    def watermark(self, key: Key, view: View, high_watermark: int, last_stable_offset: int) -> None:
+    def watermark(self, key: TopicPartition, view: View, high_watermark: int, last_stable_offset: int) -> None:
         """An answer said where the committed records end."""
         model = self.partitions[key]
         if model.cuts_count != view.cuts_count:
@@ -142,7 +143,7 @@ class LogChecker:
         model.committed_end = max(model.committed_end, high_watermark)
 
     def fetched(
-        self, key: Key, view: View, position: int, records: Sequence[tuple[int, str]], high_watermark: int
+        self, key: TopicPartition, view: View, position: int, records: Sequence[tuple[int, str]], high_watermark: int
     ) -> None:
         """`records` (offset, value) came for a fetch at `position`."""
         if self.partitions[key].cuts_count != view.cuts_count:
@@ -159,20 +160,20 @@ class LogChecker:
         if expected > high_watermark and records:
             self._report(f"{key}: a fetch gave records up to {expected}, the high watermark is {high_watermark}")
 
-    def out_of_range(self, key: Key, view: View, position: int) -> None:
+    def out_of_range(self, key: TopicPartition, view: View, position: int) -> None:
         model = self.partitions[key]
         is_deleted = position < model.deletable_to
         if model.cuts_count == view.cuts_count and position <= view.known_end and not is_deleted:
             self._report(f"{key}: {position} is out of range, but the log reaches {view.known_end}")
 
-    def deleting(self, key: Key, offset: int) -> None:
+    def deleting(self, key: TopicPartition, offset: int) -> None:
         """Records below `offset` are asked to be deleted; -1 says all that are committed by then."""
         model = self.partitions[key]
         if offset < 0:
             model.unknown_deletions += 1
         model.deleting_to = max(model.deleting_to, offset)
 
-    def deleted(self, key: Key, asked_offset: int, low_watermark: int, *, is_cut: bool) -> None:
+    def deleted(self, key: TopicPartition, asked_offset: int, low_watermark: int, *, is_cut: bool) -> None:
         """`is_cut`: power was lost before the answer came, so the records may be there again."""
         model = self.partitions[key]
         if not is_cut:
@@ -180,12 +181,12 @@ class LogChecker:
         model.deleting_to = max(model.deleting_to, low_watermark)
         self.not_deleted(key, asked_offset)
 
-    def not_deleted(self, key: Key, asked_offset: int) -> None:
+    def not_deleted(self, key: TopicPartition, asked_offset: int) -> None:
         """The request has been answered."""
         if asked_offset < 0:
             self.partitions[key].unknown_deletions -= 1
 
-    def starts_at(self, key: Key, view: View, log_start_offset: int) -> None:
+    def starts_at(self, key: TopicPartition, view: View, log_start_offset: int) -> None:
         model = self.partitions[key]
         if log_start_offset < view.deleted_to and model.revivals_count == view.revivals_count:
             self._report(f"{key} starts at {log_start_offset}, but {view.deleted_to} was acknowledged")
@@ -230,11 +231,11 @@ class LogChecker:
             elif found is not None and found.log_start_offset < model.deleted_to:
                 self._report(f"{key} starts at {found.log_start_offset} after a clean stop, not {model.deleted_to}")
 
-    def _check_floor(self, key: Key, end_offset: int, floor: int, who: str) -> None:
+    def _check_floor(self, key: TopicPartition, end_offset: int, floor: int, who: str) -> None:
         if end_offset < floor:
             self._report(f"{key} ends at {end_offset} after recovery, but {who} {floor}")
 
-    def _check_epoch(self, key: Key, model: PartitionModel, found: LogState | None) -> None:
+    def _check_epoch(self, key: TopicPartition, model: PartitionModel, found: LogState | None) -> None:
         if found is None or found.leader_epoch < 0:
             return
         if found.leader_epoch < model.leader_epoch:  # a broker that leads on after a restart does so in the same epoch
@@ -243,7 +244,9 @@ class LogChecker:
 
     # --- at the end ---
 
-    def at_rest(self, key: Key, log_start_offset: int, records: Sequence[tuple[int, str]], end_offset: int) -> None:
+    def at_rest(
+        self, key: TopicPartition, log_start_offset: int, records: Sequence[tuple[int, str]], end_offset: int
+    ) -> None:
         """All that is readable, after everybody has stopped."""
         model = self.partitions[key]
         found = {offset: value for offset, value in records if offset >= log_start_offset}
@@ -258,7 +261,7 @@ class LogChecker:
                 self._report(f"{key}: {value[:80]!r} was at {offset}, now {found.get(offset, 'nothing')[:80]!r}")
         self._check_order(key, [model.known[offset] for offset in sorted(model.known)])
 
-    def _check_order(self, key: Key, values: Sequence[str]) -> None:
+    def _check_order(self, key: TopicPartition, values: Sequence[str]) -> None:
         last: dict[str, int] = {}
         for value in values:
             writer, _, rest = value.rpartition("#")
@@ -267,7 +270,7 @@ class LogChecker:
                 self._report(f"{key}: record {counter} of {writer} stands behind {last[writer]}")
             last[writer] = counter
 
-    def batches_at_rest(self, key: Key, batches: Sequence[FoundBatch]) -> None:
+    def batches_at_rest(self, key: TopicPartition, batches: Sequence[FoundBatch]) -> None:
         epoch = -1
         for batch in batches:
             if batch.leader_epoch < epoch:

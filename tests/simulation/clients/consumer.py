@@ -19,8 +19,9 @@ from protocol.messages.list_offsets import (
 )
 from protocol.records.batch import read_header
 from protocol.records.record import iter_records
+from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.logs import View
-from tests.simulation.disk_survey import Key, sound_batches
+from tests.simulation.disk_survey import sound_batches
 from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
@@ -35,7 +36,9 @@ class Consumer:
     """`in_cluster`: the partition may have another leader any time. So the versions are those that say in which epoch
     they believe, and a fetch session ends with the first error."""
 
-    def __init__(self, world: World, name: str, *, keys: list[Key] | None = None, in_cluster: bool = False) -> None:
+    def __init__(
+        self, world: World, name: str, *, keys: list[TopicPartition] | None = None, in_cluster: bool = False
+    ) -> None:
         rng = world.random
         self._in_cluster = in_cluster
         self.name = name
@@ -53,10 +56,10 @@ class Consumer:
         # More than one answer can hold would never be there: each would take the whole wait.
         self._min_bytes = min(rng.choice((0, 1, 1, 1, 500, 5_000)), self._max_bytes, self._partition_max_bytes)
         self.keys = keys if keys is not None else rng.sample(world.keys, rng.randint(1, min(4, len(world.keys))))
-        self.positions: dict[Key, int] = dict.fromkeys(self.keys, -1)
+        self.positions: dict[TopicPartition, int] = dict.fromkeys(self.keys, -1)
         self._start_at = {key: rng.choice((EARLIEST, EARLIEST, LATEST)) for key in self.keys}
         self._session_id, self._session_epoch = 0, 0
-        self._in_session: dict[Key, int] = {}  # what the broker knows of our positions
+        self._in_session: dict[TopicPartition, int] = {}  # what the broker knows of our positions
         self.read_to_end = False
 
     async def run(self) -> None:
@@ -72,7 +75,7 @@ class Consumer:
                 self._session_id, self._session_epoch = 0, 0
                 await self._wire.pause()
 
-    def backlog(self) -> dict[Key, tuple[int, int]]:
+    def backlog(self) -> dict[TopicPartition, tuple[int, int]]:
         """(position, where the log is known to reach) of the partitions that are not read to their end."""
         ends = {key: self._world.logs.partitions[key].known_end for key in self.keys}
         return {key: (self.positions[key], ends[key]) for key in self.keys if self.positions[key] < ends[key]}
@@ -88,7 +91,7 @@ class Consumer:
                 else:
                     self.positions[key] = found
 
-    async def list_offset(self, key: Key, timestamp: int) -> int | None:
+    async def list_offset(self, key: TopicPartition, timestamp: int) -> int | None:
         """None when the broker does not say. Raises Unavailable."""
         logs, view = self._world.logs, self._world.logs.view(key)
         answer = await self._wire.call(
@@ -120,7 +123,7 @@ class Consumer:
 
     # --- fetching ---
 
-    async def read_all(self, key: Key, start: int, end: int) -> list[tuple[int, str]]:
+    async def read_all(self, key: TopicPartition, start: int, end: int) -> list[tuple[int, str]]:
         """The records in [start, end), once nobody writes any more. Raises Unavailable."""
         records: list[tuple[int, str]] = []
         position = start
@@ -222,7 +225,7 @@ class Consumer:
         self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
         self._in_session = dict(self.positions) if answer.session_id else {}
 
-    def _on_error(self, key: Key, view: View, position: int, row: PartitionData) -> None:
+    def _on_error(self, key: TopicPartition, view: View, position: int, row: PartitionData) -> None:
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._world.count("positions out of range")
             self._world.logs.out_of_range(key, view, position)
@@ -231,7 +234,7 @@ class Consumer:
         else:
             self._expect(row.error_code, f"fetch of {key}")
 
-    def _on_records(self, key: Key, view: View, position: int, row: PartitionData) -> int:
+    def _on_records(self, key: TopicPartition, view: View, position: int, row: PartitionData) -> int:
         """How many records were new."""
         world = self._world
         world.logs.watermark(key, view, row.high_watermark, row.last_stable_offset)
@@ -249,7 +252,7 @@ class Consumer:
             world.report(f"{self.name}: fetch of {key} at {position} gave nothing below {row.high_watermark}")
         return len(new)
 
-    def _decode(self, key: Key, content: bytes) -> list[tuple[int, str]]:
+    def _decode(self, key: TopicPartition, content: bytes) -> list[tuple[int, str]]:
         batches = list(sound_batches(content))
         end = sum(len(batch.content) for batch in batches)
         if len(content) - end >= _OVERHEAD_BYTES:
@@ -263,9 +266,11 @@ class Consumer:
                 (record.offset, (record.value or b"").decode())
                 for record in iter_records(batch.content, 0, header, _MAX_DECOMPRESSED_BYTES)
             ]
-        return records
+        return (records,)
 
-    def _check_wait(self, asked: dict[Key, int], got: int, problems: int, sent_s: float, request: FetchRequest) -> None:
+    def _check_wait(
+        self, asked: dict[TopicPartition, int], got: int, problems: int, sent_s: float, request: FetchRequest
+    ) -> None:
         """A fetch that waits for one byte comes back soon after there is one."""
         world, now_s = self._world, self._world.loop.time()
         if got and not problems and now_s - sent_s > 0.1 and request.max_wait_ms:

@@ -15,7 +15,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.compression import Compression
 from protocol.records.record import Record, encode_batch
-from tests.simulation.disk_survey import Key
+from protocol.topic_partition import TopicPartition
 from tests.simulation.line import Unavailable
 from tests.simulation.world import World
 
@@ -94,7 +94,7 @@ class Producer:
                 self._generation += 1
             return self._producer_id, self._producer_epoch, self._generation
 
-    def lost_its_place(self, generation: int, key: Key, *, is_excused: bool) -> None:
+    def lost_its_place(self, generation: int, key: TopicPartition, *, is_excused: bool) -> None:
         """The broker misses records of ours: a loss of power is a reason."""
         if generation != self._generation:
             return
@@ -107,7 +107,7 @@ class Producer:
 class _Lane:
     """One producer's way to one partition."""
 
-    def __init__(self, producer: Producer, key: Key) -> None:
+    def __init__(self, producer: Producer, key: TopicPartition) -> None:
         self._producer = producer
         self._world = producer._world
         self._key = key

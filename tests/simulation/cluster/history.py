@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
+from protocol.topic_partition import TopicPartition
 from tests.simulation.clients.admin import Admin
 from tests.simulation.clients.committer import Committer
 from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
@@ -21,7 +22,7 @@ from tests.simulation.cluster.clients.operator import Operator
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.observer import observing
 from tests.simulation.cluster.world import ClusterWorld
-from tests.simulation.disk_survey import FoundBatch, Key, partition_logs
+from tests.simulation.disk_survey import FoundBatch, partition_logs
 from tests.simulation.history import Client, Outcome, all_through, play, raise_in
 from tests.simulation.line import Unavailable
 from tests.simulation.machine import End
@@ -81,7 +82,7 @@ async def healed(world: ClusterWorld) -> None:
 async def reckon(world: ClusterWorld) -> None:
     """Read everything, stop, and compare the files."""
     assert isinstance(world.logs, ClusterLogChecker)
-    starts: dict[Key, int] = {}
+    starts: dict[TopicPartition, int] = {}
     for key in world.keys:
         reader = Consumer(world, f"reader-{key[0]}-{key[1]}", keys=[key], in_cluster=True)
         try:
@@ -108,6 +109,8 @@ async def reckon(world: ClusterWorld) -> None:
 
 
 def _logs_of(
-    key: Key, broker_ids: list[int] | tuple[int, ...], files: dict[int, dict[Key, list[FoundBatch]]]
+    key: TopicPartition,
+    broker_ids: list[int] | tuple[int, ...],
+    files: dict[int, dict[TopicPartition, list[FoundBatch]]],
 ) -> dict[int, list[FoundBatch]]:
     return {broker_id: files[broker_id].get(key, []) for broker_id in broker_ids}

@@ -26,8 +26,8 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Request, Response
+from protocol.topic_partition import TopicPartition
 from tests.simulation.clients.wire import Wire
-from tests.simulation.disk_survey import Key
 from tests.simulation.line import R, Unavailable
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Router:
             broker_id: Wire(world, name, world.address(broker_id), lambda m=machine: m.starts_count)  # type: ignore[misc]
             for broker_id, machine in world.machines.items()
         }
-        self._leaders: dict[Key, int] = {}
-        self._epochs: dict[Key, int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._controller: int | None = None
         self._coordinators: dict[str, int] = {}
         self._fetched_at: int | None = None  # where the fetch session is
@@ -187,7 +187,7 @@ class Router:
         self._coordinators[group] = answer.node_id
 
 
-def _key_of(request: Request, world: ClusterWorld) -> Key | None:
+def _key_of(request: Request, world: ClusterWorld) -> TopicPartition | None:
     """The partition that decides where the request goes. Clients here ask for one at a time."""
     match request:
         case ProduceRequest():

@@ -27,16 +27,16 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRes
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
+from protocol.topic_partition import TopicPartition
 from tests.simulation.clients.wire import Wire
 from tests.simulation.cluster.history import healed, reckon
 from tests.simulation.cluster.plan import ClusterPlan
 from tests.simulation.cluster.world import ClusterWorld
-from tests.simulation.disk_survey import Key
 from tests.simulation.loop import SimLoop
 from tests.simulation.world import TopicPlan
 
 TOPIC = "t"
-KEY: Key = (TOPIC, 0)
+KEY: TopicPartition = (TOPIC, 0)
 PATIENCE_S = 20.0
 LAG_MAX_S = 2.0
 SESSION_TIMEOUT_S = 3.0

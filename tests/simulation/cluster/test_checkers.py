@@ -10,15 +10,16 @@ from metadata.store import znodes
 from metadata.store.node_map import Node
 from metadata.store.node_tree import Staged
 from metadata.store.znodes import PartitionState, state_path
+from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.logs import View
 from tests.simulation.cluster.checkers.leaders import LeaderChecker
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker
 from tests.simulation.cluster.checkers.metadata import MetadataChecker, outdated
 from tests.simulation.cluster.checkers.promises import PromiseChecker, common_end
 from tests.simulation.cluster.checkers.states import StateChecker
-from tests.simulation.disk_survey import FoundBatch, Key
+from tests.simulation.disk_survey import FoundBatch
 
-KEY: Key = ("t", 0)
+KEY: TopicPartition = ("t", 0)
 STATE = PartitionState(leader=1, leader_epoch=3, isr=(1, 2), controller_epoch=5)
 
 

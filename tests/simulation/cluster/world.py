@@ -14,6 +14,7 @@ from controller.requests.request_batch import ControlRequest
 from coordinator.runtime.partitioner import partition_for
 from metadata.store.znodes import BROKER_IDS, TopicRegistration, topic_path
 from protocol.errors import ErrorCode
+from protocol.topic_partition import TopicPartition
 from tests.simulation.clock import SimClock
 from tests.simulation.cluster.checkers.leaders import LeaderChecker
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker
@@ -23,7 +24,6 @@ from tests.simulation.cluster.checkers.states import Change, StateChecker
 from tests.simulation.cluster.plan import PORT, ClusterPlan, broker_settings, node_name, plan_cluster
 from tests.simulation.cluster.router import Router
 from tests.simulation.disk import SimDisk
-from tests.simulation.disk_survey import Key
 from tests.simulation.line import NOT_NOW, Line
 from tests.simulation.loop import SimLoop
 from tests.simulation.machine import End, Ended, Machine, Started
@@ -116,7 +116,7 @@ class ClusterWorld(World):
     def running(self) -> list[int]:
         return [broker_id for broker_id, machine in self.machines.items() if machine.is_running]
 
-    def log_end(self, broker_id: int, key: Key) -> int | None:
+    def log_end(self, broker_id: int, key: TopicPartition) -> int | None:
         machine = self.machines.get(broker_id)
         if machine is None or not machine.is_serving or machine.broker is None:
             return None
@@ -152,7 +152,7 @@ class ClusterWorld(World):
         term = (machine.leader_epoch(key) * 1000 + machine.starts_count) * 10 + broker_id
         return term, self.is_leader(broker_id, key)
 
-    def is_leader(self, broker_id: int, key: Key) -> bool:
+    def is_leader(self, broker_id: int, key: TopicPartition) -> bool:
         """Whether it knows that it leads, and the ensemble agrees."""
         state = self.states.states.get(key)
         known = self.machines[broker_id].leader_epoch(key)
@@ -175,13 +175,13 @@ class ClusterWorld(World):
                 found += outdated(broker_id, image, self.states.states, self.keys_with_groups(), live)
         return found
 
-    def replicas_of(self, key: Key) -> list[int]:
+    def replicas_of(self, key: TopicPartition) -> list[int]:
         node = self.ensemble.tree.nodes.get(topic_path(key[0]))
         if node is None:
             return []
         return list(TopicRegistration.decode(key[0], node.data).assignments[key[1]].replicas)
 
-    def keys_with_groups(self) -> Iterable[Key]:
+    def keys_with_groups(self) -> Iterable[TopicPartition]:
         yield from self.keys
         yield from ((GROUP_TOPIC, partition) for partition in range(GROUP_PARTITIONS))
 
@@ -191,7 +191,7 @@ class ClusterWorld(World):
         plan = next((each for each in self.topics if each.name == topic), None)
         return plan is not None and plan.configs.get("unclean.leader.election.enable") == "true"
 
-    def _is_kept(self, key: Key) -> bool:
+    def _is_kept(self, key: TopicPartition) -> bool:
         return key in self.logs.partitions or key[0] == GROUP_TOPIC
 
     def _on_state(self, change: Change) -> None:
@@ -207,7 +207,7 @@ class ClusterWorld(World):
         else:
             self.promises.on_state(change.key, after.leader, after.isr)
 
-    def _on_promise_fallen(self, key: Key, end_offset: int) -> None:
+    def _on_promise_fallen(self, key: TopicPartition, end_offset: int) -> None:
         self.loop.note(f"promise of {key} falls to {end_offset}")
         self.count("promises that fell")
         self.power_cuts += 1  # for producers the same: what was acknowledged may be gone
@@ -216,12 +216,12 @@ class ClusterWorld(World):
         if key[0] == GROUP_TOPIC:
             self.commits.forget_floors()
 
-    def on_leader(self, broker_id: int, key: Key, topic_id: bytes, leader_epoch: int) -> None:
+    def on_leader(self, broker_id: int, key: TopicPartition, topic_id: bytes, leader_epoch: int) -> None:
         self.leaders.on_leader(key, topic_id, leader_epoch, broker_id)
         if self._is_kept(key):
             self.promises.on_leader(key, broker_id)
 
-    def on_watermark(self, broker_id: int, key: Key, leader_epoch: int, high_watermark: int) -> None:
+    def on_watermark(self, broker_id: int, key: TopicPartition, leader_epoch: int, high_watermark: int) -> None:
         """A leader's high watermark."""
         life = self.machines[broker_id].starts_count
         if not self._is_kept(key):
@@ -231,7 +231,7 @@ class ClusterWorld(World):
             is_current = state is not None and (state.leader, state.leader_epoch) == (broker_id, leader_epoch)
             self.promises.on_commit(key, high_watermark, is_current=is_current)
 
-    def on_truncated(self, broker_id: int, key: Key, before: int, after: int) -> None:
+    def on_truncated(self, broker_id: int, key: TopicPartition, before: int, after: int) -> None:
         self.loop.note(f"broker {broker_id} cuts {key} from {before} to {after}")
         self.rewinds += 1
         if after < before:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from protocol.errors import KafkaError
 from protocol.primitives import ZERO_UUID
+from protocol.topic_partition import TopicPartition
 from storage.directories.log_directory import parse_future_folder
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
-from tests.simulation.disk_survey import Key
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop
 from tests.simulation.storage.logs import Logged, found_in
@@ -41,7 +41,7 @@ OWN_FILES = frozenset(
 LOG_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 _SEGMENT_FILE = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)")
 
-Promises = dict[Key, Expected]
+Promises = dict[TopicPartition, Expected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Life:
     promises: Promises
     report: Callable[[str], None]
     coverage: Counter[str]
-    logged: dict[Key, Logged] = field(default_factory=dict)
+    logged: dict[TopicPartition, Logged] = field(default_factory=dict)
     is_offline: bool = False
 
     def current_promises(self) -> Promises:

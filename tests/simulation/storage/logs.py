@@ -10,9 +10,9 @@ from protocol.errors import KafkaError
 from protocol.records.batch import BatchHeader, iter_headers
 from protocol.records.control import ControlType, EndTxnMarker, decode_marker, encode_marker
 from protocol.records.record import Record, encode_batch, iter_records
+from protocol.topic_partition import TopicPartition
 from runtime.filesystem import Buffer
 from storage.log.partition_log import AppendOrigin, PartitionLog
-from tests.simulation.disk_survey import Key
 from tests.simulation.storage.model import Expected, Found, History, Kind, Written
 
 PRODUCER_ID = 9
@@ -26,7 +26,7 @@ class Logged:
     """A log of this life. `inherited`: what is promised until the log was opened and looked at. `before`: what it held
     before it was cut, or with what a full disk has refused, as long as a start may find that."""
 
-    key: Key
+    key: TopicPartition
     is_compacted: bool
     log: PartitionLog | None = None
     inherited: Expected | None = None

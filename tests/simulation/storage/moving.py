@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from protocol.errors import KafkaError
+from protocol.topic_partition import TopicPartition
 from replication.log_copy import LogCopy
 from tests.simulation.clock import SimClock
 from tests.simulation.storage.logs import Logged
@@ -18,7 +19,6 @@ from tests.simulation.storage.logs import Logged
 if TYPE_CHECKING:
     from replication.partition import Partition
     from storage.directories.log_manager import LogManager
-    from tests.simulation.disk_survey import Key
     from tests.simulation.loop import SimLoop
 
 PIECE_BYTES = 700
@@ -33,8 +33,8 @@ class Moving:
         self._loop = loop
         self._report = report
         self._coverage = coverage
-        self._moves: dict[Key, asyncio.Task[None]] = {}
-        self._stopped: set[Key] = set()
+        self._moves: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._stopped: set[TopicPartition] = set()
 
     def go_on(self, logged: Logged) -> None:
         """Copy what there is a copy for; no effect while that is done."""

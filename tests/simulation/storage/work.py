@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from protocol.errors import KafkaError
+from protocol.topic_partition import TopicPartition
 from storage.free_space import REFUSED_PAUSE_MS
 from tests.simulation.clock import SimClock
 from tests.simulation.storage.logs import Logged
@@ -22,7 +23,6 @@ from tests.simulation.storage.moving import Moving
 
 if TYPE_CHECKING:
     from storage.directories.log_manager import LogManager
-    from tests.simulation.disk_survey import Key
     from tests.simulation.filesystem import SimStorage
     from tests.simulation.loop import SimLoop
     from tests.simulation.storage.plan import Plan
@@ -48,7 +48,7 @@ class Work:
         storage: SimStorage,
         plan: Plan,
         logs: LogManager,
-        logged: dict[Key, Logged],
+        logged: dict[TopicPartition, Logged],
         report: Callable[[str], None],
         coverage: Counter[str],
     ) -> None:
@@ -113,7 +113,7 @@ class Work:
             self._loop.note(f"refused: {error}")
             self._coverage["refused"] += 1
 
-    async def _do(self, what: str, key: Key, logged: Logged) -> None:
+    async def _do(self, what: str, key: TopicPartition, logged: Logged) -> None:
         """Raises KafkaError."""
         match what:
             case "append" | "transact":
@@ -155,7 +155,7 @@ class Work:
             await logged.log.settle()
             logged.commit()
 
-    async def _flush(self, key: Key, logged: Logged) -> None:
+    async def _flush(self, key: TopicPartition, logged: Logged) -> None:
         log = logged.log
         assert log is not None
         end_offset = log.next_offset
@@ -185,14 +185,14 @@ class Work:
         logged = self._logged[key] = Logged(key, is_compacted, inherited=inherited, topic_id=topic_id)
         logged.opened(await self._logs.log_for(*key, topic_id), ())
 
-    async def _delete(self, key: Key, logged: Logged) -> None:
+    async def _delete(self, key: TopicPartition, logged: Logged) -> None:
         await self._moving.stop(logged)
         async with logged.in_place:
             logged.is_going = True
             await self._logs.delete(*key)
             del self._logged[key]
 
-    async def _move(self, key: Key, logged: Logged) -> None:
+    async def _move(self, key: TopicPartition, logged: Logged) -> None:
         """Begin a move, or end the one that is under way."""
         assert logged.log is not None
         if key in self._logs.future.logs:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.simulation.disk_survey import Key
+from protocol.topic_partition import TopicPartition
 
-Term = tuple[Key, int]  # partition, leader epoch
+Term = tuple[TopicPartition, int]  # partition, leader epoch
 
 
 class LeaderChecker:
@@ -15,13 +15,15 @@ class LeaderChecker:
         self._leaders: dict[Term, int] = {}
         self._watermarks: dict[tuple[Term, int, int], int] = {}  # by broker, and its life
 
-    def on_leader(self, key: Key, topic_id: bytes, leader_epoch: int, broker_id: int) -> None:
+    def on_leader(self, key: TopicPartition, topic_id: bytes, leader_epoch: int, broker_id: int) -> None:
         term = ((f"{key[0]}/{topic_id.hex()}", key[1]), leader_epoch)
         other = self._leaders.setdefault(term, broker_id)
         if other != broker_id:
             self._report(f"{key}: brokers {other} and {broker_id} both lead in epoch {leader_epoch}")
 
-    def on_watermark(self, key: Key, leader_epoch: int, broker_id: int, life: int, high_watermark: int) -> bool:
+    def on_watermark(
+        self, key: TopicPartition, leader_epoch: int, broker_id: int, life: int, high_watermark: int
+    ) -> bool:
         """Whether it has risen."""
         of = ((key, leader_epoch), broker_id, life)
         before = self._watermarks.get(of, -1)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.logs import LogChecker, View
-from tests.simulation.disk_survey import FoundBatch, Key
+from tests.simulation.disk_survey import FoundBatch
 
 ALL_IN_SYNC = -1
 
@@ -18,7 +19,7 @@ class ClusterLogChecker(LogChecker):
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(report, ())
 
-    def fallen(self, key: Key, end_offset: int) -> None:
+    def fallen(self, key: TopicPartition, end_offset: int) -> None:
         """What stood at `end_offset` and behind is not promised any more."""
         model = self.partitions.get(key)
         if model is not None:
@@ -27,7 +28,7 @@ class ClusterLogChecker(LogChecker):
 
     def acknowledged(
         self,
-        key: Key,
+        key: TopicPartition,
         base_offset: int,
         values: Sequence[str],
         acks: int,
@@ -39,16 +40,16 @@ class ClusterLogChecker(LogChecker):
         if acks == ALL_IN_SYNC and (view is None or view.cuts_count == model.cuts_count):
             super().acknowledged(key, base_offset, values, acks)
 
-    def watermark(self, key: Key, view: View, high_watermark: int, last_stable_offset: int) -> None:
+    def watermark(self, key: TopicPartition, view: View, high_watermark: int, last_stable_offset: int) -> None:
         if last_stable_offset != high_watermark:
             self._report(f"{key}: last stable offset {last_stable_offset}, high watermark {high_watermark}")
 
-    def starts_at(self, key: Key, view: View, log_start_offset: int) -> None:
+    def starts_at(self, key: TopicPartition, view: View, log_start_offset: int) -> None:
         model = self.partitions[key]
         if log_start_offset > model.deletable_to:
             self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deletable_to}")
 
-    def replicas_at_rest(self, key: Key, logs: dict[int, list[FoundBatch]]) -> None:
+    def replicas_at_rest(self, key: TopicPartition, logs: dict[int, list[FoundBatch]]) -> None:
         """The files of every replica, after all of them have caught up: the same batches wherever two of them have any.
         Groups go on while one broker after the other is stopped, so their logs end where they will."""
         known: dict[int, tuple[int, FoundBatch]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from metadata.image import ClusterImage, TopicImage
 from metadata.store.znodes import PartitionState
-from tests.simulation.disk_survey import Key
+from protocol.topic_partition import TopicPartition
 
 
 class MetadataChecker:
@@ -48,7 +48,11 @@ class MetadataChecker:
 
 
 def outdated(
-    broker_id: int, image: ClusterImage, states: Mapping[Key, PartitionState], keys: Iterable[Key], live: set[int]
+    broker_id: int,
+    image: ClusterImage,
+    states: Mapping[TopicPartition, PartitionState],
+    keys: Iterable[TopicPartition],
+    live: set[int],
 ) -> Iterator[str]:
     """What the broker does not know yet, or not any more."""
     if set(image.brokers) != live:

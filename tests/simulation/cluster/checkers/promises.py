@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tests.simulation.disk_survey import FoundBatch, Key
+from protocol.topic_partition import TopicPartition
+from tests.simulation.disk_survey import FoundBatch
 
-LogEnd = Callable[[int, Key], "int | None"]
+LogEnd = Callable[[int, TopicPartition], "int | None"]
 
 NEVER = 1 << 62
 
@@ -55,22 +56,22 @@ class PromiseChecker:
         report: Callable[[str], None],
         log_end: LogEnd,
         is_unsure: Callable[[int], bool],
-        on_fallen: Callable[[Key, int], None],
+        on_fallen: Callable[[TopicPartition, int], None],
     ) -> None:
         self._report = report
         self._log_end = log_end
         self._is_unsure = is_unsure
         self._on_fallen = on_fallen
-        self.promises: dict[Key, Promise] = {}
+        self.promises: dict[TopicPartition, Promise] = {}
 
-    def of(self, key: Key) -> Promise:
+    def of(self, key: TopicPartition) -> Promise:
         return self.promises.setdefault(key, Promise())
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TopicPartition) -> None:
         """The partition was deleted."""
         self.promises.pop(key, None)
 
-    def on_state(self, key: Key, leader: int, isr: Iterable[int]) -> None:
+    def on_state(self, key: TopicPartition, leader: int, isr: Iterable[int]) -> None:
         """The state node has changed."""
         promise = self.of(key)
         joined = set(isr) - set(promise.isr)
@@ -96,7 +97,7 @@ class PromiseChecker:
             self._on_fallen(key, promise.end)
         self.on_leader(key, leader)
 
-    def on_leader(self, key: Key, leader: int) -> None:
+    def on_leader(self, key: TopicPartition, leader: int) -> None:
         """`leader` was elected, or leads again where it led before."""
         promise = self.of(key)
         if self._is_excused(promise, leader):
@@ -106,7 +107,7 @@ class PromiseChecker:
                 promise.kept[broker_id] = min(promise.kept[broker_id], end)
             self._settle(key, promise)
 
-    def on_commit(self, key: Key, end: int, *, is_current: bool) -> None:
+    def on_commit(self, key: TopicPartition, end: int, *, is_current: bool) -> None:
         """A leader's high watermark has moved to `end`. `is_current`: it is the leader that the state node names."""
         promise = self.of(key)
         for broker_id in promise.isr:
@@ -123,7 +124,10 @@ class PromiseChecker:
         return broker_id in promise.has_lost_power and self._is_unsure(broker_id)
 
     def on_power_lost(
-        self, broker_id: int, written: Mapping[Key, list[FoundBatch]], durable: Mapping[Key, list[FoundBatch]]
+        self,
+        broker_id: int,
+        written: Mapping[TopicPartition, list[FoundBatch]],
+        durable: Mapping[TopicPartition, list[FoundBatch]],
     ) -> None:
         """`written` is what its files held, `durable` what is sure to be left."""
         for key, promise in self.promises.items():
@@ -132,7 +136,7 @@ class PromiseChecker:
             promise.has_lost_power.add(broker_id)
             self._settle(key, promise)
 
-    def _settle(self, key: Key, promise: Promise) -> None:
+    def _settle(self, key: TopicPartition, promise: Promise) -> None:
         if promise.insured_end < promise.end:
             promise.end = promise.insured_end
             promise.note_fall()

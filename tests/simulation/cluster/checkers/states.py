@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from metadata.store import znodes
 from metadata.store.node_tree import Staged
 from metadata.store.znodes import PartitionState
-from tests.simulation.disk_survey import Key
+from protocol.topic_partition import TopicPartition
 
 NO_LEADER = -1
 _STATE_PATH = re.compile(r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)/state")
@@ -25,7 +25,7 @@ _STATE_PATH = re.compile(r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<parti
 class Change:
     """A state node as it was (None: it is new) and as it is (None: it is gone)."""
 
-    key: Key
+    key: TopicPartition
     before: PartitionState | None
     after: PartitionState | None
 
@@ -45,7 +45,7 @@ class StateChecker:
         self._is_unclean_allowed = is_unclean_allowed
         self._on_change = on_change
         self._controller_epoch = 0
-        self.states: dict[Key, PartitionState] = {}
+        self.states: dict[TopicPartition, PartitionState] = {}
 
     def on_transaction(self, staged: Staged) -> None:
         for path, node in staged.nodes.items():
@@ -66,7 +66,7 @@ class StateChecker:
                     self._count("controllers elected")
                 self._controller_epoch = epoch
 
-    def _on_state(self, key: Key, after: PartitionState | None) -> None:
+    def _on_state(self, key: TopicPartition, after: PartitionState | None) -> None:
         before = self.states.pop(key, None)
         if after is not None:
             self.states[key] = after
@@ -75,11 +75,11 @@ class StateChecker:
                 self._compare(key, before, after)
         self._on_change(Change(key, before, after))
 
-    def _check_isr(self, key: Key, isr: list[int]) -> None:
+    def _check_isr(self, key: TopicPartition, isr: list[int]) -> None:
         if not isr or len(set(isr)) < len(isr):
             self._report(f"{key}: the ISR is {isr}")
 
-    def _check(self, key: Key, state: PartitionState) -> None:
+    def _check(self, key: TopicPartition, state: PartitionState) -> None:
         isr = list(state.isr)
         if state.leader != NO_LEADER and state.leader not in isr:
             self._report(f"{key}: leader {state.leader} is not in the ISR {isr}")
@@ -88,7 +88,7 @@ class StateChecker:
                 f"{key}: controller epoch {state.controller_epoch} writes in the days of {self._controller_epoch}"
             )
 
-    def _compare(self, key: Key, before: PartitionState, after: PartitionState) -> None:
+    def _compare(self, key: TopicPartition, before: PartitionState, after: PartitionState) -> None:
         if after.leader_epoch < before.leader_epoch:
             self._report(f"{key}: leader epoch {after.leader_epoch} after {before.leader_epoch}")
         if after.leader != before.leader:

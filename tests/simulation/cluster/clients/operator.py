@@ -12,8 +12,8 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from protocol.topic_partition import TopicPartition
 from tests.simulation.cluster.world import GROUP_TOPIC, ClusterWorld
-from tests.simulation.disk_survey import Key
 from tests.simulation.line import Unavailable
 
 PREFERRED = 0
@@ -81,7 +81,7 @@ class Operator:
 
     async def _elect(self) -> None:
         world = self._world
-        key: Key = world.random.choice([*world.keys, (GROUP_TOPIC, 0)])
+        key: TopicPartition = world.random.choice([*world.keys, (GROUP_TOPIC, 0)])
         answer = await self._wire.call(
             ElectLeadersRequest(
                 election_type=PREFERRED,
