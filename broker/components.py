@@ -26,6 +26,7 @@ from broker.cluster.coordinator_elections import CoordinatorElections
 from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.internal_topics import InternalLog, InternalTopics
 from broker.cluster.producer_id_blocks import producer_id_blocks
+from broker.cluster.transaction_markers import TransactionMarkerSender
 from broker.composition import group_coordinator_settings, inter_broker_listener, isr_changes, selector
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
@@ -47,6 +48,7 @@ from replication.fetchers import Fetchers
 from replication.leader_endpoint import FetchSettings
 from replication.live_brokers import LiveBrokers
 from replication.log_moves import LogMoveDependencies, LogMoves
+from replication.marker_appender import MarkerAppender
 from replication.partitions import NoFetching, Partitions
 from runtime.slices import SerialQueue
 from runtime.transport import Address
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
     from metadata.image import MetadataCache
     from metadata.store.port import Store
     from metadata.store.znodes import BrokerRegistration
+    from protocol.messages.write_txn_markers import WritableTxnMarker
+    from protocol.topic_partition import TopicPartition
     from runtime.clock import Clock
     from runtime.randomness import Randomness
     from runtime.tasks import TaskScope
@@ -115,6 +119,8 @@ class Components:
         groups = self._groups(partitions)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
+        serial_queue = SerialQueue(base.clock, call_soon)
+        marker_appender = self._marker_appender(partitions, groups, serial_queue)
         blocks = producer_id_blocks(base.broker_id, self._broker_epoch, base.version, self.line, base.store)
         self.services = Services(
             settings=base.settings,
@@ -123,7 +129,7 @@ class Components:
             randomness=base.randomness,
             timer=base.timer,
             tasks=base.tasks,
-            serial_queue=SerialQueue(base.clock, call_soon),
+            serial_queue=serial_queue,
             partitions=partitions,
             log_moves=log_moves,
             fetchers=fetchers,
@@ -138,6 +144,8 @@ class Components:
             producer_ids=ProducerIds(blocks),
             internal_topics=InternalTopics(topic_admin, base.tasks),
             groups=groups,
+            marker_appender=marker_appender,
+            transaction_markers=self._transaction_markers(marker_appender),
             logs=base.logs,
             store=base.store,
             dynamic_settings=base.dynamic_settings,
@@ -243,6 +251,34 @@ class Components:
             partitions_count=lambda: base.metadata.image.partitions_count(log.topic),
         )
 
+    # --- transactions ---
+
+    def _marker_appender(
+        self, partitions: Partitions, groups: GroupCoordinator, serial_queue: SerialQueue
+    ) -> MarkerAppender:
+        base = self._base
+
+        def on_committed(partition: TopicPartition, marker: WritableTxnMarker) -> None:
+            """In `__consumer_offsets` the end of a transaction is also that of its offset commits."""
+            topic, index = partition
+            if topic == GROUP_METADATA_TOPIC:
+                groups.on_transaction_ended(index, marker.producer_id, committed=marker.transaction_result)
+
+        return MarkerAppender(
+            partitions, on_committed,
+            clock=base.clock, timer=base.timer, serial_queue=serial_queue, timeout_ms=base.settings.request_timeout_ms,
+        )  # fmt: skip
+
+    def _transaction_markers(self, marker_appender: MarkerAppender) -> TransactionMarkerSender:
+        base = self._base
+        return TransactionMarkerSender(
+            base.broker_id, base.metadata, self._marker_client, marker_appender.append,
+            version=base.version.write_txn_markers, timer=base.timer, tasks=base.tasks,
+        )  # fmt: skip
+
+    def _marker_client(self, broker_id: int) -> BrokerClient:
+        return self._client_of(broker_id, f"broker-{self._base.broker_id}-txn-marker-sender")
+
     # --- lines to brokers ---
 
     def _channel(self, known: BrokerRegistration) -> BrokerChannel:
@@ -260,12 +296,20 @@ class Components:
         return connect(known)
 
     def _broker_client(self, broker_id: int) -> BrokerClient:
-        """A line to another broker, wherever the image says that it is."""
+        """A connection to the controller of now, wherever the image says that it is."""
+        base = self._base
         return BrokerClient(
-            self._base.network,
+            base.network,
             lambda: self._address_of(broker_id),
-            str(self._base.broker_id),
-            timeout_ms=self._base.settings.controller_socket_timeout_ms,
+            str(base.broker_id),
+            timeout_ms=base.settings.controller_socket_timeout_ms,
+        )
+
+    def _client_of(self, broker_id: int, client_id: str) -> BrokerClient:
+        """A connection to another broker for requests that brokers send each other."""
+        base = self._base
+        return BrokerClient(
+            base.network, lambda: self._address_of(broker_id), client_id, timeout_ms=base.settings.request_timeout_ms
         )
 
     def _address_of(self, broker_id: int) -> Address | None:

@@ -394,6 +394,7 @@ class Broker:
         if services is not None:
             await services.controller.retire()
             services.groups.close()
+            services.transaction_markers.close()
             self._dynamic.close()
         if self._membership is not None:
             await self._membership.leave()

@@ -10,6 +10,7 @@ from broker.observability.transaction_requests import TransactionRequests
 if TYPE_CHECKING:
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.internal_topics import InternalTopics
+    from broker.cluster.transaction_markers import TransactionMarkerSender
     from broker.network.advertised_addresses import AdvertisedAddresses
     from broker.network.dispatch import ApiVersionRow
     from broker.network.memory_budget import MemoryBudget
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from replication.fetch_sessions import FetchSessions
     from replication.fetchers import Fetchers
     from replication.log_moves import LogMoves
+    from replication.marker_appender import MarkerAppender
     from replication.partitions import Partitions
     from runtime.clock import Clock
     from runtime.randomness import Randomness
@@ -61,6 +63,8 @@ class Services:
     producer_ids: ProducerIds
     internal_topics: InternalTopics
     groups: GroupCoordinator
+    marker_appender: MarkerAppender
+    transaction_markers: TransactionMarkerSender
     logs: LogManager
     store: Store
     dynamic_settings: DynamicSettings

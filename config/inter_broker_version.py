@@ -83,6 +83,7 @@ _UPDATE_METADATA = _table(
     ("3.4-IV0", 8),
 )
 _STOP_REPLICA = _table(("0.8.0", 0), ("2.2-IV0", 1), ("2.4-IV1", 2), ("2.6-IV0", 3), ("3.4-IV0", 4))
+_WRITE_TXN_MARKERS = _table(("0.8.0", 0), ("2.8-IV0", 1))
 # Records of __consumer_offsets: whichever broker leads their partition next must read them.
 _OFFSET_COMMIT_VALUE = _table(("0.8.0", 1), ("2.1-IV0", 2), ("2.1-IV1", 3))
 _GROUP_METADATA_VALUE = _table(("0.8.0", 0), ("0.10.1-IV0", 1), ("2.1-IV0", 2), ("2.3-IV0", 3))
@@ -152,6 +153,12 @@ class InterBrokerVersion:
     @property
     def stop_replica(self) -> int:
         return self._request_version(_STOP_REPLICA)
+
+    # From transaction coordinators.
+
+    @property
+    def write_txn_markers(self) -> int:
+        return self._request_version(_WRITE_TXN_MARKERS)
 
     # Among group coordinators.
 

@@ -58,6 +58,7 @@ def test_request_versions(
     assert version.leader_and_isr == leader_and_isr
     assert version.update_metadata == update_metadata
     assert version.stop_replica == stop_replica
+    assert version.write_txn_markers == (1 if version.is_at_least("2.8-IV0") else 0)
 
 
 @pytest.mark.parametrize(

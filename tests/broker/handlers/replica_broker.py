@@ -20,9 +20,12 @@ from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
 from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from protocol.messages.write_txn_markers import WritableTxnMarker
 from protocol.schema import Request, Response
 from replication.fetch_sessions import FetchSessions
+from replication.marker_appender import MarkerAppender
 from replication.partition import Partition
+from replication.partitions import Partitions
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
@@ -63,6 +66,8 @@ class ReplicaBroker:
         self.metrics = BrokerMetrics(self.clock)
         self.budget = MemoryBudget(1 << 24)
         self._held = _Held(one.partition)
+        self.marked: list[tuple[tuple[str, int], int, bool]] = []
+        serial_queue = SerialQueue(self.clock, self.turns.call_soon)
         self.services = cast(
             Services,
             SimpleNamespace(
@@ -71,7 +76,15 @@ class ReplicaBroker:
                 advertised=AdvertisedAddresses(ME, ()),
                 clock=self.clock,
                 timer=self.timer,
-                serial_queue=SerialQueue(self.clock, self.turns.call_soon),
+                serial_queue=serial_queue,
+                marker_appender=MarkerAppender(
+                    cast(Partitions, self._held),
+                    self._on_marker_committed,
+                    clock=self.clock,
+                    timer=self.timer,
+                    serial_queue=serial_queue,
+                    timeout_ms=30_000,
+                ),
                 tasks=tasks,
                 partitions=self._held,
                 fetch_sessions=FetchSessions(10, random.Random(1)),
@@ -82,6 +95,9 @@ class ReplicaBroker:
             ),
         )
         self.services.metadata.publish(_image())
+
+    def _on_marker_committed(self, partition: tuple[str, int], marker: WritableTxnMarker) -> None:
+        self.marked.append((partition, marker.producer_id, marker.transaction_result))
 
     def lose_partition(self) -> None:
         """As after a start at which its log directory was offline."""

@@ -1,24 +1,23 @@
-"""WriteTxnMarkers and what follows from it: markers that wait for replicas, and the group coordinator that is told."""
+"""WriteTxnMarkers and what follows from it: markers that wait for replicas, and the report of those that are committed."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.handlers.describe_producers import describe_producers
 from broker.handlers.fetch import fetch
-from broker.handlers.write_txn_markers import _Writing, write_txn_markers
+from broker.handlers.write_txn_markers import write_txn_markers
 from broker.network.request_context import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from replication.marker_appender import _MarkerAppend
 from storage.log.partition_log import AppendOrigin
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.broker.handlers.test_fetch import asked, row_of
@@ -109,20 +108,20 @@ def test_replicas_that_are_as_fast_as_the_writing_do_not_end_the_wait(tmp_path: 
         await write(broker, "a")
         (first,), (second,) = marking().markers, marking(epoch=1).markers
         second.producer_id = PRODUCER + 1
-        writing = _Writing(broker.context(1))
-        await writing.append_all([first])
+        writing = _MarkerAppend(broker.services.partitions, lambda *_: None, NOW_MS)
+        await writing.append_all([first], broker.services.serial_queue)
         await broker.one.partition.log.settle()
         broker.one.fetched(2)
         broker.turn()
-        await writing.append_all([second])
-        waiting = asyncio.ensure_future(writing.wait())
+        await writing.append_all([second], broker.services.serial_queue)
+        waiting = asyncio.ensure_future(writing.replicas.completed())
         await asyncio.sleep(0)
         await broker.one.partition.log.settle()
         assert not waiting.done()
         broker.one.fetched(3)
         broker.turn()
         await waiting
-        assert [marker.topics[0].partitions[0].error_code for marker in writing.response().markers] == [0, 0]
+        assert writing.errors == {PRODUCER: {("t", 0): 0}, PRODUCER + 1: {("t", 0): 0}}
 
     play(tmp_path, scenario)
 
@@ -203,25 +202,14 @@ def test_a_fetch_reads_the_transaction_index_from_the_disk(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_group_coordinator_hears_of_markers_among_its_offsets(
-    tmp_path: Path, committed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The partition of this test stands for one of `__consumer_offsets`."""
-    monkeypatch.setattr(sys.modules[write_txn_markers.function.__module__], "GROUP_METADATA_TOPIC", "t")
-
+def test_a_marker_is_reported_once_the_replicas_have_it(tmp_path: Path, committed: bool) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
-        heard: list[tuple[int, int, bool]] = []
-        vars(broker.services)["groups"] = SimpleNamespace(
-            on_transaction_ended=lambda partition, producer_id, *, committed: heard.append(
-                (partition, producer_id, committed)
-            )
-        )
         broker.one.lead(isr=(1, 2))
         answer = await started(broker, marking(committed=committed))
-        assert await answer.now() is None and heard == []
+        assert await answer.now() is None and broker.marked == []
         broker.one.fetched(1)
         assert await ended(answer) is ErrorCode.NONE
-        assert heard == [(0, PRODUCER, committed)]
+        assert broker.marked == [(("t", 0), PRODUCER, committed)]
 
     play(tmp_path, scenario)
 
