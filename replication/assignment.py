@@ -1,8 +1,8 @@
-"""What the controller has said of a partition, last: who leads in which epoch, who holds it, who is in sync. Pure.
+"""The state of a partition that the controller announced last: leader, epochs, replicas, in-sync replicas. Pure.
 
-Rules: no IO. An `Assignment` never changes: `note` takes another one from a LeaderAndIsr, whether it is news or not being
-the partition's to know. Thousands of partitions have equal ones, and share them: most of what a partition at rest would
-need memory for.
+Rules: no IO. A `PartitionAssignment` is immutable; `note` replaces it with the one of a LeaderAndIsr, and the partition
+decides whether that is a change. Thousands of partitions have equal assignments and share one object, because it would be
+most of the memory of an idle partition.
 Source: Kafka LeaderAndIsrPartitionState, Partition.checkCurrentLeaderEpoch; KIP-320 (fencing), KIP-455 (reassignment).
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 NO_EPOCH = -1
 
-# So many different ones are known at a time, those that were asked for last. One that is not costs memory, no more.
-_KNOWN_MAX = 1024
+# The number of distinct assignments that are shared, the most recently used ones. Others only cost memory.
+_SHARED_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """See the module."""
+class PartitionAssignment:
+    """What one LeaderAndIsr says of one partition. -1: the controller has said nothing yet."""
 
     leader_id: int = NO_LEADER
     leader_epoch: int = NO_EPOCH
@@ -39,26 +39,26 @@ class Assignment:
     removing_replicas: tuple[int, ...] = ()
 
 
-@lru_cache(_KNOWN_MAX)
-def _shared(assignment: Assignment) -> Assignment:
+@lru_cache(_SHARED_MAX)
+def _shared(assignment: PartitionAssignment) -> PartitionAssignment:
     return assignment
 
 
-@lru_cache(_KNOWN_MAX)
+@lru_cache(_SHARED_MAX)
 def _shared_ids(broker_ids: tuple[int, ...]) -> tuple[int, ...]:
     return broker_ids
 
 
 def ids(broker_ids: Iterable[int]) -> tuple[int, ...]:
-    """These, in one tuple for all who have the same."""
+    """Return `broker_ids` as a tuple that all callers with equal ids share."""
     return _shared_ids(tuple(broker_ids))
 
 
-UNASSIGNED = Assignment()
+UNASSIGNED = PartitionAssignment()
 
 
 class Assigned:
-    """The partition of `replication.partition` is one, with a log."""
+    """A partition and its assignment; `replication.partition.Partition` is one that has a log."""
 
     __slots__ = ("assignment", "partition", "topic")
 
@@ -69,7 +69,7 @@ class Assigned:
 
     def note(self, state: LeaderAndIsrPartitionState) -> None:
         self.assignment = _shared(
-            Assignment(
+            PartitionAssignment(
                 leader_id=state.leader,
                 leader_epoch=state.leader_epoch,
                 partition_epoch=state.partition_epoch,
@@ -121,14 +121,14 @@ class Assigned:
 
     @property
     def replication_factor(self) -> int:
-        """Replicas that do not count yet (they are being added) left out."""
+        """The number of replicas, without those that a reassignment is adding."""
         replicas, adding = self.assignment.replicas, self.assignment.adding_replicas
         return len(replicas) - sum(replica in adding for replica in replicas) if adding else len(replicas)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        """Compare a client's `current_leader_epoch` (-1: the client sent none) with the leader epoch of this partition.
 
-        `current_leader_epoch` is the one that the client believes in; -1 when it does not say.
+        Raises: KafkaError with FENCED_LEADER_EPOCH (older) or UNKNOWN_LEADER_EPOCH (newer).
         """
         leader_epoch = self.assignment.leader_epoch
         if current_leader_epoch in (NO_EPOCH, leader_epoch):

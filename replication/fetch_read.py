@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from replication.fetch_sessions import FetchItem
     from runtime.filesystem import Buffer
     from storage.log.partition_log import PartitionLog
-    from storage.segments.txn_index import AbortedTransaction
+    from storage.segments.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,12 @@ UNREAD_ERRORS = frozenset(
 FOLLOWER_READS_VERSION = 11
 
 
-class Reader:
-    """Who reads; not changed once made. A `replica_id` below -1 is a debugging consumer: it sees all that is in the log, on
-    any replica. `rack` is where a consumer is, when it says so and understands to be sent elsewhere."""
+class FetchReader:
+    """The sender of a fetch and how far it may read; immutable.
+
+    A `replica_id` below -1 is a debugging consumer, which reads to the end of the log on any replica. `rack` is the consumer's
+    rack, empty when its version of Fetch cannot be redirected to another replica.
+    """
 
     __slots__ = (
         "broker_epoch",
@@ -86,13 +89,13 @@ class Reader:
 
 
 _CONSUMERS = {
-    (read_committed, needs_leader): Reader(read_committed=read_committed, needs_leader=needs_leader)
+    (read_committed, needs_leader): FetchReader(read_committed=read_committed, needs_leader=needs_leader)
     for read_committed in (False, True)
     for needs_leader in (False, True)
 }
 
 
-def reader_of(request: FetchRequest, version: int) -> Reader:
+def reader_of(request: FetchRequest, version: int) -> FetchReader:
     """Who sent it: only its leader serves a follower, and a consumer of before KIP-392."""
     replica_id = request.replica_id
     if replica_id == CONSUMER_ID:
@@ -100,9 +103,9 @@ def reader_of(request: FetchRequest, version: int) -> Reader:
     read_committed = request.isolation_level == READ_COMMITTED
     needs_leader = version < FOLLOWER_READS_VERSION
     if replica_id != CONSUMER_ID:
-        return Reader(replica_id, request.replica_state.replica_epoch, needs_leader=replica_id >= 0)
+        return FetchReader(replica_id, request.replica_state.replica_epoch, needs_leader=replica_id >= 0)
     if request.rack_id and not needs_leader:
-        return Reader(read_committed=read_committed, needs_leader=False, rack=request.rack_id)
+        return FetchReader(read_committed=read_committed, needs_leader=False, rack=request.rack_id)
     return _CONSUMERS[read_committed, needs_leader]
 
 
@@ -144,7 +147,7 @@ class PartitionRead:
         self.preferred_read_replica = NO_REPLICA
         self.records: Buffer | None = EMPTY
         # The aborted transactions among the records, for who reads committed ones alone; None for everybody else.
-        self.aborted: list[AbortedTransaction] | None = None
+        self.aborted: list[AbortedTxn] | None = None
 
     @property
     def is_unread(self) -> bool:
@@ -175,7 +178,7 @@ class PartitionRead:
         self.preferred_read_replica, self.ends_waiting = replica_id, True
         self.limit_offset, self.aborted = NOTHING, None
 
-    def has_more(self, reader: Reader) -> bool:
+    def has_more(self, reader: FetchReader) -> bool:
         """Whether the next fetch has to look again, although nothing may have happened until then."""
         return (
             self.has_records
@@ -185,7 +188,7 @@ class PartitionRead:
         )
 
 
-def inspect(item: FetchItem, partition: Partition, reader: Reader) -> PartitionRead:
+def inspect(item: FetchItem, partition: Partition, reader: FetchReader) -> PartitionRead:
     """Everything about the answer but its records: the errors, and where reading would end (`limit_offset`)."""
     read = PartitionRead(item, partition)
     if partition.leader is None or reader.is_replica or item.current_leader_epoch != UNKNOWN_EPOCH:
@@ -215,7 +218,7 @@ def inspect(item: FetchItem, partition: Partition, reader: Reader) -> PartitionR
     return read
 
 
-def _check_reader(item: FetchItem, partition: Partition, reader: Reader) -> None:
+def _check_reader(item: FetchItem, partition: Partition, reader: FetchReader) -> None:
     """Raises KafkaError when this reader must not read here."""
     if partition.leader is not None or reader.needs_leader:
         partition.check_leader(item.current_leader_epoch)
@@ -228,7 +231,7 @@ def _check_reader(item: FetchItem, partition: Partition, reader: Reader) -> None
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} has no leader.")
 
 
-def record_follower(read: PartitionRead, reader: Reader, now_ms: int) -> None:
+def record_follower(read: PartitionRead, reader: FetchReader, now_ms: int) -> None:
     """A follower has asked: what it holds may commit records. Once a request, before anything is read for it."""
     if read.partition is not None and not read.ends_waiting:
         item, partition = read.item, read.partition
@@ -239,7 +242,7 @@ def record_follower(read: PartitionRead, reader: Reader, now_ms: int) -> None:
         item.replica = partition.mark_idle(reader.replica_id, item.session)
 
 
-def watch(read: PartitionRead, reader: Reader) -> None:
+def watch(read: PartitionRead, reader: FetchReader) -> None:
     """Have the session touched by what happens to the partition from now on."""
     partition = read.partition
     assert partition is not None

@@ -31,7 +31,7 @@ from protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
     from replication.replica_progress import ReplicaProgress
-    from replication.waiters import ParkedFetch, Watcher
+    from replication.waiters import FetchWaiter, Watcher
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -113,7 +113,7 @@ class FetchItem:
     def is_parked(self) -> bool:
         return self.session.parked is not None
 
-    def touch(self) -> ParkedFetch | None:
+    def touch(self) -> FetchWaiter | None:
         session = self.session
         session.touched[self] = None
         return session.parked
@@ -172,7 +172,7 @@ class FetchSession:
         self.items: dict[SessionPartition, FetchItem] = {}
         # To be looked at by the next fetch, or by the one that is parked.
         self.touched: dict[FetchItem, None] = {}
-        self.parked: ParkedFetch | None = None
+        self.parked: FetchWaiter | None = None
         self._under_way: dict[FetchItem, None] = {}
         self._is_busy = True
         self._next_place = 0

@@ -120,7 +120,7 @@ Step = AskEpoch | AskLatest | AskEarliest | TruncateTo | RestartAt | Fetch | Sto
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendRecords:
     """The answer's records go into the log; with `restart_at`, into one that begins anew there."""
 
     restart_at: int | None = None
@@ -209,7 +209,7 @@ class FollowerState:
         assert isinstance(self.step, AskEpoch)
         self.step = self._cut(epoch, end_offset)
 
-    def on_fetched(self, first_offset: int, first_last_offset: int, leader_start_offset: int) -> Append:
+    def on_fetched(self, first_offset: int, first_last_offset: int, leader_start_offset: int) -> AppendRecords:
         """The leader's answer to Fetch without an error. Of its first whole batch: first and last offset, else -1.
 
         The records are to be appended, which `on_appended` or `on_append_failed` follows.
@@ -219,7 +219,7 @@ class FollowerState:
         start_offset = max(log.log_start_offset, leader_start_offset)
         is_ours = first_offset >= 0 and log.log_end_offset <= first_last_offset
         restarts = is_ours and begins_within(first_offset, start_offset, log.log_end_offset)
-        return Append(first_offset if restarts else None)
+        return AppendRecords(first_offset if restarts else None)
 
     def on_diverging(self, epoch: int, end_offset: int) -> None:
         """The leader's answer to Fetch: its log parts from ours at the end of `epoch`, `end_offset` there."""

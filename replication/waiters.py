@@ -73,7 +73,7 @@ class CommitWaiters:
             on_result(error)
 
 
-class ParkedFetch(Protocol):
+class FetchWaiter(Protocol):
     """A fetch that waits for records. It decides itself whether what it waits for is there."""
 
     def on_progress(self) -> None:
@@ -87,7 +87,7 @@ class Watcher(Protocol):
     def is_parked(self) -> bool:
         """Whether a fetch of the session waits now."""
 
-    def touch(self) -> ParkedFetch | None:
+    def touch(self) -> FetchWaiter | None:
         """The partition is not what it was when the session last looked; the fetch that waits for it, if one does."""
 
 
@@ -132,7 +132,7 @@ class WakeUps:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._fetches: dict[ParkedFetch, None] = {}
+        self._fetches: dict[FetchWaiter, None] = {}
 
     def touch(self, watchers: dict[Watcher, None]) -> None:
         """Their partition has what they watch for: all of them leave the list."""

@@ -22,7 +22,7 @@ from protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from replication.fetch_read import NO_ERROR, NO_REPLICA, PartitionRead, Reader
+from replication.fetch_read import NO_ERROR, NO_REPLICA, FetchReader, PartitionRead
 from replication.fetch_sessions import NO_SESSION, TOPIC_IDS_VERSION, ResolvedFetch
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def refused(request: FetchRequest, error: ErrorCode, version: int) -> FetchRespo
 def response_of(
     reads: Sequence[PartitionRead],
     resolved: ResolvedFetch,
-    reader: Reader,
+    reader: FetchReader,
     context: RequestContext,
     before: FetchResponse | None = None,
     *,
@@ -112,7 +112,7 @@ def response_of(
 
 
 def _row_for(
-    read: PartitionRead, records_bytes: int, resolved: ResolvedFetch, reader: Reader, context: RequestContext
+    read: PartitionRead, records_bytes: int, resolved: ResolvedFetch, reader: FetchReader, context: RequestContext
 ) -> PartitionData | None:
     """None spares most partitions without records a row of which `include` would say no."""
     partition = read.partition
@@ -133,7 +133,7 @@ def _row_for(
     return row
 
 
-def _note_sent(read: PartitionRead, records_bytes: int, reader: Reader, context: RequestContext) -> None:
+def _note_sent(read: PartitionRead, records_bytes: int, reader: FetchReader, context: RequestContext) -> None:
     partition = read.partition
     assert partition is not None
     if reader.is_replica:

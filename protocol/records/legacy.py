@@ -109,7 +109,7 @@ def legacy_crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> b
 
 
 @dataclass(slots=True)
-class Message:
+class LegacyMessage:
     """One message as it stands: inside a wrapper of v1 the offset is relative."""
 
     header: LegacyHeader
@@ -156,7 +156,7 @@ def offset_of_first(wrapper: BatchHeader, last_offset: int) -> int:
     return wrapper.base_offset - last_offset
 
 
-def read_message(buffer: Buffer, position: int = 0) -> Message:
+def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
     """The whole message at `position`. Raises InvalidBatch."""
     header = read_legacy_header(buffer, position)
     end = position + header.size_bytes
@@ -168,7 +168,7 @@ def read_message(buffer: Buffer, position: int = 0) -> Message:
     at = position + _HEADER[header.magic].size
     key, at = _read_bytes(buffer, at, end)
     value, _ = _read_bytes(buffer, at, end)
-    return Message(header, key, value, legacy_crc_is_valid(buffer, position, header))
+    return LegacyMessage(header, key, value, legacy_crc_is_valid(buffer, position, header))
 
 
 def _read_bytes(buffer: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
@@ -189,7 +189,7 @@ def inner_messages(
     header: BatchHeader,
     max_decompressed_bytes: int,
     max_message_bytes: int | None = None,
-) -> Iterator[Message]:
+) -> Iterator[LegacyMessage]:
     """The messages inside the wrapper at `position`; no more of them is in memory than a chunk and a message, which may
     be limited as well.
 
@@ -206,7 +206,7 @@ def inner_messages_in_steps(
     header: BatchHeader,
     max_decompressed_bytes: int,
     max_message_bytes: int | None = None,
-) -> Iterator[Message | None]:
+) -> Iterator[LegacyMessage | None]:
     """As `inner_messages`; None whenever what was decompressed takes long enough to stop, though no message may have come
     of it: their bytes may be any number of pieces."""
     codec = header.compression
@@ -241,7 +241,7 @@ def inner_messages_in_steps(
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "Found invalid compressed record set with no inner records")
 
 
-def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[Message | None]:
+def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[LegacyMessage | None]:
     """The whole messages of a set that comes in pieces, and None behind every `_STEP_BYTES` of it."""
     pieces: list[Buffer] = []
     gathered_bytes = 0  # in all pieces

@@ -37,7 +37,7 @@ from storage.segments.stored_batches import MAX_LOADED_BYTES
 
 
 class Aborted(Protocol):
-    """An entry of a transaction index (see `storage.segments.txn_index.AbortedTransaction`)."""
+    """An entry of a transaction index (see `storage.segments.txn_index.AbortedTxn`)."""
 
     @property
     def producer_id(self) -> int: ...

@@ -38,7 +38,7 @@ from storage.segments.segment_copy import (
 )
 from storage.segments.segment_files import LOG_SUFFIX, segment_path
 from storage.segments.stored_batches import MAX_LOADED_BYTES
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 
 MIN_READ_BYTES = 4096
 # Or behind so many records: some 2 ms of work.
@@ -106,7 +106,7 @@ class LogCleaning:
         moved_bytes, self._moved_bytes, self._records = self._moved_bytes, 0, 0
         return moved_bytes
 
-    def build_map(self, aborted: Sequence[AbortedTransaction]) -> Iterator[int]:
+    def build_map(self, aborted: Sequence[AbortedTxn]) -> Iterator[int]:
         """`aborted`: those that overlap the dirty part. Raises OSError, InvalidBatch."""
         request = self._request
         transactions = CleanedTransactions()
@@ -171,7 +171,7 @@ class LogCleaning:
     def clean_group(
         self,
         group: Sequence[SegmentSizes],
-        aborted: Sequence[AbortedTransaction],
+        aborted: Sequence[AbortedTxn],
         active_producers: Mapping[int, LastRecord],
         old_marker_horizon_ms: int,
         result: list[CleanedSegment],
@@ -208,7 +208,7 @@ class LogCleaning:
                         yield self._end_step()
             copy.write()
             yield self._end_step()
-            kept = [each for each in cleaner.transactions.kept_aborted if isinstance(each, AbortedTransaction)]
+            kept = [each for each in cleaner.transactions.kept_aborted if isinstance(each, AbortedTxn)]
             result.append(copy.finish(kept, modified_ms, [segment.base_offset for segment in group]))
         finally:
             copy.close()

@@ -24,7 +24,14 @@ from protocol.records.any_format import any_crc_is_valid, read_any_header
 from protocol.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader
 from protocol.records.compression import Compression, CompressionStream
 from protocol.records.invalid import InvalidBatch
-from protocol.records.legacy import MAGIC_V1, Message, inner_messages_in_steps, is_legacy, offset_of_first, read_message
+from protocol.records.legacy import (
+    MAGIC_V1,
+    LegacyMessage,
+    inner_messages_in_steps,
+    is_legacy,
+    offset_of_first,
+    read_message,
+)
 from protocol.records.record import Record, assemble, encode_record
 from storage.log.recompression import compression_level, topic_compression
 from storage.log.validation import MAX_DECOMPRESSED_BYTES, batch_end
@@ -57,7 +64,7 @@ class UpConversion:
 
     def steps(self) -> Iterator[None]:
         """Raises KafkaError: InvalidBatch, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP."""
-        found = _Found()
+        found = _MessageSetContent()
         for position, header in self._walk():
             self._check(position, header)
             found.add(header)
@@ -128,7 +135,7 @@ class UpConversion:
                 "Invalid timestamp type: a producer should not set it to LogAppendTime.",
             )
 
-    def _messages_of(self, position: int, header: BatchHeader) -> Iterator[Message | None]:
+    def _messages_of(self, position: int, header: BatchHeader) -> Iterator[LegacyMessage | None]:
         """One message, or those inside a wrapper, whose checksums nobody has looked at yet; None where to stop."""
         if not header.is_compressed:
             yield read_message(self._records, position)
@@ -156,7 +163,7 @@ class UpConversion:
             offset_of_first(header, last_offset)  # raises when there is none
 
 
-class _Found:
+class _MessageSetContent:
     """What a message set holds outside of wrappers: many messages of one format, or one wrapper."""
 
     __slots__ = ("count", "magics", "source")

@@ -50,7 +50,7 @@ from storage.segments.segment_files import (
     write_index,
 )
 from storage.segments.segment_scan import SegmentScan, open_and_mend_segment, scan_segment, write_indexes
-from storage.segments.txn_index import AbortedTransaction, CorruptTxnIndex, TxnIndex, check_content, encode_transactions
+from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex, TxnIndex, check_content, encode_transactions
 
 logger = logging.getLogger(__name__)
 
@@ -431,7 +431,7 @@ class _Loading:
         recovery_point = self._request.recovery_point or 0
         return not self._request.is_clean and (following is None or following.base_offset > recovery_point)
 
-    def _write_txn_index(self, segment: Segment, aborted: list[AbortedTransaction]) -> None:
+    def _write_txn_index(self, segment: Segment, aborted: list[AbortedTxn]) -> None:
         """Replace the segment's transaction index; without aborted transactions there is none.
 
         It is on the disk when this returns: a write that `flush.messages` holds back moves the recovery point over the segment

@@ -35,7 +35,7 @@ from storage.segments.segment import (
     check_length,
 )
 from storage.segments.segment_list import Segments
-from storage.segments.txn_index import ENTRY_BYTES, AbortedTransaction, find_in
+from storage.segments.txn_index import ENTRY_BYTES, AbortedTxn, find_in
 
 EMPTY = b""
 # Of one log. Each takes some 200 bytes, and every partition that is read has them: a thousand partitions, 6 MB.
@@ -194,14 +194,14 @@ class LogReader:
 
     # --- aborted transactions ---
 
-    def aborted_in(self, start_offset: int, size_bytes: int, log_end_offset: int) -> list[AbortedTransaction] | None:
+    def aborted_in(self, start_offset: int, size_bytes: int, log_end_offset: int) -> list[AbortedTxn] | None:
         """Those that overlap the `size_bytes` bytes that a read at `start_offset` has answered; None when that is cold."""
         segments = self._segments
         if not segments.has_aborted_from(start_offset):
             return []
         try:
             upper_bound_offset = self._upper_bound_offset(self._hot, start_offset, size_bytes, log_end_offset)
-            found: list[AbortedTransaction] = []
+            found: list[AbortedTxn] = []
             for segment in segments.starting_from(start_offset):
                 of_segment = segment.find_aborted(start_offset, upper_bound_offset, self._hot)
                 found += of_segment.transactions
@@ -221,7 +221,7 @@ class LogReader:
         *,
         at_least_one: bool,
         log_end_offset: Callable[[], int],
-    ) -> tuple[Buffer, list[AbortedTransaction]]:
+    ) -> tuple[Buffer, list[AbortedTxn]]:
         """As `read_cold`; and the aborted transactions that overlap what it answers. Both are of one state of the files: what
         is cleaned or deleted takes its transactions along, and so many bytes end at another offset in a cleaned segment."""
 
@@ -232,7 +232,7 @@ class LogReader:
                 return chunk, start_offset
             return chunk, self._upper_bound_offset(reader, start_offset, len(chunk), end_offset)
 
-        async def attempt() -> tuple[Buffer, list[AbortedTransaction]]:
+        async def attempt() -> tuple[Buffer, list[AbortedTxn]]:
             chunk, upper_bound_offset = await self.cold.run(read)
             if upper_bound_offset == start_offset:
                 return chunk, []
@@ -256,16 +256,16 @@ class LogReader:
             upper_bound_offset = self._segments.end_offset(segment, log_end_offset)
         return upper_bound_offset
 
-    async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+    async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """The aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
         return await self.cold.again_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
 
     async def _aborted_between(
         self, start_offset: int, upper_bound_offset: int, *, needs_all: bool = False
-    ) -> list[AbortedTransaction]:
+    ) -> list[AbortedTxn]:
         """Of the log as it is when this begins, piece by piece, each of them once. Without `needs_all`, what is deleted
         meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
-        found: list[AbortedTransaction] = []
+        found: list[AbortedTxn] = []
         cuts, slices = self.cold.cuts, Slices(self._clock)
         for segment in self._segments.starting_from(start_offset):
             index = segment.txn_index

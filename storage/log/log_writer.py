@@ -41,7 +41,7 @@ from storage.segments.segment_files import (
 )
 from storage.segments.segment_list import Segments
 from storage.segments.segment_scan import open_and_mend_segment
-from storage.segments.txn_index import AbortedTransaction, TxnIndex
+from storage.segments.txn_index import AbortedTxn, TxnIndex
 
 _UNKNOWN: tuple[int, bytes | None] = (-1, None)
 
@@ -114,7 +114,7 @@ class LogWriter(WriterOrder):
         offset_of_max_timestamp: int,
         now_ms: int,
         done: Done,
-        aborted: Sequence[AbortedTransaction] = (),
+        aborted: Sequence[AbortedTxn] = (),
         headers: Sequence[BatchHeader] = (),
     ) -> None:
         """Write batches that end before `next_offset` behind all others; `done` when that is through.
@@ -168,7 +168,7 @@ class LogWriter(WriterOrder):
         if environment.space.on_placed(max(size_bytes, 0)):
             environment.on_less_room(segment.directory)
 
-    def _index_aborted(self, segment: Segment, aborted: Sequence[AbortedTransaction]) -> None:
+    def _index_aborted(self, segment: Segment, aborted: Sequence[AbortedTxn]) -> None:
         if segment.txn_index is None:
             segment.txn_index = TxnIndex(0, bytearray())
         self._unsynced_index = segment

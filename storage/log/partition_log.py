@@ -41,7 +41,7 @@ from storage.log.validation import (
 from storage.log.write_order import Done, nobody_waits
 from storage.segments.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, full_bytes, rolls_at
 from storage.segments.segment_age import written_times
-from storage.segments.txn_index import AbortedTransaction, CorruptTxnIndex
+from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex
 
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
 
@@ -285,10 +285,10 @@ class PartitionLog(LogEnds):
         self._writer.when_written(earlier.last_offset + 1, done)
         return result
 
-    def _note_batches(self, records: Buffer, headers: list[BatchHeader]) -> list[AbortedTransaction]:
+    def _note_batches(self, records: Buffer, headers: list[BatchHeader]) -> list[AbortedTxn]:
         """Producers and epochs of batches that are about to be placed; answers the transactions that they abort."""
         position = 0
-        aborted: list[AbortedTransaction] = []
+        aborted: list[AbortedTxn] = []
         for header in headers:
             if header.producer_id >= 0:
                 ended = self._own_producers().replay(records, position, header)
@@ -339,7 +339,7 @@ class PartitionLog(LogEnds):
 
     async def read_cold_with_aborted(
         self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool
-    ) -> tuple[Buffer, list[AbortedTransaction]]:
+    ) -> tuple[Buffer, list[AbortedTxn]]:
         """Like `read` and `aborted_in`, waiting for the disk in reader threads: both of one state of the log."""
         limit_offset = self._check_range(fetch_offset, limit_offset)
         if fetch_offset >= limit_offset:
@@ -392,7 +392,7 @@ class PartitionLog(LogEnds):
         except OSError:
             return self.size_bytes
 
-    def aborted_in(self, fetch_offset: int, size_bytes: int) -> list[AbortedTransaction] | None:
+    def aborted_in(self, fetch_offset: int, size_bytes: int) -> list[AbortedTxn] | None:
         """The aborted transactions that overlap the `size_bytes` bytes that `read` has just answered at `fetch_offset`, as
         Kafka tells a consumer. None when that takes the disk: `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR."""
         try:
@@ -400,7 +400,7 @@ class PartitionLog(LogEnds):
         except (OSError, CorruptTxnIndex) as error:
             raise self._unread(error) from error
 
-    async def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+    async def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """Those that overlap [start_offset, upper_bound_offset), in the order of their markers. Raises CorruptTxnIndex."""
         return await self._reader.aborted_between(start_offset, upper_bound_offset)
 

@@ -19,7 +19,7 @@ from storage.log.producer_state import CorruptSnapshot, ProducerStates
 from storage.segments.segment import Segment
 from storage.segments.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, segment_path
 from storage.segments.segment_scan import SegmentScan, walk_in_steps
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class ProducerReplay:
         self._segments = segments
         self._now_ms = now_ms
         self._expiration_ms = expiration_ms
-        self._aborted: list[AbortedTransaction] = []
+        self._aborted: list[AbortedTxn] = []
         # Batches before this offset are in the producers' state already.
         self._replay_from = 0
         self.snapshots = list(snapshots)
@@ -123,7 +123,7 @@ class ProducerReplay:
             self.keep(segment.base_offset)
             yield from self._segment_steps(segment)
 
-    def aborted_in(self, segment: Segment) -> list[AbortedTransaction]:
+    def aborted_in(self, segment: Segment) -> list[AbortedTxn]:
         """The transactions whose abort marker is in `segment`, as the `.log` tells."""
         self.restore(segment.base_offset)
         self.replay_to(segment.base_offset)
@@ -156,7 +156,7 @@ class ProducerReplay:
             if ended is not None and ended.is_aborted:
                 self._aborted.append(self.producers.aborted(ended))
 
-    def take_aborted(self) -> list[AbortedTransaction]:
+    def take_aborted(self) -> list[AbortedTxn]:
         """What was aborted by the batches that were replayed since this was asked last."""
         aborted, self._aborted = self._aborted, []
         return aborted

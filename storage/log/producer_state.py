@@ -33,7 +33,7 @@ from protocol.records.batch import (
     rewind_sequence,
 )
 from protocol.records.control import ControlType, EndTxnMarker, read_marker
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 
 BATCHES_KEPT = 5
 NO_OFFSET = -1
@@ -83,7 +83,7 @@ class ProducerDescription:
     current_txn_first_offset: int
 
 
-class ProducerState:
+class ProducerStateEntry:
     """One producer. `batches` is flat to be small: last sequence, last offset, offset delta, timestamp of each."""
 
     __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "epoch", "last_timestamp")
@@ -120,7 +120,7 @@ class ProducerState:
             self.batches = ()
             self.epoch = epoch
 
-    def remember(self, before: ProducerState) -> None:
+    def remember(self, before: ProducerStateEntry) -> None:
         """Take over the batches that `before`, a later state of the same log, has in front of our first one."""
         batches, known = self.batches, before.batches
         if self.epoch != before.epoch:
@@ -130,7 +130,7 @@ class ProducerState:
                 self.batches = (*known[:at], *batches)[-4 * BATCHES_KEPT :]
                 return
 
-    def recall(self, known: ProducerState) -> None:
+    def recall(self, known: ProducerStateEntry) -> None:
         """Take over what `known` has heard last, at or before the marker that we may know of."""
         self.epoch, self.batches = known.epoch, known.batches
         self.last_timestamp = max(self.last_timestamp, known.last_timestamp)
@@ -148,7 +148,7 @@ class ProducerStates:
     __slots__ = ("_ongoing", "_states", "_unreplicated")
 
     def __init__(self) -> None:
-        self._states: dict[int, ProducerState] = {}
+        self._states: dict[int, ProducerStateEntry] = {}
         # First offset of each open transaction -> its producer: grows at the end, so the first key is the smallest.
         self._ongoing: dict[int, int] = {}
         # First offset of each ended transaction whose marker is not replicated yet -> the marker's offset.
@@ -261,10 +261,10 @@ class ProducerStates:
         marker = read_marker(buffer, position, header)
         return None if marker is None else self.apply_marker(header, marker, header.base_offset)
 
-    def _state(self, producer_id: int) -> ProducerState:
+    def _state(self, producer_id: int) -> ProducerStateEntry:
         state = self._states.get(producer_id)
         if state is None:
-            state = self._states[producer_id] = ProducerState()
+            state = self._states[producer_id] = ProducerStateEntry()
         return state
 
     # --- transactions ---
@@ -305,10 +305,10 @@ class ProducerStates:
         """Up to where everything was decided when `completed` ended."""
         return next(iter(self._ongoing), completed.last_offset + 1)
 
-    def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
+    def aborted(self, completed: CompletedTransaction) -> AbortedTxn:
         """What the transaction index keeps of a transaction that was aborted just now."""
         assert completed.is_aborted
-        return AbortedTransaction(
+        return AbortedTxn(
             completed.producer_id, completed.first_offset, completed.last_offset, self.last_stable_offset(completed)
         )
 
@@ -375,7 +375,7 @@ class ProducerStates:
         for row in snapshot_rows(content):
             producer_id, epoch, *last_batch, timestamp, coordinator_epoch, first_offset = row
             last_sequence, last_offset, offset_delta = last_batch
-            state = ProducerState(epoch)
+            state = ProducerStateEntry(epoch)
             if last_offset >= 0:
                 state.add_batch(last_sequence, last_offset, offset_delta, timestamp)
             state.last_timestamp = timestamp
@@ -395,7 +395,7 @@ class _NoProducers(ProducerStates):
 
     __slots__ = ()
 
-    def _state(self, producer_id: int) -> ProducerState:
+    def _state(self, producer_id: int) -> ProducerStateEntry:
         raise AssertionError(f"producer {producer_id} is to be noted in a log of its own")
 
 
@@ -418,7 +418,7 @@ def snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
     return list(_SNAPSHOT_ENTRY.iter_unpack(memoryview(content)[_SNAPSHOT_HEAD.size :]))
 
 
-def _check_sequence(state: ProducerState, header: BatchHeader) -> None:
+def _check_sequence(state: ProducerStateEntry, header: BatchHeader) -> None:
     if state.epoch == NO_PRODUCER_EPOCH:
         return
     first = header.base_sequence

@@ -23,7 +23,7 @@ from storage.log.segment_swap import swap_files
 from storage.segments.segment_copy import STEP_BYTES, CleanedSegment, SegmentCopy, batches_of
 from storage.segments.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.segments.stored_batches import MAX_LOADED_BYTES
-from storage.segments.txn_index import AbortedTransaction, decode_transactions
+from storage.segments.txn_index import AbortedTxn, decode_transactions
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +98,6 @@ def _first_offset(buffer: Buffer, at: int, header: BatchHeader) -> int:
     return next(record.offset for record in iter_any_records(buffer, at, header, MAX_LOADED_BYTES))
 
 
-def _aborted_transactions(filesystem: FileSystem, directory: str, base_offset: int) -> list[AbortedTransaction]:
+def _aborted_transactions(filesystem: FileSystem, directory: str, base_offset: int) -> list[AbortedTxn]:
     path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
     return list(decode_transactions(filesystem.read_bytes(path))) if filesystem.exists(path) else []

@@ -28,7 +28,7 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.log_jobs import LogJobs
 from storage.segments.segment import OpenedSegment, Segment
 from storage.segments.segment_list import Segments
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 
 Done = Callable[[KafkaError | None], None]
 
@@ -81,7 +81,7 @@ class PendingWrite:
         offset_of_max_timestamp: int,
         now_ms: int,
         done: Done,
-        aborted: Sequence[AbortedTransaction] = (),
+        aborted: Sequence[AbortedTxn] = (),
         headers: Sequence[BatchHeader] = (),
     ) -> None:
         self.records = records

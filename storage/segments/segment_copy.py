@@ -19,7 +19,7 @@ from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.interrupted_swap import CLEANED_SUFFIX
 from storage.segments.segment import LENGTH_OVERHEAD_BYTES, MAX_RELATIVE_OFFSET, Segment
 from storage.segments.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path, sync_file
-from storage.segments.txn_index import AbortedTransaction, encode_transactions
+from storage.segments.txn_index import AbortedTxn, encode_transactions
 
 CLEANED_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)
 MAX_SEGMENT_BYTES = 0x7FFFFFFF
@@ -111,9 +111,7 @@ class SegmentCopy:
             self._written_bytes += len(self._unwritten)
             self._unwritten = bytearray()
 
-    def finish(
-        self, aborted: Sequence[AbortedTransaction], modified_ms: int, replaced: Sequence[int]
-    ) -> CleanedSegment:
+    def finish(self, aborted: Sequence[AbortedTxn], modified_ms: int, replaced: Sequence[int]) -> CleanedSegment:
         """Everything is on the disk when this returns."""
         segment, filesystem = self._segment, self._filesystem
         segment.note_max_timestamp()

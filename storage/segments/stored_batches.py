@@ -30,7 +30,7 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression
 from protocol.records.invalid import InvalidBatch
-from protocol.records.legacy import Message, inner_messages, read_message
+from protocol.records.legacy import LegacyMessage, inner_messages, read_message
 from protocol.records.record import Record
 from runtime.filesystem import Buffer, File
 
@@ -82,11 +82,11 @@ class StoredBatch:
         """Raises InvalidBatch."""
         return iter_any_records(self.content(), 0, self.header, MAX_LOADED_BYTES)
 
-    def messages(self) -> Iterator[tuple[Record, Message]]:
+    def messages(self) -> Iterator[tuple[Record, LegacyMessage]]:
         """Those of a legacy batch, as records and as they stand. Raises InvalidBatch."""
         assert self.is_legacy
         content = self.content()
-        messages: Iterable[Message] = (read_message(content),)
+        messages: Iterable[LegacyMessage] = (read_message(content),)
         if self.header.is_compressed:
             messages = inner_messages(content, 0, self.header, MAX_LOADED_BYTES)
         return zip(iter_any_records(content, 0, self.header, MAX_LOADED_BYTES), messages, strict=True)

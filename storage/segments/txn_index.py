@@ -36,7 +36,7 @@ class CorruptTxnIndex(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTxn:
     """One entry."""
 
     producer_id: int
@@ -51,12 +51,12 @@ class AbortedTransaction:
 class FoundTransactions:
     """What one segment's index knows of a range of offsets."""
 
-    transactions: list[AbortedTransaction]
+    transactions: list[AbortedTxn]
     is_complete: bool
     """No later segment can know of more."""
 
 
-def encode_transactions(transactions: Iterable[AbortedTransaction]) -> bytes:
+def encode_transactions(transactions: Iterable[AbortedTxn]) -> bytes:
     """The content of a `.txnindex` file, or what is appended to one."""
     return b"".join(
         _ENTRY.pack(_VERSION, each.producer_id, each.first_offset, each.last_offset, each.last_stable_offset)
@@ -64,12 +64,12 @@ def encode_transactions(transactions: Iterable[AbortedTransaction]) -> bytes:
     )
 
 
-def decode_transactions(content: Buffer) -> Iterator[AbortedTransaction]:
+def decode_transactions(content: Buffer) -> Iterator[AbortedTxn]:
     """Each whole entry. Raises CorruptTxnIndex for a version that is not known."""
     whole = memoryview(content)[: len(content) // ENTRY_BYTES * ENTRY_BYTES]
     for version, *columns in _ENTRY.iter_unpack(whole):
         _check_version(version)
-        yield AbortedTransaction(*columns)
+        yield AbortedTxn(*columns)
 
 
 def _check_version(version: int) -> None:
@@ -94,12 +94,12 @@ def check_content(content: Buffer, base_offset: int) -> None:
 def find_in(content: Buffer, fetch_offset: int, upper_bound_offset: int) -> FoundTransactions:
     """The transactions that overlap [fetch_offset, upper_bound_offset), among those of an index file's content, or of a
     piece of it. Raises CorruptTxnIndex."""
-    found: list[AbortedTransaction] = []
+    found: list[AbortedTxn] = []
     begin, end = _position_of(content, fetch_offset), len(content) // ENTRY_BYTES * ENTRY_BYTES
     for version, producer_id, first_offset, last_offset, stable in _ENTRY.iter_unpack(memoryview(content)[begin:end]):
         if first_offset < upper_bound_offset:
             _check_version(version)
-            found.append(AbortedTransaction(producer_id, first_offset, last_offset, stable))
+            found.append(AbortedTxn(producer_id, first_offset, last_offset, stable))
         if stable >= upper_bound_offset:
             return FoundTransactions(found, is_complete=True)
     return FoundTransactions(found, is_complete=False)
@@ -138,7 +138,7 @@ class TxnIndex:
         """Give the memory back: the file has it all."""
         self.content = None
 
-    def append(self, transactions: Iterable[AbortedTransaction]) -> tuple[bytes, int]:
+    def append(self, transactions: Iterable[AbortedTxn]) -> tuple[bytes, int]:
         """(bytes, position in the file) that the caller has to write."""
         added, position = encode_transactions(transactions), self.size_bytes
         self.size_bytes = position + len(added)

@@ -15,7 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition
 from protocol.records.batch import iter_headers
 from replication.dependencies import PartitionContext, PartitionDependencies
-from replication.fetch_read import PartitionRead, Reader, fill, fill_cold, inspect
+from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, inspect
 from replication.fetch_sessions import NO_SESSION, FetchItem, FetchSession
 from replication.partition import Partition
 from replication.waiters import WakeUps
@@ -79,7 +79,7 @@ class Place:
     def asked(self, max_bytes: int) -> PartitionRead:
         asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=max_bytes)
         item = FetchItem(FetchSession(NO_SESSION), 0, "t", bytes(16), asked)
-        return inspect(item, self.partition, Reader(read_committed=True))
+        return inspect(item, self.partition, FetchReader(read_committed=True))
 
 
 @asynccontextmanager

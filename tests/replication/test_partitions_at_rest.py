@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
-from replication.assignment import Assignment
+from replication.assignment import PartitionAssignment
 from replication.dependencies import PartitionContext
 from replication.leader import IsrAnswer
 from replication.partition import Partition, WakeUps
@@ -114,12 +114,12 @@ def test_equal_assignments_are_one(tmp_path: Path) -> None:
             each.lead(isr=[ME], replicas=[ME, 2])
             each.fetched(0)
             each.answer(each.around.wishes.pop(), answer=IsrAnswer(ErrorCode.NONE, 0, (ME, 2), 1))
-        assert one.partition.assignment == Assignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
+        assert one.partition.assignment == PartitionAssignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
         assert one.partition.assignment is other.partition.assignment
         assert one.partition.leader is not None and other.partition.leader is not None
         assert one.partition.leader.isr is other.partition.leader.isr is one.partition.replicas
         one.partition.stop()
-        assert one.partition.assignment == Assignment(-1, 0, 1, 1, (ME, 2), (ME, 2))
+        assert one.partition.assignment == PartitionAssignment(-1, 0, 1, 1, (ME, 2), (ME, 2))
         assert other.partition.leader_id == ME
 
     play(tmp_path, scenario)

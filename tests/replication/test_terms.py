@@ -10,7 +10,7 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from replication.fetch_read import PartitionRead, Reader, fill, fill_cold, inspect
+from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, inspect
 from replication.fetch_sessions import FetchSessions
 from tests.replication.replica_world import NOW_MS, Replica, replica, state
 from tests.storage.logs import batch
@@ -32,7 +32,7 @@ class Ids:
         return start
 
 
-def read_of(one: Replica, offset: int, *, epoch: int = 0, reader: Reader | None = None) -> PartitionRead:
+def read_of(one: Replica, offset: int, *, epoch: int = 0, reader: FetchReader | None = None) -> PartitionRead:
     """What a follower's fetch in `epoch` finds now; its records are read later."""
     partition = FetchPartition(
         partition=0, current_leader_epoch=epoch, fetch_offset=offset, partition_max_bytes=1 << 20
@@ -45,7 +45,7 @@ def read_of(one: Replica, offset: int, *, epoch: int = 0, reader: Reader | None 
         topics=[FetchTopic(topic="t", partitions=[partition])],
     )
     [item] = FetchSessions(1, Ids()).resolve(request, 12, 0).items
-    return inspect(item, one.partition, Reader(FOLLOWER, 5) if reader is None else reader)
+    return inspect(item, one.partition, FetchReader(FOLLOWER, 5) if reader is None else reader)
 
 
 def test_what_followers_held_counts_no_more_when_another_may_have_led_in_between(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_consumer_gets_no_records_that_took_the_place_of_committed_ones_while_
         one.lead(isr=(1,))
         for value in ("a", "b", "c"):
             await one.append(value)
-        readers = Reader(), Reader(read_committed=True), Reader(needs_leader=False)
+        readers = FetchReader(), FetchReader(read_committed=True), FetchReader(needs_leader=False)
         waiting = [read_of(one, 1, epoch=-1, reader=reader) for reader in readers for _ in range(2)]
         assert all(read.has_records for read in waiting)
         await replace_the_end(one)
@@ -135,7 +135,7 @@ def test_a_consumer_gets_what_was_committed_when_its_fetch_came_whoever_leads_si
     async def scenario(one: Replica) -> None:
         one.lead(isr=(1,))
         await one.append("a")
-        read = read_of(one, 0, epoch=-1, reader=Reader())
+        read = read_of(one, 0, epoch=-1, reader=FetchReader())
         one.partition.become_follower(state(3, epoch=1, partition_epoch=1))
         assert fill(read, 1 << 20, at_least_one=True) > 0
         assert read.error == ErrorCode.NONE

@@ -13,29 +13,29 @@ from storage.log.partition_log import PartitionLog
 from storage.segments import txn_index
 from storage.segments.segment import Segment
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
-from storage.segments.txn_index import AbortedTransaction, encode_transactions
+from storage.segments.txn_index import AbortedTxn, encode_transactions
 from tests.storage.logs import World, append, config, open_log, read, world
 
 SEGMENTS, OF_EACH = 20, 120
 SMALL = config(segment_bytes=400)
 
 
-def aborted_in(base_offset: int) -> list[AbortedTransaction]:
+def aborted_in(base_offset: int) -> list[AbortedTxn]:
     """As if another transaction had been open all the time: every later index has to be asked as well."""
-    return [AbortedTransaction(1, 0, base_offset + 1 + at, 0) for at in range(OF_EACH)]
+    return [AbortedTxn(1, 0, base_offset + 1 + at, 0) for at in range(OF_EACH)]
 
 
 def write_index(segment: Segment, content: bytes) -> None:
     Path(segment.path(TXN_INDEX_SUFFIX)).write_bytes(content)
 
 
-async def with_aborted(here: World, directory: Path) -> tuple[PartitionLog, list[AbortedTransaction]]:
+async def with_aborted(here: World, directory: Path) -> tuple[PartitionLog, list[AbortedTxn]]:
     """A log as a start finds it, and what its transaction indexes hold, none of which was read yet."""
     log = await open_log(here, str(directory), SMALL)
     while len(log.segments) < SEGMENTS:
         await append(log, "x" * 300)
     await log.close()
-    entries: list[AbortedTransaction] = []
+    entries: list[AbortedTxn] = []
     for segment in log.segments:
         write_index(segment, encode_transactions(aborted_in(segment.base_offset)))
         entries += aborted_in(segment.base_offset)
@@ -43,7 +43,7 @@ async def with_aborted(here: World, directory: Path) -> tuple[PartitionLog, list
     return await open_log(here, str(directory), SMALL, is_clean=True, recovery_point=end_offset), entries
 
 
-async def told_cold(log: PartitionLog) -> list[AbortedTransaction]:
+async def told_cold(log: PartitionLog) -> list[AbortedTxn]:
     """What a consumer is told that reads from the start."""
     end_offset = log.log_end_offset
     _, told = await log.read_cold_with_aborted(0, limit_offset=end_offset, max_bytes=1 << 20, at_least_one=True)
@@ -56,12 +56,12 @@ def test_no_entry_is_looked_at_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
             log, entries = await with_aborted(here, tmp_path)
             made = 0
 
-            def counted(*columns: int) -> AbortedTransaction:
+            def counted(*columns: int) -> AbortedTxn:
                 nonlocal made
                 made += 1
-                return AbortedTransaction(*columns)
+                return AbortedTxn(*columns)
 
-            monkeypatch.setattr(txn_index, "AbortedTransaction", counted)
+            monkeypatch.setattr(txn_index, "AbortedTxn", counted)
             assert await log.aborted_transactions(0, log.log_end_offset) == entries
             assert made == len(entries)
             made = 0

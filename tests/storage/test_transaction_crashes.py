@@ -11,13 +11,13 @@ from protocol.records.batch import iter_headers
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_state import ProducerStates
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
-from storage.segments.txn_index import AbortedTransaction, decode_transactions
+from storage.segments.txn_index import AbortedTxn, decode_transactions
 from tests.storage.logs import append, config, read
 from tests.storage.machine import Machine, on_a_machine
 from tests.storage.transacting import Transactional
 
 
-async def told_by_records(log: PartitionLog) -> tuple[list[AbortedTransaction], bytes]:
+async def told_by_records(log: PartitionLog) -> tuple[list[AbortedTxn], bytes]:
     """The aborted transactions, and all producers, as a walk over every record finds them."""
     producers, aborted = ProducerStates(), []
     offset = log.log_start_offset
@@ -36,7 +36,7 @@ async def check(machine: Machine, log: PartitionLog) -> None:
     assert await log.aborted_transactions(0, 1 << 40) == aborted
     assert log.producers.to_snapshot() == producers
     filesystem = machine.filesystem
-    stored: list[AbortedTransaction] = []
+    stored: list[AbortedTxn] = []
     for segment in log.segments:
         path = segment.path(TXN_INDEX_SUFFIX)
         if filesystem.exists(path):

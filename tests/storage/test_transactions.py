@@ -12,14 +12,14 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.control import ControlType
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 from tests.storage.logs import Outcome, World, append, append_records, batch, config, open_log, read, world
 from tests.storage.transacting import Transactional, play, stored
 
 SMALL = config(segment_bytes=1000, index_interval_bytes=100)
 
 
-async def indexed(world: World, log: PartitionLog) -> list[AbortedTransaction]:
+async def indexed(world: World, log: PartitionLog) -> list[AbortedTxn]:
     """What the log says of all aborted transactions, which is what its files say."""
     await log.settle()
     found = await log.aborted_transactions(0, 1 << 40)
@@ -126,7 +126,7 @@ def test_aborted_transactions_are_indexed_and_told(tmp_path: Path) -> None:
             await two.commit()
             await two.write("d")
             await two.abort()
-            assert await indexed(here, log) == [AbortedTransaction(1, 0, 3, 2), AbortedTransaction(2, 5, 6, 7)]
+            assert await indexed(here, log) == [AbortedTxn(1, 0, 3, 2), AbortedTxn(2, 5, 6, 7)]
             assert await aborted_at(log, 0, 1 << 20) == [(1, 0), (2, 5)]
             assert await aborted_at(log, 4, 1 << 20) == [(2, 5)]
             assert txn_files(tmp_path) == ["00000000000000000000.txnindex"]
@@ -209,7 +209,7 @@ def test_a_marker_waits_with_what_is_before_it_for_a_closed_segment(tmp_path: Pa
                 log.append(records, leader_epoch=0, origin=origin, now_ms=0, done=outcomes[done])
             await log.settle()
             assert all(each.is_written for each in outcomes)
-            assert await indexed(here, log) == [AbortedTransaction(1, 0, 2, 3)]
+            assert await indexed(here, log) == [AbortedTxn(1, 0, 2, 3)]
 
     asyncio.run(run())
 
@@ -264,7 +264,7 @@ def test_nothing_is_left_of_a_log_that_begins_again(tmp_path: Path) -> None:
             one = Transactional(log, 1)
             await one.write("a")
             await one.abort()
-            assert await indexed(here, log) == [AbortedTransaction(1, 100, 101, 102)]
+            assert await indexed(here, log) == [AbortedTxn(1, 100, 101, 102)]
 
     asyncio.run(run())
 
@@ -322,7 +322,7 @@ def test_recovery_forgets_markers_that_are_torn_off(tmp_path: Path) -> None:
             path = tmp_path / "t-0" / "00000000000000000000.log"
             path.write_bytes(path.read_bytes()[:-5])
             log = await open_log(here, str(tmp_path))
-            assert await indexed(here, log) == [AbortedTransaction(1, 0, 1, 2)]
+            assert await indexed(here, log) == [AbortedTxn(1, 0, 1, 2)]
             assert log.commit(log.log_end_offset) == 2, "the second transaction is open again"
 
     asyncio.run(run())

@@ -8,7 +8,7 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from storage.log.append_result import AppendResult
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
-from storage.segments.txn_index import AbortedTransaction, decode_transactions
+from storage.segments.txn_index import AbortedTxn, decode_transactions
 from tests.storage.logs import NOW_MS, World, append_records, batch
 
 
@@ -60,10 +60,10 @@ async def play(log: PartitionLog, rounds: int, *, first_producer: int = 1) -> No
             await (producer.abort() if (turn + at) % 3 == 0 else producer.commit())
 
 
-def stored(world: World, log: PartitionLog) -> list[AbortedTransaction]:
+def stored(world: World, log: PartitionLog) -> list[AbortedTxn]:
     """What the transaction indexes hold, segment by segment."""
     filesystem = world.environment.filesystem
-    found: list[AbortedTransaction] = []
+    found: list[AbortedTxn] = []
     for segment in log.segments:
         path = segment.path(TXN_INDEX_SUFFIX)
         if filesystem.exists(path):

@@ -14,7 +14,7 @@ from storage.log.log_reader import LogReader
 from storage.log.log_writer import LogWriter
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_replay import ProducerReplay
-from storage.log.producer_state import ProducerState, ProducerStates
+from storage.log.producer_state import ProducerStateEntry, ProducerStates
 from storage.segments import segment_scan
 from storage.segments.index import OffsetIndex, SparseIndex
 from tests.simulation.mutants import Mutant, Patches
@@ -30,7 +30,7 @@ def _snapshot_alone(patches: Patches) -> None:
 
 
 def _duplicates_not_seen(patches: Patches) -> None:
-    patches.replace(ProducerState, "find", lambda original: lambda self, first, last: None)
+    patches.replace(ProducerStateEntry, "find", lambda original: lambda self, first, last: None)
 
 
 def _sequences_not_checked(patches: Patches) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 
 
 class Kind(Enum):
@@ -85,7 +85,7 @@ class Found:
     end: int
     records: History
     last_sequences: Mapping[int, int] = field(default_factory=dict)
-    aborted: Sequence[AbortedTransaction] = ()
+    aborted: Sequence[AbortedTxn] = ()
     first_unstable: int | None = None
 
 

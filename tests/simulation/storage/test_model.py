@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 from tests.simulation.storage.model import Expected, Found, Kind, Written, compare, latest
 from tests.simulation.storage.transactions import misjudged
 
@@ -152,10 +152,10 @@ OPEN, COMMIT, ABORT = Kind.TRANSACTIONAL, Kind.COMMIT, Kind.ABORT
 TRANSACTIONS = (
     produced(0, 0, OPEN), produced(1, -1, ABORT), produced(2, 1, OPEN), produced(3, -1, COMMIT), produced(4, 2, OPEN),
 )  # fmt: skip
-ABORTED = AbortedTransaction(7, 0, 1, 2)
+ABORTED = AbortedTxn(7, 0, 1, 2)
 
 
-def judged(*aborted: AbortedTransaction, end: int = 5, first_unstable: int | None = 4) -> str | None:
+def judged(*aborted: AbortedTxn, end: int = 5, first_unstable: int | None = 4) -> str | None:
     return misjudged(TRANSACTIONS, Found(0, end, TRANSACTIONS[:end], {}, aborted, first_unstable))
 
 
@@ -163,7 +163,7 @@ def test_the_index_tells_the_aborted_transactions_and_no_others() -> None:
     assert judged(ABORTED) is None
     assert "not aborted in its index" in str(judged())
     assert " aborted in its index" in str(judged(replace(ABORTED, last_offset=3)))
-    assert "no such marker" in str(judged(ABORTED, AbortedTransaction(8, 2, 3, 3)))
+    assert "no such marker" in str(judged(ABORTED, AbortedTxn(8, 2, 3, 3)))
     assert judged(end=1, first_unstable=0) is None  # its marker is gone
 
 

@@ -17,7 +17,7 @@ from protocol.records.legacy import encode_message_set, iter_legacy_records, rea
 from protocol.records.record import Record, empty_batch, encode_batch, iter_records
 from storage.cleaner.batch_cleaning import BatchCleaner, Cleaned, CleaningOutcome, LastRecord, read_keys
 from storage.cleaner.offset_map import OffsetMap
-from storage.segments.txn_index import AbortedTransaction
+from storage.segments.txn_index import AbortedTxn
 from tests.protocol.records.batches import with_field
 
 NOW_MS = 1_700_000_000_000
@@ -210,7 +210,7 @@ def test_a_marker_without_records_is_given_a_horizon_and_goes_when_that_has_pass
 
 def test_aborted_records_go_at_once_and_their_marker_is_remembered() -> None:
     log = Log(cleaner(), NOBODY)
-    aborted = AbortedTransaction(7, 10, 12, 13)
+    aborted = AbortedTxn(7, 10, 12, 13)
     log.cleaner.transactions.expect([aborted])
     log.cleaner.transactions.expect([aborted])
     batches = data(10), data(11, b"b", producer=8), marker(ControlType.ABORT, 12), data(13, b"c")
@@ -225,7 +225,7 @@ def test_aborted_records_go_at_once_and_their_marker_is_remembered() -> None:
 
 def test_the_last_batch_of_an_aborted_transaction_may_have_to_stay() -> None:
     log = Log(cleaner(), {7: LastRecord(11, 0)})
-    log.cleaner.transactions.expect([AbortedTransaction(7, 10, 12, 13)])
+    log.cleaner.transactions.expect([AbortedTxn(7, 10, 12, 13)])
     assert log.fates(data(10), data(11)) == [CleaningOutcome.DROPPED, CleaningOutcome.EMPTIED]
 
 

@@ -22,7 +22,7 @@ from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.segment import MAX_RELATIVE_OFFSET
 from storage.segments.segment_copy import CleanedSegment
 from storage.segments.segment_files import create_files
-from storage.segments.txn_index import AbortedTransaction, decode_transactions, encode_transactions
+from storage.segments.txn_index import AbortedTxn, decode_transactions, encode_transactions
 from tests.simulation.filesystem import SimFileSystem
 from tests.storage.cleaning import batch_of, batches_in, cleanery, left_in
 from tests.storage.logs import NOW_MS, all_values, append, open_log, world
@@ -237,7 +237,7 @@ def test_a_split_without_room_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_parts_have_their_share_of_the_transaction_index_and_the_time_of_the_file(tmp_path: Path) -> None:
     filesystem, folder = OsFileSystem(), tmp_path / "t-0"
     write_overflowing(folder)
-    aborted = [AbortedTransaction(7, offset - 1, offset, offset + 1) for offset in (1, FAR - 1, FAR + 7)]
+    aborted = [AbortedTxn(7, offset - 1, offset, offset + 1) for offset in (1, FAR - 1, FAR + 7)]
     (folder / f"{0:020d}.txnindex").write_bytes(encode_transactions(aborted))
     filesystem.set_mtime(str(folder / f"{0:020d}.log"), NOW_MS)
     parts: list[CleanedSegment] = []

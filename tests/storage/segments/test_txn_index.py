@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from storage.segments.txn_index import (
     ENTRY_BYTES,
     MAX_CACHED_BYTES,
-    AbortedTransaction,
+    AbortedTxn,
     CorruptTxnIndex,
     TxnIndex,
     check_content,
@@ -26,21 +26,21 @@ KAFKAS_ENTRY = bytes.fromhex("00000000000000000007000000000000001400000000000000
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[AbortedTransaction]:
+def histories(draw: st.DrawFn) -> list[AbortedTxn]:
     """Entries as a log writes them: markers one behind the other, the last stable offset never falling."""
-    found: list[AbortedTransaction] = []
+    found: list[AbortedTxn] = []
     last_offset = stable = 0
     for _ in range(draw(st.integers(0, 30))):
         last_offset += draw(st.integers(1, 6))
         first_offset = draw(st.integers(0, last_offset - 1))
         stable = draw(st.integers(stable, last_offset + 1)) if stable <= last_offset else stable
-        found.append(AbortedTransaction(draw(st.integers(0, 5)), first_offset, last_offset, stable))
+        found.append(AbortedTxn(draw(st.integers(0, 5)), first_offset, last_offset, stable))
     return found
 
 
-def walk(entries: Sequence[AbortedTransaction], start: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
+def walk(entries: Sequence[AbortedTxn], start: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
     """Kafka's search: from the first entry on."""
-    found: list[AbortedTransaction] = []
+    found: list[AbortedTxn] = []
     for entry in entries:
         if entry.last_offset >= start and entry.first_offset < upper_bound:
             found.append(entry)
@@ -50,14 +50,14 @@ def walk(entries: Sequence[AbortedTransaction], start: int, upper_bound: int) ->
 
 
 def test_an_entry_is_kafkas() -> None:
-    entry = AbortedTransaction(7, 20, 32, 30)
+    entry = AbortedTxn(7, 20, 32, 30)
     assert encode_transactions([entry]) == KAFKAS_ENTRY
     assert list(decode_transactions(KAFKAS_ENTRY)) == [entry]
     assert len(KAFKAS_ENTRY) == ENTRY_BYTES == 34
 
 
 @given(histories())
-def test_what_is_written_is_read(entries: list[AbortedTransaction]) -> None:
+def test_what_is_written_is_read(entries: list[AbortedTxn]) -> None:
     content = encode_transactions(entries)
     check_content(content, 0)
     assert list(decode_transactions(content)) == entries
@@ -65,7 +65,7 @@ def test_what_is_written_is_read(entries: list[AbortedTransaction]) -> None:
 
 
 @given(histories(), st.integers(0, 60), st.integers(1, 60))  # what was read holds the offset that was asked for
-def test_a_search_finds_what_a_walk_finds(entries: list[AbortedTransaction], start: int, length: int) -> None:
+def test_a_search_finds_what_a_walk_finds(entries: list[AbortedTxn], start: int, length: int) -> None:
     content = encode_transactions(entries)
     found = find_in(content, start, start + length)
     expected, is_complete = walk(entries, start, start + length)
@@ -75,7 +75,7 @@ def test_a_search_finds_what_a_walk_finds(entries: list[AbortedTransaction], sta
 
 
 @given(histories(), st.integers(0, 60))
-def test_a_cut_leaves_the_markers_below_it(entries: list[AbortedTransaction], offset: int) -> None:
+def test_a_cut_leaves_the_markers_below_it(entries: list[AbortedTxn], offset: int) -> None:
     left = cut_content(encode_transactions(entries), offset)
     assert list(decode_transactions(left)) == [entry for entry in entries if entry.last_offset < offset]
 
@@ -86,10 +86,10 @@ def test_a_cut_leaves_the_markers_below_it(entries: list[AbortedTransaction], of
         (KAFKAS_ENTRY[:-1], "multiple"),
         (b"\0\1" + KAFKAS_ENTRY[2:], "version 1"),
         (KAFKAS_ENTRY + KAFKAS_ENTRY, "behind 32"),
-        (encode_transactions([AbortedTransaction(1, 20, 32, 30), AbortedTransaction(2, 21, 31, 31)]), "behind 32"),
-        (encode_transactions([AbortedTransaction(1, 2, 5, 6)]), "in segment 10"),
-        (encode_transactions([AbortedTransaction(1, 33, 32, 33)]), "from 33 to 32"),
-        (encode_transactions([AbortedTransaction(1, 32, 32, 33)]), "from 32 to 32"),
+        (encode_transactions([AbortedTxn(1, 20, 32, 30), AbortedTxn(2, 21, 31, 31)]), "behind 32"),
+        (encode_transactions([AbortedTxn(1, 2, 5, 6)]), "in segment 10"),
+        (encode_transactions([AbortedTxn(1, 33, 32, 33)]), "from 33 to 32"),
+        (encode_transactions([AbortedTxn(1, 32, 32, 33)]), "from 32 to 32"),
         (bytes(ENTRY_BYTES), "behind 9"),
     ],
 )
@@ -105,12 +105,12 @@ def test_an_unknown_version_is_not_guessed_at() -> None:
 
 def test_entries_are_appended_where_the_file_ends() -> None:
     index = TxnIndex(0, bytearray())
-    first, second = AbortedTransaction(1, 0, 5, 6), AbortedTransaction(2, 3, 9, 10)
+    first, second = AbortedTxn(1, 0, 5, 6), AbortedTxn(2, 3, 9, 10)
     assert index.append([first]) == (encode_transactions([first]), 0)
     assert index.append([second]) == (encode_transactions([second]), ENTRY_BYTES)
     assert index.content == encode_transactions([first, second]) and len(index) == 2
     index.unload()
-    third = AbortedTransaction(2, 10, 12, 13)
+    third = AbortedTxn(2, 10, 12, 13)
     assert index.append([third]) == (encode_transactions([third]), 2 * ENTRY_BYTES)
     assert index.content is None, "what is before it stands in the file alone"
 
@@ -122,7 +122,7 @@ def test_a_file_stays_in_memory_while_it_is_small() -> None:
     index.install(KAFKAS_ENTRY)
     assert index.content == KAFKAS_ENTRY
     many = MAX_CACHED_BYTES // ENTRY_BYTES + 1
-    index.append(AbortedTransaction(1, at, at, at) for at in range(33, 33 + many))
+    index.append(AbortedTxn(1, at, at, at) for at in range(33, 33 + many))
     assert index.content is None and len(index) == many + 1
     index.install(bytes(index.size_bytes))
     assert index.content is None
