@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long loops run when they are asked for: `pytest tests/robustness -m slow`."""
-    if "slow" in (config.option.markexpr or ""):
-        return
+    """Mark the tests of this folder as serial: they measure memory and waits of a broker process, and fill and freeze things.
+
+    Long loops run when they are asked for: `pytest tests/robustness -m slow`.
+    """
     for item in items:
-        if item.get_closest_marker("slow") is not None and "robustness" in item.nodeid:
+        if HERE not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.serial)
+        if item.get_closest_marker("slow") is not None and "slow" not in (config.option.markexpr or ""):
             item.add_marker(pytest.mark.skip(reason="long: run with -m slow"))
