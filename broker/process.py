@@ -94,10 +94,10 @@ class BrokerProcess:
         """Clients get descriptors up to the last one. Raises ConfigError."""
         self._watch_signals()
         for warning in (*self._settings.unknown, *self._settings.provided.unresolved):
-            logger.warning("%s", warning)
+            logger.warning("setting ignored or not resolved: reason=%s", warning)
         if self._settings.without_effect:
             logger.warning(
-                "settings without effect, for what this broker does not do: %s",
+                "settings without effect, this broker lacks what they configure: settings=%s",
                 ", ".join(self._settings.without_effect),
             )
         disk = OsDisk()
@@ -178,7 +178,7 @@ class BrokerProcess:
 
     def _tell_ready(self, broker: Broker, http: HttpServer | None) -> None:
         took_ms = self._clock.monotonic_ms() - self._started_ms
-        logger.info("ready: broker=%d cluster=%s took_ms=%d", broker.broker_id, broker.cluster_id, took_ms)
+        logger.info("broker ready: broker=%d cluster=%s duration_ms=%d", broker.broker_id, broker.cluster_id, took_ms)
         if self._options.show_banner:
             facts = BannerFacts(
                 version=VERSION,
@@ -216,7 +216,7 @@ class BrokerProcess:
     def _on_signal(self, number: signal.Signals) -> None:
         now_ms = self._clock.monotonic_ms()
         if self._told_to_stop is None and not self._stop.is_set():
-            logger.info("stopping: signal=%s", number.name)
+            logger.info("broker stops: signal=%s", number.name)
             self._told_to_stop = number, now_ms
             self._stop.set()
             return
@@ -226,7 +226,7 @@ class BrokerProcess:
             first, told_ms = self._told_to_stop
             if first in (number, signal.SIGHUP) and now_ms - told_ms < SAME_WISH_MS:
                 return
-        logger.warning("stopping at once: signal=%s", number.name)
+        logger.warning("broker stops without shutdown: signal=%s", number.name)
         os._exit(128 + number)
 
     def _on_lifeline(self) -> None:
@@ -242,7 +242,7 @@ class BrokerProcess:
     def _fail(self, reason: str) -> None:
         if self._failure is not None:
             return  # what follows from the first
-        logger.critical("the broker cannot go on: reason=%r", reason)
+        logger.critical("broker stops, it cannot continue: reason=%s", reason)
         self._failure = reason
         self._stop.set()
 
@@ -252,7 +252,7 @@ def _show(text: str) -> None:
     try:
         print(text, flush=True)  # noqa: T201  a command's answer
     except (OSError, UnicodeError) as error:
-        logger.warning("banner not printed: error=%r", reason_of(error))
+        logger.warning("banner not printed: error=%s", reason_of(error))
         drop_unprinted()
 
 
@@ -268,5 +268,5 @@ async def open_embedded_store(
 
 def _give_up(stood_still_ms: int) -> NoReturn:
     """Called from the watchdog's thread: the loop cannot do anything any more."""
-    logger.critical("the event loop hangs: ms=%d", stood_still_ms)
+    logger.critical("event loop hangs, the process ends: duration_ms=%d", stood_still_ms)
     os._exit(EXIT_FAILED)

@@ -232,7 +232,7 @@ class Broker:
 
     def _enter(self, phase: str) -> None:
         self.phase = phase
-        logger.debug("start: phase=%r", phase)
+        logger.debug("startup phase entered: phase=%s", phase)
 
     async def _announced(self) -> None:
         """Wait until the cluster image lists this broker. In a cluster, for as long as it takes: an old controller may
@@ -240,7 +240,7 @@ class Broker:
         while not await wait_for_image(self.metadata, lambda image: self.broker_id in image.brokers, READY_TIMEOUT_MS):
             if not self.has_others:
                 raise TimeoutError("the controller has not announced this broker")
-            logger.warning("no controller has announced this broker yet: broker=%d", self.broker_id)
+            logger.warning("no controller has announced this broker yet, waiting: broker=%d", self.broker_id)
 
     async def _open_store(self) -> None:
         """Hold the directories, open the store, and settle who this broker is."""
@@ -402,7 +402,7 @@ class Broker:
             try:
                 await services.controller.close()
             except KafkaError as error:
-                logger.warning("controller did not step down: error=%s", error)
+                logger.warning("controller did not resign: error=%s", error)
             await services.log_moves.close()
             if services.fetchers is not None:
                 await services.fetchers.close()
@@ -442,7 +442,7 @@ class Broker:
         if self._services is not None:
             self._services.groups.close()
         if not await self._emptied_within(DRAIN_TIMEOUT_MS - REBALANCE_DRAIN_TIMEOUT_MS):
-            logger.warning("connections cut off: count=%d", len(self._acceptor))
+            logger.warning("connections closed before their requests were done: connections=%d", len(self._acceptor))
 
     async def _emptied_within(self, timeout_ms: int) -> bool:
         try:

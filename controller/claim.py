@@ -24,7 +24,7 @@ from metadata.store.port import (
     Tree,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ async def current_epoch(session: Tree) -> ControllerEpoch:
         try:
             await session.create(znodes.CONTROLLER_EPOCH, first)
         except NodeExistsError:
-            log.debug("another broker made the controller epoch")
+            logger.debug("another broker created the controller epoch")
         data, stat = await session.get(znodes.CONTROLLER_EPOCH)
     return ControllerEpoch(znodes.decode_controller_epoch(data), stat.version)
 

@@ -17,7 +17,7 @@ from protocol.topic_partition import TopicPartition
 
 UNKNOWN_EPOCH = -1  # of a broker from before KIP-380
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
@@ -41,7 +41,7 @@ async def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> 
         if state is None or context.is_being_deleted(name) or len(context.assignment(key).replicas) == 1:
             continue
         (led if state.leader == broker_id else followed).append(key)
-    log.info("controlled shutdown broker=%d leads=%d follows=%d", broker_id, len(led), len(followed))
+    logger.info("controlled shutdown requested: broker=%d leaders=%d followers=%d", broker_id, len(led), len(followed))
     await term.elect(led, ElectionReason.CONTROLLED_SHUTDOWN)
     await term.take_replicas_offline([(*key, broker_id) for key in followed])
     return [key for key in led if context.leadership[key].leader == broker_id]

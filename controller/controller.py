@@ -66,6 +66,7 @@ from protocol.messages.update_metadata import UpdateMetadataResponse
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.randomness import Randomness
+from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ REFUSAL_BACKOFF_S = 1.0  # after the store has refused what a controller needs
 CLOSE_PATIENCE_S = 2.0  # with a store that does not answer
 FIRST_BALANCE_S = 5  # into a term; later as leader.imbalance.check.interval.seconds says
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ class Controller:
         if self._runner is not None:
             await asyncio.wait([self._runner], timeout=CLOSE_PATIENCE_S)
             if not self._runner.done():  # the store is silent: what is under way is as after a crash
-                log.info("stepping down in the middle of an event")
+                logger.info("controller resigns during an event")
                 self._runner.cancel()
                 await asyncio.wait([self._runner])
         if self._term is not None:
@@ -186,7 +187,7 @@ class Controller:
                 async with asyncio.timeout(LAST_REQUESTS_PATIENCE_S):
                     await self.wait_until_brokers_updated()
             except TimeoutError:
-                log.info("stepping down with requests unanswered queues=%s", self.request_queue_sizes())
+                logger.info("controller resigns with requests pending: queues=%s", self.request_queue_sizes())
 
     async def close(self) -> None:
         """Step down in good order."""
@@ -209,7 +210,7 @@ class Controller:
                 with self.times.measured(event.state, event.queued_ms):
                     await event.run()
             except (ControllerMovedError, SessionExpiredError, ConnectionLossError) as error:
-                log.warning("controller term over epoch=%d error=%r", self.epoch, error)
+                logger.warning("controller term ended: controller_epoch=%d error=%s", self.epoch, reason_of(error))
                 with self.times.measured(ControllerState.CONTROLLER_CHANGE):
                     await self._stand_again()
             except FinalError as error:
@@ -280,7 +281,9 @@ class Controller:
                     )
             case LeaderAndIsrRequest(), LeaderAndIsrResponse():
                 if response.error_code != ErrorCode.NONE:
-                    log.warning("broker refused LeaderAndIsr broker=%d error=%d", broker_id, response.error_code)
+                    logger.warning(
+                        "broker refused LeaderAndIsr: broker=%d error_code=%d", broker_id, response.error_code
+                    )
                 elif self._term is not None and responses.is_of_interest(self._term.context, broker_id, response):
                     self._put_answer(
                         ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED,
@@ -289,7 +292,7 @@ class Controller:
                         lambda term: responses.on_leader_and_isr(term, broker_id, response),
                     )
             case _, UpdateMetadataResponse() if response.error_code != ErrorCode.NONE:
-                log.warning("broker refused UpdateMetadata broker=%d error=%d", broker_id, response.error_code)
+                logger.warning("broker refused UpdateMetadata: broker=%d error_code=%d", broker_id, response.error_code)
 
     def _put_answer(
         self,
@@ -329,7 +332,7 @@ class Controller:
             try:
                 await self._stand()
             except (SessionExpiredError, ConnectionLossError, ControllerMovedError) as error:
-                log.info("election without an answer error=%r", error)
+                logger.info("controller election not confirmed, retrying: error=%s", reason_of(error))
                 self._resign()
                 await asyncio.sleep(ELECTION_BACKOFF_S)
             except FinalError as error:
@@ -340,7 +343,11 @@ class Controller:
     async def _give_way(self, refusal: FinalError) -> None:
         """The store refuses what a controller has to read or write, for its access list most often: another broker may be
         allowed more, and an operator may mend it."""
-        log.error("the store refuses what the controller needs epoch=%d error=%r", self.epoch, refusal)
+        logger.error(
+            "store refuses what the controller needs, check its access lists: controller_epoch=%d error=%s",
+            self.epoch,
+            reason_of(refusal),
+        )
         await self._step_down()
         await self._refuse_calls()
         await asyncio.sleep(REFUSAL_BACKOFF_S)
@@ -358,12 +365,12 @@ class Controller:
                 async with asyncio.timeout(CLOSE_PATIENCE_S):
                     await term.write(Delete(znodes.CONTROLLER))
             except (ControllerMovedError, StoreError, TimeoutError) as error:
-                log.info("stepped down without a word error=%r", error)
+                logger.info("controller node not removed: error=%s", reason_of(error))
 
     def _resign(self) -> None:
         term = self._end_term()
         if term is not None:
-            log.info("resigned epoch=%d", term.context.epoch)
+            logger.info("controller resigned: controller_epoch=%d", term.context.epoch)
 
     def _end_term(self) -> Term | None:
         """Nothing is sent any more, whatever is still under way."""
@@ -400,7 +407,7 @@ class Controller:
 
     async def _begin_term(self, session: Session, won: ControllerEpoch) -> None:
         self._resign()
-        log.info("elected controller broker=%d epoch=%d", self.broker_id, won.epoch)
+        logger.info("controller elected: broker=%d controller_epoch=%d", self.broker_id, won.epoch)
         version = InterBrokerVersion.parse(self._settings().inter_broker_protocol_version)
         term = Term(
             ControllerContext(epoch=won.epoch, epoch_version=won.version, version=version),
@@ -416,7 +423,7 @@ class Controller:
             await event_handlers.take_over(term, self._randomness)
             self._plan_balance(FIRST_BALANCE_S)
         except ControllerMovedError:
-            log.warning("deposed while taking over epoch=%d", won.epoch)
+            logger.warning("controller replaced during its election: controller_epoch=%d", won.epoch)
             self._resign()
             self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 

@@ -31,8 +31,9 @@ from metadata.store.port import BadVersionError, NoNodeError, SetData, StoreErro
 from metadata.store.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
 from runtime.randomness import Randomness, uuid_bytes
+from runtime.reasons import reason_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 # --- taking over ---
@@ -87,7 +88,7 @@ async def _start_machines(term: Term) -> None:
         await term.yield_if_due()
     elections = await term.elect_leaderless(context.all_partitions(), into=batch)
     if elections.elected:
-        log.info("leaders elected for those that were gone partitions=%d", len(elections.elected))
+        logger.info("leaders elected in place of dead ones: partitions=%d", len(elections.elected))
     await term.take_replicas_offline(offline, into=batch)
     await term.send(batch)
 
@@ -134,10 +135,11 @@ async def _give_ids(term: Term, topics: dict[str, tuple[TopicRegistration, int]]
         if isinstance(outcome, BadVersionError):
             again.append(name)
         elif not isinstance(outcome, NoNodeError):
-            is_written = not isinstance(outcome, StoreError)
-            if not is_written:
-                log.warning("topic got no id topic=%s error=%r", name, outcome)
-            term.context.add_topic(name, topic.topic_id if is_written else ZERO_UUID, topic.assignments)
+            topic_id = topic.topic_id
+            if isinstance(outcome, StoreError):
+                logger.warning("topic id not stored: topic=%s error=%s", name, reason_of(outcome))
+                topic_id = ZERO_UUID
+            term.context.add_topic(name, topic_id, topic.assignments)
             added.append(name)
     return added, again
 
@@ -154,7 +156,12 @@ async def on_brokers_changed(term: Term) -> None:
     come = {each for each in current if each not in known}
     if not (gone or bounced or come):
         return
-    log.info("brokers changed come=%s gone=%s bounced=%s", sorted(come), sorted(gone), sorted(bounced))
+    logger.info(
+        "brokers changed: new_brokers=%s gone_brokers=%s restarted_brokers=%s",
+        sorted(come),
+        sorted(gone),
+        sorted(bounced),
+    )
     for broker_id in sorted(gone | bounced):
         term.channels.remove(broker_id)
         del context.live_brokers[broker_id]
@@ -278,11 +285,11 @@ async def _undo_growth(
     term: Term, name: str, registration: TopicRegistration, assignments: dict[int, ReplicaAssignment], version: int
 ) -> None:
     """A topic that is being deleted does not grow: its node gets its old content back."""
-    log.warning("topic is being deleted, new partitions ignored topic=%s", name)
+    logger.warning("new partitions ignored, their topic is being deleted: topic=%s", name)
     restored = replace(registration, assignments=assignments)
     [outcome] = await term.write_many([[SetData(znodes.topic_path(name), restored.encode(), version)]])
     if isinstance(outcome, StoreError):
-        log.warning("old partitions not restored topic=%s error=%r", name, outcome)
+        logger.warning("partition list of a topic not restored: topic=%s error=%s", name, reason_of(outcome))
 
 
 async def on_deletions_wished(term: Term) -> None:

@@ -23,7 +23,7 @@ from protocol.messages.update_features import UpdatableFeatureResult, UpdateFeat
 
 SUPPORTED: Mapping[str, tuple[int, int]] = {}  # (lowest, highest) level by feature
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Upgrade(IntEnum):
@@ -150,7 +150,7 @@ async def set_up(term: Term) -> None:
     levels = finalized.levels if is_enabled and finalized.is_enabled else {}
     wanted = FinalizedFeatures(levels, is_enabled)
     if stat is None or wanted != finalized:
-        log.info("features enabled=%s levels=%s", is_enabled, dict(levels))
+        logger.info("feature versions read: enabled=%s levels=%s", is_enabled, dict(levels))
         await _write(term, wanted, stat)
 
 
@@ -162,7 +162,7 @@ async def _read(term: Term) -> tuple[FinalizedFeatures, Stat | None]:
     try:
         return FinalizedFeatures.decode(data), stat
     except ValueError as error:
-        log.warning("features unreadable, taken as switched off error=%s", error)
+        logger.warning("feature versions unreadable, treated as disabled: error=%s", error)
         return FinalizedFeatures({}, is_enabled=False), stat
 
 

@@ -35,7 +35,7 @@ UNKNOWN_EPOCH = -1
 TOPIC_IDS = 2  # and INELIGIBLE_REPLICA
 BROKER_EPOCHS = 3
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,11 @@ async def alter(
     """(the answer; the partitions whose wish was granted)."""
     known = term.context.live_brokers.get(request.broker_id)
     if known is None or known.epoch != request.broker_epoch:
-        log.info("AlterPartition of a stale broker broker=%d epoch=%d", request.broker_id, request.broker_epoch)
+        logger.info(
+            "AlterPartition refused, the broker epoch is stale: broker=%d broker_epoch=%d",
+            request.broker_id,
+            request.broker_epoch,
+        )
         return AlterPartitionResponse(throttle_time_ms=0, error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), []
     verdicts: dict[TopicPartition, IsrDecision] = {}
     for key, wish in _wishes(term.context, request, version):

@@ -20,8 +20,9 @@ from metadata.store import znodes
 from metadata.store.port import BadVersionError, Delete, NoNodeError, StoreError
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
+from runtime.reasons import reason_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FAILURES = {
     ElectionReason.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -68,16 +69,18 @@ async def on_preferred_wished(term: Term) -> None:
         except NoNodeError:
             continue
         except ValueError as error:
-            log.warning("preferred elections dropped, unreadable error=%s", error)
+            logger.warning("request for preferred leader election unreadable, removed: error=%s", error)
             wanted = []
         outcomes, elected = await elect(term, dict.fromkeys(wanted), ElectionReason.PREFERRED)
-        log.info("preferred elections wished=%d elected=%d", len(wanted), len(elected))
+        logger.info("preferred leaders elected: requests=%d leaders=%d", len(wanted), len(elected))
         for (name, partition), outcome in outcomes.items():
             if outcome.code is not ErrorCode.ELECTION_NOT_NEEDED:
-                log.warning("not elected topic=%s partition=%d reason=%s", name, partition, outcome.message)
+                logger.warning(
+                    "preferred leader not elected: topic=%s partition=%d reason=%s", name, partition, outcome.message
+                )
         [deleted] = await term.write_many([[Delete(znodes.PREFERRED_ELECTION, stat.version)]])
         if isinstance(deleted, StoreError) and not isinstance(deleted, BadVersionError | NoNodeError):
-            log.warning("preferred elections stay in their node error=%r", deleted)
+            logger.warning("request for preferred leader election not removed: error=%s", reason_of(deleted))
             return
 
 
@@ -86,4 +89,4 @@ async def balance_leaders(term: Term) -> None:
     candidates = balance.candidates(term.context, term.settings.leader_imbalance_per_broker_percentage)
     if candidates:
         elections = await term.elect(candidates, ElectionReason.PREFERRED)
-        log.info("leaders moved back count=%d of=%d", len(elections.elected), len(candidates))
+        logger.info("preferred leaders restored: leaders=%d candidates=%d", len(elections.elected), len(candidates))

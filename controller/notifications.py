@@ -20,7 +20,7 @@ from metadata.store.port import Delete
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def discard(term: Term) -> None:
@@ -45,7 +45,7 @@ async def on_log_dir_events(term: Term) -> None:
     broker_ids = set(await _take(term, znodes.LOG_DIR_EVENTS, znodes.decode_log_dir_event))
     if not broker_ids:
         return
-    log.info("log directories failed brokers=%s", sorted(broker_ids))
+    logger.info("log directories failed: brokers=%s", sorted(broker_ids))
     context = term.context
     batch = term.new_batch()
     asked = [each for each in context.replicas_on(broker_ids) if not context.is_being_deleted(each[0])]
@@ -64,6 +64,6 @@ async def _take(term: Term, parent: str, decode: Callable[[bytes], T]) -> list[T
         try:
             found.append(decode(node[0]))
         except ValueError as error:
-            log.warning("notification dropped, unreadable path=%s error=%s", path, error)
+            logger.warning("notification unreadable, removed: path=%s error=%s", path, error)
     await term.write_many([[Delete(path)] for path in paths])
     return found

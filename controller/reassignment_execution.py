@@ -35,8 +35,9 @@ from metadata.store.port import BadVersionError, Delete, FinalError, NoNodeError
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
+from runtime.reasons import reason_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 # --- wishes ---
@@ -115,7 +116,7 @@ async def on_wishes_changed(term: Term) -> set[TopicPartition]:
     except NoNodeError:
         return set()  # its watch tells
     except ValueError as error:
-        log.warning("reassignments dropped, unreadable error=%s", error)
+        logger.warning("requested reassignments unreadable, removed: error=%s", error)
         wishes = {}
     changes: dict[TopicPartition, ReplicaAssignment] = {}
     refused: set[TopicPartition] = set()
@@ -127,7 +128,9 @@ async def on_wishes_changed(term: Term) -> set[TopicPartition]:
             reassignment_rules.check_target(target)
             changes[key] = _possible(term, key, reassignment_rules.reassign_to(current, target))
         except KafkaError as error:
-            log.warning("reassignment refused topic=%s partition=%d target=%s reason=%s", *key, target, error)
+            logger.warning(
+                "reassignment refused: topic=%s partition=%d target_replicas=%s reason=%s", *key, target, error
+            )
             refused.add(key)
     refused.update(await _reassign(term, changes))
     if refused or not wishes:
@@ -158,7 +161,7 @@ async def _forget_wishes(term: Term, is_forgotten: Callable[[TopicPartition, tup
         if isinstance(outcome, BadVersionError | NoNodeError):
             continue
         if isinstance(outcome, StoreError):
-            log.warning("reassignments stay in their node error=%r", outcome)
+            logger.warning("requested reassignments not removed from their node: error=%s", reason_of(outcome))
         elif not left:
             await term.session.exists(znodes.REASSIGNMENTS, term.watch)
         return
@@ -174,7 +177,12 @@ async def _reassign(term: Term, wanted: Mapping[TopicPartition, ReplicaAssignmen
     before = {key: context.assignment(key) for key in wanted}
     changed: dict[str, dict[int, ReplicaAssignment]] = {}
     for key, assignment in wanted.items():
-        log.info("reassignment topic=%s partition=%d from=%s to=%s", *key, before[key].replicas, assignment.target)
+        logger.info(
+            "reassignment started: topic=%s partition=%d replicas=%s target_replicas=%s",
+            *key,
+            before[key].replicas,
+            assignment.target,
+        )
         context.reassigning[key] = None
         if assignment != before[key]:
             changed.setdefault(key[0], {})[key[1]] = assignment
@@ -198,7 +206,9 @@ async def _write(term: Term, name: str, assignments: Mapping[int, ReplicaAssignm
     try:
         await term.write_assignments(name, assignments)
     except (NoNodeError, FinalError) as error:
-        log.warning("assignments not written topic=%s partitions=%s error=%r", name, list(assignments)[:10], error)
+        logger.warning(
+            "assignments not written: topic=%s partitions=%s error=%s", name, list(assignments)[:10], reason_of(error)
+        )
         for partition in assignments:
             key = (name, partition)
             if isinstance(error, NoNodeError) or not term.context.assignment(key).is_being_reassigned:
@@ -248,7 +258,7 @@ async def end(term: Term, names: Collection[str]) -> None:
     """These topics are to go: none of their partitions moves any further."""
     ended = [key for key in term.context.reassigning if key[0] in names]
     for key in ended:
-        log.info("reassignment ended by the topic's deletion topic=%s partition=%d", *key)
+        logger.info("reassignment ended, its topic is being deleted: topic=%s partition=%d", *key)
         del term.context.reassigning[key]
     if ended:
         await _forget_wishes(term, lambda key, _: key[0] in names)
@@ -331,5 +341,5 @@ async def _finish(term: Term, key: TopicPartition) -> None:
     replicas_now = context.assignment(key).replicas
     context.reassigning.pop(key, None)
     await _forget_wishes(term, lambda each, target: each == key and target == replicas_now)
-    log.info("reassigned topic=%s partition=%d replicas=%s", *key, replicas_now)
+    logger.info("reassignment complete: topic=%s partition=%d replicas=%s", *key, replicas_now)
     await term.send_metadata(context.live_brokers, [key])

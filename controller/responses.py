@@ -18,7 +18,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def deletion_results(
@@ -67,5 +67,5 @@ async def on_leader_and_isr(term: Term, broker_id: int, response: LeaderAndIsrRe
         elif code == ErrorCode.NONE:
             offline.discard(key)
     if newly:
-        log.warning("replicas offline broker=%d count=%d first=%s", broker_id, len(newly), newly[:1])
+        logger.warning("replicas offline: broker=%d replicas=%d examples=%s", broker_id, len(newly), newly[:1])
         await event_handlers.take_replicas_down(term, newly)

@@ -52,6 +52,7 @@ from metadata.store.port import (
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
+from runtime.reasons import reason_of
 from runtime.slices import Slices
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ WRITES_STEP = 200  # transactions in flight at once
 LOGGED_FAILURES = 10  # of one step: thousands of partitions may fail for one reason
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ControllerMovedError(Exception):
@@ -190,7 +191,7 @@ class Term:
 
     async def _create_step(self, topic_partitions: Sequence[TopicPartition]) -> None:
         context = self.context
-        log.info("new partitions count=%d first=%s", len(topic_partitions), topic_partitions[:1])
+        logger.info("new partitions: partitions=%d examples=%s", len(topic_partitions), topic_partitions[:1])
         partition_state_machine.move(context, topic_partitions, PartitionPhase.NEW)
         replica_state_machine.move(context, self.new_batch(), context.replicas_of(topic_partitions), ReplicaPhase.NEW)
         await self.bring_online(topic_partitions)
@@ -227,11 +228,11 @@ class Term:
         parents = [[Create(znodes.partitions_path(name))] for name in dict.fromkeys(name for name, _ in plan.writes)]
         for outcome in await self.write_many(parents):
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
-                log.warning("topic vanished while its partitions were made path=%s", outcome.path)
+                logger.warning("topic removed while its partitions were created: path=%s", outcome.path)
         batch = self.new_batch()
         for (key, state), outcome in zip(plan.writes.items(), await self._write_new(plan.writes), strict=True):
             if isinstance(outcome, StoreError):
-                log.warning("partition %s-%d was not made error=%r", *key, outcome)
+                logger.warning("partition not created: topic=%s partition=%d error=%s", *key, reason_of(outcome))
             else:
                 partition_state_machine.committed(self.context, batch, key, state, is_new=True)
         await self.send(batch)
@@ -304,7 +305,12 @@ class Term:
             if unclean:
                 self.unclean_elections_count += len(unclean)
                 leaders = sorted({written[key].leader for key in unclean})
-                log.warning("unclean elections count=%d leaders=%s such_as=%s-%d", len(unclean), leaders, *min(unclean))
+                logger.warning(
+                    "unclean leader elections, records may be lost: partitions=%d leaders=%s example=%s-%d",
+                    len(unclean),
+                    leaders,
+                    *min(unclean),
+                )
             remaining = again
             states, is_read = await self.read_states(remaining), True
 
@@ -370,8 +376,8 @@ class Term:
                     result.again.append(key)
                 case FinalError():
                     result.refused[key] = outcome
-                    log.error(
-                        "the state of a partition cannot be written topic=%s partition=%d error=%r", *key, outcome
+                    logger.error(
+                        "partition state not written: topic=%s partition=%d error=%s", *key, reason_of(outcome)
                     )
                 case _:
                     raise AssertionError(f"{key}: {outcome!r} answers no set")
@@ -432,9 +438,9 @@ class Term:
 
     def _log_failures(self, plan: StateWrites) -> None:
         for (name, partition), reason in islice(plan.failures.items(), LOGGED_FAILURES):
-            log.warning("no leader topic=%s partition=%d reason=%r", name, partition, reason)
+            logger.warning("partition without leader: topic=%s partition=%d reason=%s", name, partition, reason)
         if len(plan.failures) > LOGGED_FAILURES:
-            log.warning("no leader for more partitions count=%d", len(plan.failures) - LOGGED_FAILURES)
+            logger.warning("further partitions without leader: partitions=%d", len(plan.failures) - LOGGED_FAILURES)
 
 
 def _steps(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -24,7 +24,7 @@ from metadata.store.port import Delete, NoNodeError, Operation, StoreError
 # Nodes are removed in transactions of this many operations: an ensemble bounds the size of one.
 DELETIONS_PER_TRANSACTION = 100
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def read_wishes(term: Term, *, is_enabled: bool) -> None:
@@ -33,7 +33,7 @@ async def read_wishes(term: Term, *, is_enabled: bool) -> None:
     unknown = [name for name in wished if name not in term.context.topics]
     dropped = unknown if is_enabled else wished
     if dropped:
-        log.info("deletion wishes dropped topics=%s enabled=%s", dropped[:10], is_enabled)
+        logger.info("requested topic deletions dropped: topics=%s enabled=%s", dropped[:10], is_enabled)
         await _delete_all(term, [Delete(znodes.delete_topic_path(name)) for name in dropped])
     if is_enabled:
         new = [name for name in wished if name in term.context.topics and not term.context.is_being_deleted(name)]
@@ -70,7 +70,7 @@ async def _begin(term: Term, name: str) -> None:
     context = term.context
     topic_partitions = context.partitions_of(name)
     if name not in context.deletions_started:
-        log.info("deleting topic=%s partitions=%d", name, len(topic_partitions))
+        logger.info("topic deletion started: topic=%s partitions=%d", name, len(topic_partitions))
         context.deletions_started.add(name)
         movable = [
             each
@@ -84,7 +84,9 @@ async def _begin(term: Term, name: str) -> None:
     remaining = [each for each in _replicas(term, name) if context.replica_phase(each) not in asked]
     dead = [each for each in remaining if not context.is_replica_online(each[2], each[:2])]
     if dead:
-        log.info("deletion waits topic=%s brokers=%s", name, sorted({each[2] for each in dead}))
+        logger.info(
+            "topic deletion waits for dead brokers: topic=%s brokers=%s", name, sorted({each[2] for each in dead})
+        )
         for phase in (ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_INELIGIBLE):
             await term.move_replicas(term.new_batch(), dead, phase)  # nobody is there to be told
     alive = [each for each in remaining if each not in set(dead)]
@@ -140,7 +142,7 @@ async def _complete(term: Term, name: str) -> None:
     context.remove_topic(name)
     context.topics_to_delete.pop(name, None)
     context.deletions_started.discard(name)
-    log.info("topic deleted topic=%s", name)
+    logger.info("topic deleted: topic=%s", name)
 
 
 async def _delete_all(term: Term, deletions: list[Operation]) -> None:

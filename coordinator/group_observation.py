@@ -74,14 +74,14 @@ class GroupObserver:
             case RebalanceStarted():
                 self._metrics.rebalance_started(event.reason.value)
                 logger.info(
-                    "rebalance started: group=%s generation=%d reason=%s caused_by=%s members=%d detail=%r",
+                    "rebalance started: group=%s generation=%d trigger=%s member_ids=%s members=%d reason=%s",
                     *(event.group_id, event.generation_id, event.reason.value, _names(event.member_ids)),
                     *(event.members_count, event.detail),
                 )
             case RebalanceCompleted():
                 self._metrics.rebalance_completed()
                 logger.info(
-                    "rebalance completed: group=%s generation=%d protocol=%s leader=%s members=%s",
+                    "rebalance completed: group=%s generation=%d protocol=%s leader_id=%s member_ids=%s",
                     *(event.group_id, event.generation_id, event.protocol_name, event.leader_id),
                     _names(event.member_ids),
                 )
@@ -93,34 +93,35 @@ class GroupObserver:
             self._metrics.offsets_expired(event.count)
         else:
             self._metrics.offsets_deleted(event.count)
-        why = "expired" if event.expired else "deleted"
-        logger.info("offsets removed: group=%s count=%d why=%s", event.group_id, event.count, why)
+        reason = "expired" if event.expired else "deleted"
+        logger.info("offsets removed: group=%s offsets=%d reason=%s", event.group_id, event.count, reason)
 
     def _log(self, event: ShardEvent) -> None:
         match event:
-            case MembersRemoved(group_id, member_ids, why):
-                logger.info("members removed: group=%s members=%s why=%r", group_id, _names(member_ids), why)
+            case MembersRemoved(group_id, member_ids, reason):
+                logger.info("members removed: group=%s member_ids=%s reason=%s", group_id, _names(member_ids), reason)
             case MemberFenced(group_id, instance_id, member_id, current):
                 logger.info(
-                    "static member fenced: group=%s instance=%s member=%s current=%s",
+                    "static member fenced: group=%s instance_id=%s member_id=%s current_member_id=%s",
                     *(group_id, instance_id, member_id, current),
                 )
             case AssignmentReceived(group_id, generation_id, leader_id, missing) if missing:
                 logger.warning(
-                    "assignment leaves members out: group=%s generation=%d leader=%s missing=%s",
+                    "assignment lacks members: group=%s generation=%d leader_id=%s missing_member_ids=%s",
                     *(group_id, generation_id, leader_id, _names(missing)),
                 )
             case GroupRemoved(group_id, generation_id):
                 logger.info("group removed: group=%s generation=%d", group_id, generation_id)
-            case RecordSkipped(partition, offset, why):
-                logger.warning("record skipped: partition=%d offset=%d why=%r", partition, offset, why)
+            case RecordSkipped(partition, offset, reason):
+                logger.warning("record skipped: partition=%d offset=%d reason=%s", partition, offset, reason)
             case WaitingMemoryFull(group_id, used_bytes, limit_bytes):
                 logger.warning(
-                    "new members refused: group=%s waiting_bytes=%d barnabas.group.waiting.max.bytes=%d",
+                    "new members refused, barnabas.group.waiting.max.bytes is reached: group=%s "
+                    "used_bytes=%d limit_bytes=%d",
                     *(group_id, used_bytes, limit_bytes),
                 )
-            case AppendFailed(group_id, what, error):
-                logger.warning("not stored: group=%s what=%r error=%s", group_id, what, error)
+            case AppendFailed(group_id, change, error):
+                logger.warning("change of a group not stored: group=%s change=%s error=%s", group_id, change, error)
             case _:
                 pass
 

@@ -437,7 +437,7 @@ class Fetcher:
         finally:
             self._is_fetching = False
         if self._failures_count:
-            logger.info("source broker answers again: broker=%d failures=%d", self.source_id, self._failures_count)
+            logger.info("source broker responds again: broker=%d failures=%d", self.source_id, self._failures_count)
             self._failures_count = 0
         now_ms = self._clock.monotonic_ms()
         self.requests_count += 1
@@ -446,7 +446,7 @@ class Fetcher:
         if self._session.on_response(response.error_code, response.session_id):
             await self._process(response)
             return
-        logger.info("fetch session over: broker=%d error=%s", self.source_id, _error(response.error_code).name)
+        logger.info("fetch session ended: broker=%d error=%s", self.source_id, _error(response.error_code).name)
         if not was_open:
             self._paused_until_ms = now_ms + self._settings.backoff_ms  # not even a new session is to be had
 

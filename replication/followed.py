@@ -64,7 +64,7 @@ class FollowedPartition:
         assert isinstance(step, TruncateTo | RestartAt)
         if step.offset < log.high_watermark:
             logger.warning(
-                "log cut below its high watermark: topic=%s partition=%d offset=%d high_watermark=%d",
+                "log truncated below its high watermark: topic=%s partition=%d end_offset=%d high_watermark=%d",
                 *self.key, step.offset, log.high_watermark,
             )  # fmt: skip
         try:
@@ -90,7 +90,12 @@ class FollowedPartition:
             self._cut = None
             cut.set_result(None)
         if log.log_end_offset != log_end_offset:
-            logger.info("log cut: topic=%s partition=%d from=%d to=%d", *self.key, log_end_offset, offset)
+            logger.info(
+                "log truncated: topic=%s partition=%d previous_end_offset=%d end_offset=%d",
+                *self.key,
+                log_end_offset,
+                offset,
+            )
             self.partition.truncated()
 
     # --- copying ---

@@ -205,14 +205,14 @@ class IsrRequests(_IsrChangeQueue):
             response = await self._line.send(request, version, AlterPartitionResponse)
         except (OSError, KafkaError) as failure:
             logger.info(
-                "isr request not answered, asked again: partitions=%d error=%r", len(wishes), reason_of(failure)
+                "AlterPartition not answered, retrying: partitions=%d error=%s", len(wishes), reason_of(failure)
             )
             self._put_back(wishes)
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return
         if response.error_code != ErrorCode.NONE:
             error = error_of(response.error_code)
-            logger.warning("isr request refused, asked again: partitions=%d error=%s", len(wishes), error.name)
+            logger.warning("AlterPartition refused, retrying: partitions=%d error=%s", len(wishes), error.name)
             self._put_back(wishes)
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return
@@ -272,7 +272,7 @@ class IsrRequests(_IsrChangeQueue):
             all_done = all_done and answer.error == ErrorCode.NONE
             wish.answer(answer)
         logger.info(
-            "isr changes answered: partitions=%d outcomes=%s such_as=%s-%d isr=%s",
+            "ISR changes answered: partitions=%d outcomes=%s example=%s-%d isr=%s",
             len(wishes), {error.name: count for error, count in outcomes.items()}, *wishes[0].key,
             list(wishes[0].change.isr),
         )  # fmt: skip
@@ -327,7 +327,7 @@ class IsrWrites(_IsrChangeQueue):
                 controller_epoch=owner.controller_epoch,
             )
         except OSError as error:
-            logger.info("isr not written, tried again: partition=%s-%d error=%r", *wish.key, reason_of(error))
+            logger.info("ISR not written, retrying: topic=%s partition=%d error=%s", *wish.key, reason_of(error))
             self._put_back([wish])
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return
@@ -346,9 +346,7 @@ class IsrWrites(_IsrChangeQueue):
         try:
             await self._writer.announce(list(changed))
         except OSError as error:
-            logger.info(
-                "isr changes not announced, tried again: partitions=%d error=%r", len(changed), reason_of(error)
-            )
+            logger.info("ISR changes not announced, retrying: partitions=%d error=%s", len(changed), reason_of(error))
             self._changed = changed | self._changed
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             return

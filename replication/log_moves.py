@@ -223,7 +223,9 @@ class LogMoves:
 
     async def _run(self, key: TopicPartition, move: _Move) -> None:
         log, copy = move.copy.partition.log, move.copy.copy
-        logger.info("move begins: topic=%s partition=%d from=%s to=%s", *key, log.directory, copy.directory)
+        logger.info(
+            "log move started: topic=%s partition=%d path=%s target_path=%s", *key, log.directory, copy.directory
+        )
         try:
             while not move.stopped.is_set():
                 if await self._advance_or_wait(key, move):
@@ -231,7 +233,7 @@ class LogMoves:
         except KafkaError as error:
             if not move.stopped.is_set():
                 self.failed_partitions.add(key)
-            logger.warning("move ends, not done: topic=%s partition=%d error=%s", *key, error)
+            logger.warning("log move failed: topic=%s partition=%d error=%s", *key, error)
         finally:
             del self._moves[key]
             move.ended.set_result(None)
@@ -245,7 +247,7 @@ class LogMoves:
             if error.code is ErrorCode.CORRUPT_MESSAGE:
                 raise
             if not move.retry_pause_s:
-                logger.warning("move put off: topic=%s partition=%d error=%s", *key, error)
+                logger.warning("log move postponed: topic=%s partition=%d error=%s", *key, error)
             move.retry_pause_s = min(2 * move.retry_pause_s or RETRY_PAUSE_S, LONGEST_RETRY_PAUSE_S)
             await move.pause(move.retry_pause_s)
             return False
@@ -327,5 +329,5 @@ class LogMoves:
         partition.replace_log(new)
         old.give_way_to(new)
         await old.close(flush=False)
-        logger.info("log moved: topic=%s partition=%d directory=%s bytes=%d", *key, new.directory, copy.copied_bytes)
+        logger.info("log moved: topic=%s partition=%d path=%s copied_bytes=%d", *key, new.directory, copy.copied_bytes)
         return True

@@ -362,11 +362,11 @@ class Partition(Awaited):
                     self._tell_watchers()
                     metrics = self._host.doors.metrics
                     (metrics.isr_expanded if is_expansion else metrics.isr_shrunk)()
-                    logger.debug("isr changed: partition=%s-%d isr=%s", self.topic, self.partition, isr)
+                    logger.debug("ISR changed: topic=%s partition=%d isr=%s", self.topic, self.partition, isr)
                 case IsrChangeFailed(change, error):
                     self._host.doors.metrics.isr_change_failed()
                     logger.debug(
-                        "isr not changed: partition=%s-%d wished=%s error=%s",
+                        "ISR not changed: topic=%s partition=%d requested_isr=%s error=%s",
                         self.topic, self.partition, list(change.isr), error.name,
                     )  # fmt: skip
 

@@ -228,20 +228,20 @@ class Partitions:
 
     def _log_assignment(self, request: LeaderAndIsrRequest, outcome: _Assignment) -> None:
         logger.info(
-            "partitions assigned: controller=%d controller_epoch=%d partitions=%d begin_to_lead=%d begin_to_follow=%d "
-            "took_ms=%d",
+            "partitions assigned: controller=%d controller_epoch=%d partitions=%d new_leaders=%d "
+            "new_followers=%d duration_ms=%d",
             request.controller_id, request.controller_epoch, len(outcome.errors), outcome.leads_count,
             outcome.follows_count, self._doors.now_ms() - outcome.began_ms,
         )  # fmt: skip
         if outcome.of_dead_leaders:
             logger.warning(
-                "partitions not followed, their leaders are not alive: partitions=%d leaders=%s such_as=%s-%d",
+                "partitions not followed, their leaders are not alive: partitions=%d leaders=%s example=%s-%d",
                 len(outcome.of_dead_leaders), sorted(set(outcome.of_dead_leaders.values())),
                 *next(iter(outcome.of_dead_leaders)),
             )  # fmt: skip
         if outcome.without_room:
             logger.error(
-                "partitions wait, there is no room for their logs: partitions=%d such_as=%s-%d",
+                "partitions wait, there is no disk space for their logs: partitions=%d example=%s-%d",
                 len(outcome.without_room), *outcome.without_room[0],
             )  # fmt: skip
 
@@ -259,8 +259,8 @@ class Partitions:
         self._following.settle()
         if taken_up:
             logger.info(
-                "partitions taken up, there is room for their logs: partitions=%d such_as=%s-%d still_waiting=%d "
-                "begin_to_lead=%d begin_to_follow=%d",
+                "waiting partitions started, there is disk space for their logs: partitions=%d "
+                "example=%s-%d waiting_partitions=%d new_leaders=%d new_followers=%d",
                 len(taken_up), *taken_up[0], len(self._waiting), outcome.leads_count, outcome.follows_count,
             )  # fmt: skip
 
@@ -437,7 +437,9 @@ class Partitions:
         acknowledged nobody would copy. Its log stays."""
         known = self._by_name.get((topic, index))
         if known is not None and known.is_leader and known.leader_epoch < leader_epoch:
-            logger.info("partition is led elsewhere: topic=%s partition=%d leader_epoch=%d", topic, index, leader_epoch)
+            logger.info(
+                "partition has another leader: topic=%s partition=%d leader_epoch=%d", topic, index, leader_epoch
+            )
             known.stop()
             self._listener.on_not_leader(topic, index, leader_epoch)
 
@@ -466,12 +468,13 @@ class _Assignment:
 
 def _tell_of_earlier_topic(log: PartitionLog, topic_id: bytes, *, is_only_replica: bool) -> None:
     """What was deleted under this name while this broker could not hear it, or is of a store that was lost."""
-    way_out = "remove the folder: the replica is made anew"
+    resolution = "remove the folder, and the replica is copied again"
     if is_only_replica:  # elsewhere two histories of one epoch would be taken for one
-        way_out = "remove its partition.metadata to serve these records, or the folder to be rid of them"
+        resolution = "remove its partition.metadata to serve these records, or the folder to delete them"
     logger.error(
-        "log of an earlier topic, not served: directory=%s topic_id=%s topic_id_now=%s. With the broker stopped, %s",
-        log.directory, uuid_to_text(log.topic_id), uuid_to_text(topic_id), way_out,
+        "log of an earlier topic, not served; stop the broker to resolve it: path=%s topic_id=%s "
+        "current_topic_id=%s resolution=%s",
+        log.directory, uuid_to_text(log.topic_id), uuid_to_text(topic_id), resolution,
     )  # fmt: skip
 
 

@@ -37,13 +37,15 @@ class Refusals:
         for (asked, error), (count, first) in noted.items():
             if asked is not Stopped:
                 logger.info(
-                    "leader refused a follower: source=%d step=%s error=%s partitions=%d such_as=%s-%d",
-                    self._source_id, asked.__name__, error.name, count, *first,
+                    "leader refused requests of a follower: broker=%d step=%s partitions=%d example=%s-%d "
+                    "error=%s",
+                    self._source_id, asked.__name__, count, *first, error.name,
                 )  # fmt: skip
                 continue
             # A leader that is in a later epoch is nothing unusual: it has had its LeaderAndIsr first.
             logger.log(
                 logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR,
-                "replica fetching stopped until the next assignment: source=%d error=%s partitions=%d such_as=%s-%d",
-                self._source_id, error.name, count, *first,
+                "replica fetching stopped until the next LeaderAndIsr: broker=%d partitions=%d "
+                "example=%s-%d error=%s",
+                self._source_id, count, *first, error.name,
             )  # fmt: skip

@@ -233,7 +233,7 @@ class _Spares:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._told_s >= REFUSALS_TOLD_EVERY_S:
             logger.warning(
-                "connections refused, the last open files are not for them: last_descriptor=%d refused=%d",
+                "connections refused, the limit of open files is reached: last_descriptor=%d refused_connections=%d",
                 self._last,
                 self._refused_count,
             )

@@ -67,6 +67,6 @@ class TaskScope:
         error = task.exception()
         if error is None:
             return
-        logger.error("task failed: task=%r", task.get_name(), exc_info=error)
+        logger.error("task failed: task=%s", task.get_name(), exc_info=error)
         if self._on_failure is not None:
             self._on_failure(task.get_name(), error)

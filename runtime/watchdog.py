@@ -79,7 +79,7 @@ class Watchdog:
         if late_ms > self._stall_ms:
             self.stalls_count += 1
             self.longest_stall_ms = max(self.longest_stall_ms, late_ms)
-            logger.warning("event loop stalled: stall_ms=%d", late_ms)
+            logger.warning("event loop stalled: duration_ms=%d", late_ms)
             if self._on_stall is not None:
                 self._on_stall(late_ms)
 
@@ -93,7 +93,7 @@ class Watchdog:
             hung_s += self._watch_s
             if not is_reported:
                 is_reported = True
-                logger.error("event loop does not come back: hung_ms>=%d at:\n%s", hung_s * 1000, self._loop_stack())
+                logger.error("event loop blocked: duration_ms=%d stack=\n%s", hung_s * 1000, self._loop_stack())
             if hung_s * 1000 >= self._hang_ms:
                 self._on_hang(round(hung_s * 1000))
                 return

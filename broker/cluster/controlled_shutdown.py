@@ -45,7 +45,7 @@ async def hand_over(
         async with asyncio.timeout((max(pauses_ms, 0) + ANSWERS_PATIENCE_MS) / 1000):
             return await _attempt(request, version, line, settings, alone_within)
     except TimeoutError:
-        logger.warning("controlled shutdown given up: the controller did not answer in time")
+        logger.warning("controlled shutdown given up, the controller did not respond in time")
         return False
 
 
@@ -67,11 +67,13 @@ async def _attempt(
         else:
             remaining = len(response.remaining_partitions)
             if response.error_code == ErrorCode.NONE and not remaining:
-                logger.info("controlled shutdown: leaderships have moved, attempt=%d", attempt)
+                logger.info("controlled shutdown complete, leaderships have moved: attempt=%d", attempt)
                 return True
             outcome = f"{ErrorCode(response.error_code).name} remaining={remaining}"
-        logger.warning("controlled shutdown not complete: attempt=%d of=%d outcome=%s", attempt, attempts, outcome)
+        logger.warning(
+            "controlled shutdown not complete: attempt=%d attempt_limit=%d outcome=%s", attempt, attempts, outcome
+        )
         if attempt < attempts and await alone_within(settings.controlled_shutdown_retry_backoff_ms):
-            logger.info("controlled shutdown given up: no other broker is alive")
+            logger.info("controlled shutdown given up, no other broker is alive")
             return False
     return False

@@ -70,7 +70,7 @@ class ControllerClaims:
                 named_id, named_epoch = await self._named(controller_id, epoch)
         except (StoreError, TimeoutError) as error:
             logger.warning(
-                "controller believed without the store: id=%d epoch=%d error=%s",
+                "controller accepted unverified, the store did not respond: controller=%d controller_epoch=%d error=%s",
                 controller_id,
                 epoch,
                 type(error).__name__,
@@ -81,7 +81,8 @@ class ControllerClaims:
             self._believe(controller_id, epoch)
             return
         logger.warning(
-            "controller not believed: id=%d epoch=%d named_id=%d named_epoch=%d",
+            "control request refused, the store names another controller: controller=%d "
+            "controller_epoch=%d stored_controller=%d stored_controller_epoch=%d",
             controller_id,
             epoch,
             named_id,

@@ -74,7 +74,9 @@ class DeletedTopics:
                     continue
                 gone = [topic for topic in known if topic.name not in present]
                 if gone:
-                    logger.info("topics were deleted unheard: count=%d such_as=%s", len(gone), gone[0].name)
+                    logger.info(
+                        "topics were deleted while this broker was away: topics=%d example=%s", len(gone), gone[0].name
+                    )
                     await self._forget(gone)
                 self._looked_in = epochs
         finally:

@@ -43,7 +43,9 @@ class LogDirectoryEvents:
             try:
                 await self._store.create(znodes.log_dir_event_path(), data, sequential=True)
             except StoreError as error:
-                logger.warning("failed log directory not told yet: error=%s", type(error).__name__)
+                logger.warning(
+                    "failed log directory not reported to the controller yet, retrying: error=%s", type(error).__name__
+                )
                 self._is_telling = True
                 await asyncio.sleep(RETRY_PAUSE_S)
             else:

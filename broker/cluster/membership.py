@@ -85,7 +85,7 @@ class Membership:
                 session, self._session_id = self._store.session(), NO_SESSION
                 await session.delete(znodes.broker_path(self._describe().broker_id))
         except (StoreError, TimeoutError) as error:
-            logger.info("registration not taken back: error=%s", type(error).__name__)
+            logger.info("registration not removed: error=%s", type(error).__name__)
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
@@ -110,7 +110,7 @@ class Membership:
                 try:
                     epoch = await register_broker(session, session.session_id, self._describe())
                 except (ConnectionLossError, SessionExpiredError) as error:
-                    logger.info("registration unanswered: error=%s", type(error).__name__)
+                    logger.info("registration not confirmed, retrying: error=%s", type(error).__name__)
                     await asyncio.sleep(RETRY_PAUSE_S)
                     continue
                 except BrokerIdTakenError as error:
@@ -118,10 +118,10 @@ class Membership:
                         raise
                     if not has_told:
                         has_told = True
-                        logger.warning("broker id is taken, waiting for its session to end: reason=%r", str(error))
+                        logger.warning("broker id is taken, waiting for its session to end: reason=%s", str(error))
                     await asyncio.sleep(TAKEN_PAUSE_S)
                     continue
                 self._session_id = session.session_id
-                logger.info("registered: broker_epoch=%d session=%#x", epoch, session.session_id)
+                logger.info("broker registered: broker_epoch=%d session=%#x", epoch, session.session_id)
                 self._on_registered(epoch)
                 return

@@ -91,7 +91,7 @@ async def stay_away_after_power_loss(
             await file.note(boot_id)
         except OSError as error:
             logger.warning(
-                "boot not noted, the next start will be careful: directory=%s error=%r",
+                "boot id not stored, the next start assumes a loss of power: directory=%s error=%s",
                 file.directory,
                 reason_of(error),
             )
@@ -102,7 +102,7 @@ async def _noted(file: BootFile) -> str | None:
     try:
         return await file.noted()
     except OSError as error:
-        logger.warning("boot of the last start not read: directory=%s error=%r", file.directory, reason_of(error))
+        logger.warning("boot id of the last start not read: directory=%s error=%s", file.directory, reason_of(error))
         return None
 
 
@@ -119,22 +119,25 @@ async def _is_out_within(store: Store, broker_id: int, clock: Clock, patience_ms
             else:
                 remaining = await _some_still_in_sync(store, broker_id, remaining)
         except StoreError as error:
-            logger.info("in-sync sets not read: error=%s", type(error).__name__)
+            logger.info("ISRs not read, retrying: error=%s", type(error).__name__)
             await asyncio.sleep(LOOK_AGAIN_S)
             continue
         if not remaining:
             if has_told:
-                logger.info("out of all in-sync sets: took_ms=%d", clock.monotonic_ms() - began_ms)
+                logger.info("out of all ISRs, registering: duration_ms=%d", clock.monotonic_ms() - began_ms)
             return True
         if not has_told:
             has_told = True
             logger.warning(
-                "the end of some logs may have been lost with the power: not registering while in sync with others, "
-                "partitions=%d such_as=%s-%d at_most_ms=%d",
+                "the ends of some logs may have been lost with the power, not registering while in their "
+                "ISR: partitions=%d example=%s-%d timeout_ms=%d",
                 len(remaining), *remaining[0], patience_ms,
             )  # fmt: skip
         await asyncio.sleep(LOOK_AGAIN_S)
-    logger.warning("registering though still in sync with others: partitions_at_most=%d", len(remaining or ()))
+    logger.warning(
+        "registering although still in the ISR of partitions, records may be missing: partitions=%d",
+        len(remaining or ()),
+    )
     return False
 
 

@@ -36,8 +36,9 @@ async def tell_of_strays(store: Tree, logs: Mapping[TopicPartition, StoredLog]) 
     strays = stray_logs(logs, topics)
     if strays:
         logger.warning(
-            "logs of topics that the cluster does not know, left alone and not served: logs=%d such_as=%s. Topics are in "
-            "the ZooKeeper of zookeeper.connect, without one in barnabas-store.sqlite in log.dirs: are these the data's?",
+            "logs kept but not served, the cluster does not know their topics; check that "
+            "zookeeper.connect, or barnabas-store.sqlite in log.dirs, is the one of this data: logs=%d "
+            "example=%s",
             len(strays), logs[strays[0]].directory,
         )  # fmt: skip
     return bool(strays)

@@ -115,7 +115,7 @@ class TransactionMarkerSender:
         try:
             errors = await self._send(broker_id, request_markers(entries))
         except OSError as error:
-            logger.debug("no answer to transaction markers: broker=%d error=%s", broker_id, error)
+            logger.debug("transaction markers not answered: broker=%d error=%s", broker_id, error)
             self._queues.on_lost(broker_id)
         else:
             self._report(broker_id, self._queues.on_response(broker_id, errors))
@@ -142,8 +142,8 @@ class TransactionMarkerSender:
         for error, partitions in summary.retried.items():
             logger.log(
                 logging.DEBUG if error in EXPECTED_RETRIES else logging.WARNING,
-                "transaction markers refused, to be sent again: broker=%d error=%s partitions=%d first=%s-%d",
-                broker_id, error.name, len(partitions), *partitions[0],
+                "transaction markers refused, retrying: broker=%d partitions=%d example=%s-%d error=%s",
+                broker_id, len(partitions), *partitions[0], error.name,
             )  # fmt: skip
 
     # --- when to try again ---

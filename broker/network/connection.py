@@ -292,7 +292,7 @@ class RequestConnection:
         assert client is not None
         logger.log(
             level,
-            "connection closed: client=%s:%d listener=%s reason=%r",
+            "connection closed: address=%s:%d listener=%s reason=%s",
             client.peer.host,
             client.peer.port,
             client.listener,

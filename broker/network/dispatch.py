@@ -356,7 +356,7 @@ def _refuse(route: Route, request: Request, error: KafkaError) -> Outcome:
 
 def _fail(route: Route, request: Request, context: RequestContext, error: Exception) -> Outcome:
     logger.error(
-        "request failed: api=%s version=%d client_id=%s client=%s listener=%s",
+        "request failed: api=%s version=%d client_id=%r address=%s listener=%s",
         route.handler.api_name,
         route.version,
         context.client_id,

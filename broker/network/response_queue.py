@@ -259,7 +259,7 @@ class ResponseQueue:
         try:
             chunks = route.encode(response, b"")
         except EncodeError as error:
-            logger.exception("response cannot be encoded: api=%s version=%d", route.handler.api_name, route.version)
+            logger.exception("response not encoded: api=%s version=%d", route.handler.api_name, route.version)
             self._asker.close(f"the answer to {route.handler.api_name} cannot be encoded: {error}")
             return 0
         size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))

@@ -80,7 +80,7 @@ class HttpServer:
         try:
             status, body = await self._page(method, path)
         except Exception:
-            logger.exception("page not made: path=%r", path.decode("latin-1"))
+            logger.exception("HTTP page not served: path=%r", path.decode("latin-1"))
             status, body = "500 Internal Server Error", b"the broker's log says why\n"
         lines = [f"HTTP/1.1 {status}", f"Content-Type: {CONTENT_TYPE}", f"Content-Length: {len(body)}"]
         lines += ["Allow: GET, HEAD", "Connection: close", "", ""]

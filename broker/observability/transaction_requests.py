@@ -32,11 +32,12 @@ class TransactionRequests:
         self._named.add(client_id)
         peer = context.connection.peer
         logger.warning(
-            "client asks for a transaction, and transactions are not coordinated yet: client_id=%r client=%s:%d api=%s",
+            "client asks for a transaction, and transactions are not coordinated yet: client_id=%r "
+            "address=%s:%d api=%s",
             client_id,
             peer.host,
             peer.port,
             api,
         )
         if len(self._named) == MAX_CLIENTS:
-            logger.warning("further clients that ask for a transaction are not named: clients=%d", MAX_CLIENTS)
+            logger.warning("further clients that ask for a transaction are not logged: clients=%d", MAX_CLIENTS)

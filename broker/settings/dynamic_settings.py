@@ -166,7 +166,7 @@ class DynamicSettings:
             try:
                 await configs.purge_changes(self._store, self._clock.wall_ms())
             except StoreError as error:
-                logger.info("old changes not purged: error=%s", type(error).__name__)
+                logger.info("old notifications of changed settings not removed: error=%s", type(error).__name__)
 
     async def _on_changes(self) -> None:
         try:
@@ -174,7 +174,7 @@ class DynamicSettings:
                 await self._follow(self._on_watch)
         except StoreError as error:
             self._session_id = NO_SESSION  # the watch may be lost: everything is read when the store is back
-            logger.warning("settings not followed: error=%s", type(error).__name__)
+            logger.warning("changes of settings not watched: error=%s", type(error).__name__)
         else:
             await self._purge()
 
@@ -218,7 +218,7 @@ class DynamicSettings:
             if problem is None:
                 own[name] = text
             elif name in LogConfig.definitions:
-                logger.warning("stored setting ignored: topic=%s setting=%s error=%r", topic, name, problem)
+                logger.warning("stored setting ignored: topic=%s setting=%s error=%s", topic, name, problem)
         if own == self._topics.get(topic, {}):
             return
         self._log_configs.pop(topic, None)
@@ -295,7 +295,7 @@ def _tell(whose: str, listener: Callable[[], None]) -> None:
     try:
         listener()
     except Exception:
-        logger.exception("settings not taken over: of=%s", whose)
+        logger.exception("changed settings not applied: resource=%s", whose)
 
 
 def _possible(stored: Mapping[str, str]) -> dict[str, str]:
@@ -337,7 +337,7 @@ def _readable(static: BrokerSettings, default: Mapping[str, str], own: Mapping[s
                 waiting.append((name, text, per_broker))
                 problems[name, per_broker] = error
     for name, _, per_broker in waiting:
-        logger.warning("stored setting ignored: setting=%s error=%r", name, str(problems[name, per_broker]))
+        logger.warning("stored setting ignored: setting=%s error=%s", name, str(problems[name, per_broker]))
     return known
 
 
@@ -345,9 +345,9 @@ def _without_useless(stored: Mapping[str, str]) -> dict[str, str]:
     """What Apache Kafka may have stored, and this broker cannot follow: nobody is to be told that it holds."""
     for name in stored:
         if _is_password(name):
-            logger.warning("stored password ignored: setting=%s error='no password encoder'", name)
+            logger.warning("stored password ignored, there is no password.encoder.secret: setting=%s", name)
         elif name in _FIXED:
-            logger.warning("stored setting ignored: setting=%s error='it changes with a restart alone'", name)
+            logger.warning("stored setting ignored, it changes only with a restart: setting=%s", name)
     return {name: text for name, text in stored.items() if not _is_password(name) and name not in _FIXED}
 
 

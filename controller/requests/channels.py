@@ -28,7 +28,7 @@ RETRY_BACKOFF_S = 0.1  # Kafka's pause before a control request is sent again
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 OnResponse = Callable[[int, ControlRequest, ControlResponse], None]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class BrokerChannel(Protocol):
@@ -136,12 +136,17 @@ class _Line:
     def _note_failure(self, request: ControlRequest, error: OSError) -> None:
         """The first is told: a broker may be out of reach for long, and is asked ten times a second."""
         if self._failures_count == 0:
-            log.info("request unanswered broker=%d api=%s error=%r", self.broker_id, request.api_name, reason_of(error))
+            logger.info(
+                "control request not answered, retrying: broker=%d api=%s error=%s",
+                self.broker_id,
+                request.api_name,
+                reason_of(error),
+            )
         self._failures_count += 1
 
     def _note_answer(self) -> None:
         if self._failures_count and not self._is_closed:
-            log.info("broker answered again broker=%d unanswered=%d", self.broker_id, self._failures_count)
+            logger.info("broker responds again: broker=%d failures=%d", self.broker_id, self._failures_count)
         self._failures_count = 0
 
     async def _pause(self) -> None:

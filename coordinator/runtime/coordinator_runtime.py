@@ -130,8 +130,9 @@ class CoordinatorRuntime(Generic[S]):
         misplaced = [key async for key in keys if self.partition_for(key) not in own]
         if misplaced:
             logger.error(
-                "keys are stored in a partition that they do not hash to: the topic had another number of partitions, and "
-                "what is stored of them is not found: topic=%s partition=%d partitions=%s count=%d keys=%s",
+                "keys are stored in a partition that they do not hash to, the topic had another number of"
+                " partitions and what is stored under them is not found: topic=%s partition=%d "
+                "partitions=%s keys=%d examples=%s",
                 self.topic, context.partition, self._partitions_count, len(misplaced),
                 ",".join(misplaced[:SHOWN_KEYS_MAX]) + (",..." if len(misplaced) > SHOWN_KEYS_MAX else ""),
             )  # fmt: skip

@@ -293,7 +293,7 @@ class ShardContext(Generic[S]):
             level = logging.INFO if took_ms >= SLOW_LOAD_MS else logging.DEBUG
             logger.log(
                 level,
-                "partition loaded: topic=%s partition=%d epoch=%d took_ms=%d",
+                "partition loaded: topic=%s partition=%d leader_epoch=%d duration_ms=%d",
                 *(self._ports.topic, self.partition, self.leader_epoch, took_ms),
             )
 

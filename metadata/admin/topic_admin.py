@@ -41,6 +41,7 @@ from metadata.store.znodes import ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from runtime.randomness import Randomness, uuid_bytes
+from runtime.reasons import reason_of
 from runtime.slices import Slices
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
@@ -48,7 +49,7 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 TOPICS_STEP = 100  # topics of one request that are planned and written together: other clients are served in between
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,8 @@ class FallBackToOneReplica:
             return wanted
         if not self._has_told:
             self._has_told = True
-            log.warning(
-                "topics created by the broker itself get one replica: topic=%s wanted=%d brokers=%d",
+            logger.warning(
+                "internal topic gets one replica, there are too few brokers: topic=%s replication_factor=%d brokers=%d",
                 topic,
                 wanted,
                 live_brokers,
@@ -245,7 +246,7 @@ class TopicAdmin:
             is_made = code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS)
             answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if is_made else code
             if not is_made:
-                log.warning("topic not auto-created topic=%s error=%s reason=%r", name, code.name, message)
+                logger.warning("topic not auto-created: topic=%s error=%s reason=%s", name, code.name, message)
         return answers
 
     def _automatic(self, name: str) -> NewTopic:
@@ -384,10 +385,10 @@ class TopicAdmin:
                 message = f"Topic '{plan.name}' already exists."
                 results[plan.name] = CreatedTopic(Outcome(ErrorCode.TOPIC_ALREADY_EXISTS, message))
             except (StoreError, ValueError) as error:
-                log.warning("topic not created topic=%s error=%r", plan.name, error)
+                logger.warning("topic not created: topic=%s error=%s", plan.name, reason_of(error))
                 results[plan.name] = CreatedTopic(not_stored(error))
             else:
-                log.info("topic created topic=%s partitions=%d", plan.name, len(plan.registration.assignments))
+                logger.info("topic created: topic=%s partitions=%d", plan.name, len(plan.registration.assignments))
                 created.append(plan)
         return created
 
@@ -456,7 +457,7 @@ class TopicAdmin:
                 results[topic.name] = TIMED_OUT
                 continue
             except (StoreError, ValueError) as error:
-                log.warning("topic not grown topic=%s error=%r", topic.name, error)
+                logger.warning("partitions not added: topic=%s error=%s", topic.name, reason_of(error))
                 results[topic.name] = not_stored(error)
                 continue
             results[topic.name] = Outcome()
@@ -504,7 +505,7 @@ class TopicAdmin:
                 if TopicRegistration.decode(topic.name, data).assignments != assignments:
                     continue
             allowance.left -= len(added)
-            log.info("topic grown topic=%s partitions=%d", topic.name, len(assignments))
+            logger.info("partitions added: topic=%s partitions=%d", topic.name, len(assignments))
             return assignments
 
     # Deletion.

@@ -26,5 +26,5 @@ async def in_any_session(step: Callable[[], Awaitable[T]]) -> T:
         try:
             return await step()
         except SessionExpiredError as error:
-            logger.info("session ended, trying again under the next one: path=%s", error)
+            logger.info("session ended, retrying under the next one: path=%s", error)
             await asyncio.sleep(PAUSE_S)

@@ -20,7 +20,7 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000  # Kafka's: a broker that sleeps longer re
 DEFAULT_ENTITY = "<default>"
 QUOTA_TYPES = ("users", "clients", "ips")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _decoded(path: str, data: bytes) -> dict[str, str]:
     try:
         return znodes.decode_config(data)
     except ValueError as error:
-        log.warning("settings node ignored path=%s error=%r", path, str(error))
+        logger.warning("settings node ignored: path=%s error=%s", path, str(error))
         return {}
 
 
@@ -123,7 +123,7 @@ async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) 
             try:
                 changes.append(ConfigChange(number, znodes.decode_config_change(node[0])))
             except ValueError as error:
-                log.warning("change of settings ignored node=%s error=%r", name, str(error))
+                logger.warning("change of settings ignored: path=%s error=%s", name, str(error))
     return changes
 
 

@@ -48,7 +48,7 @@ FILE_NAME = "barnabas-store.sqlite"
 FORMAT_VERSION = 1
 COMMIT_TRANSACTIONS_MAX = 1_000  # bounds one commit's time, and so the wait of a small write behind a large batch
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS node (
@@ -220,7 +220,7 @@ class EmbeddedStore:
             try:
                 await self.multi([Delete(each) for each in own])
             except ConnectionLossError:  # the disk may be full; the next start takes them away
-                log.warning("ephemeral nodes left in the store: count=%d", len(own))
+                logger.warning("ephemeral nodes not removed from the store: nodes=%d", len(own))
         self._is_closed = True
         self._watches.clear()
         await self._queue.run(self._file.close)
@@ -326,7 +326,7 @@ class EmbeddedStore:
                     try:
                         await self._queue.run(lambda staged=staged: self._file.commit(staged, {}))  # type: ignore[misc]
                     except OSError as error:
-                        log.error("store commit failed error=%r", str(error))  # noqa: TRY400 (the text says it all)
+                        logger.error("store commit failed: error=%s", str(error))  # noqa: TRY400 (the text says it all)
                         self._fail_pending()
                         if error.errno != errno.ENOSPC:
                             self._has_failed = True

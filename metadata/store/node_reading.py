@@ -13,10 +13,11 @@ from typing import TypeVar
 from metadata.store import znodes
 from metadata.store.port import Tree, Watch
 from metadata.store.znodes import BrokerRegistration
+from runtime.reasons import reason_of
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def decoded(path: str, decode: Callable[[], T]) -> T | None:
@@ -24,7 +25,7 @@ def decoded(path: str, decode: Callable[[], T]) -> T | None:
     try:
         return decode()
     except (ValueError, TypeError, AttributeError) as error:  # of JSON that is something else than it should be
-        log.warning("node is unreadable and counts as missing path=%s error=%r", path, error)
+        logger.warning("node unreadable, treated as missing: path=%s error=%s", path, reason_of(error))
         return None
 
 

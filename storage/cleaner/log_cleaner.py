@@ -254,20 +254,22 @@ class LogCleaner:
             if cleaning.is_current:
                 self.report.set_aside(log)
                 logger.error(  # noqa: TRY400 - the problem is in the file, not here
-                    "log cannot be cleaned, and is set aside: topic=%s partition=%d problem=%s",
+                    "log cannot be cleaned, it is excluded from cleaning: topic=%s partition=%d error=%s",
                     log.topic, log.partition, error,
                 )  # fmt: skip
         except NoMemory as error:
             if self.report.lacked_memory(log):
                 logger.warning(
-                    "no memory for cleaning, tried again later: topic=%s partition=%d error=%s",
+                    "no memory for cleaning, retrying later: topic=%s partition=%d error=%s",
                     log.topic, log.partition, error.__cause__,
                 )  # fmt: skip
         except KafkaError as error:
             logger.warning("cleaning failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
         except OSError as error:
             if is_no_space(error):
-                logger.warning("no room for cleaning: topic=%s partition=%d error=%s", log.topic, log.partition, error)
+                logger.warning(
+                    "no disk space for cleaning: topic=%s partition=%d error=%s", log.topic, log.partition, error
+                )
             elif cleaning.is_current:
                 self._on_failed(cleaning.directory.path, error)
         else:
@@ -340,7 +342,9 @@ class LogCleaner:
                 firsts = dict(zip(untold, await self._readers.run(job_of_firsts), strict=True))
             except OSError as error:
                 # Its segments went away meanwhile, or a cleaning will meet the same.
-                logger.info("log not looked at: topic=%s partition=%d error=%s", log.topic, log.partition, error)
+                logger.info(
+                    "log not checked for cleaning: topic=%s partition=%d error=%s", log.topic, log.partition, error
+                )
                 return None
             for segment, age in ages.items():
                 segment.learn_age(age)
@@ -395,8 +399,8 @@ class LogCleaner:
         took_ms = self._clock.monotonic_ms() - started_ms
         self.report.cleaned(log, work.stats, work.map.utilization, took_ms)
         logger.info(
-            "log cleaned: topic=%s partition=%d from=%d to=%d took_ms=%d read_bytes=%d written_bytes=%d records=%d kept=%d "
-            "buffer=%d%%",
+            "log cleaned: topic=%s partition=%d start_offset=%d end_offset=%d duration_ms=%d "
+            "read_bytes=%d written_bytes=%d read_records=%d written_records=%d buffer_percent=%d",
             log.topic, log.partition, cleanable.first_dirty_offset, work.end_offset, took_ms, work.stats.bytes_read,
             work.stats.bytes_written, work.stats.records_read, work.stats.records_written, 100 * work.map.utilization,
         )  # fmt: skip

@@ -100,7 +100,8 @@ class CurrentLogs:
         high_watermark = directory.checkpoints.high_watermark(key)
         if high_watermark > log.log_end_offset:  # of a copy that has just begun it may be the log's of before
             logger.warning(
-                "log ends below its high watermark, so that records are missing: directory=%s end=%d high_watermark=%d",
+                "log ends below its high watermark, records are missing: path=%s end_offset=%d "
+                "high_watermark=%d",
                 path, log.log_end_offset, high_watermark,
             )  # fmt: skip
         self.take_in(directory, key, log)

@@ -115,13 +115,13 @@ class FutureLogs:
             if log is None and is_marked and not doors.offline:
                 await directory.queue.run(partial(_finish, filesystem, directory.path, path, partition_folder(*key)))
                 await self._adopt(directory, key, f"{directory.path}/{partition_folder(*key)}")
-                logger.info("interrupted move finished: topic=%s partition=%d directory=%s", *key, directory.path)
+                logger.info("interrupted log move finished: topic=%s partition=%d directory=%s", *key, directory.path)
             elif log is None and not is_marked and not doors.offline:
-                logger.warning("folder left alone, there is no log to it: folder=%s", path)
+                logger.warning("copy of a log ignored, its log does not exist: path=%s", path)
             elif log is None:
-                logger.warning("folder left alone, its log may be in a directory that is offline: folder=%s", path)
+                logger.warning("copy of a log ignored, its log may be in an offline directory: path=%s", path)
             elif key in self.logs or log.directory.startswith(f"{directory.path}/"):
-                logger.warning("copy of a log dropped, there is another: folder=%s", path)
+                logger.warning("copy of a log removed, there is another: path=%s", path)
                 await self._doors.set_aside(directory, key, path, 0)
             else:
                 if is_marked:
@@ -144,17 +144,16 @@ class FutureLogs:
     ) -> None:
         """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are
         copied once more: epochs would not tell them from those of another topic."""
-        is_known = ZERO_UUID not in (copy.topic_id, log.topic_id)
-        certainty = "is" if is_known else "may be"
         logger.warning(
-            "copy of a log dropped, it %s of another topic of this name: folder=%s", certainty, copy.directory
+            "copy of a log removed, it is or may be of another topic of this name: topic=%s partition=%d path=%s",
+            *(*key, copy.directory),
         )
         await self.drop_future_log(*key)
-        if not is_known:
+        if ZERO_UUID in (copy.topic_id, log.topic_id):
             try:
                 await self.future_log_for(*key, directory.path)
             except KafkaError as error:
-                logger.warning("move given up: topic=%s partition=%d error=%s", *key, error)
+                logger.warning("log move given up: topic=%s partition=%d error=%s", *key, error)
 
     async def _adopt(self, directory: OnlineDirectory, key: TopicPartition, path: str) -> None:
         doors = self._doors

@@ -103,7 +103,8 @@ class InterruptedMoves:
             return
         self._marked.discard(other.directory)
         logger.warning(
-            "interrupted move finished, of two folders one is set aside: topic=%s partition=%d log=%s end=%d other=%s end=%d",
+            "interrupted log move finished, one of two folders is renamed and not used: topic=%s "
+            "partition=%d path=%s end_offset=%d renamed_path=%s renamed_end_offset=%d",
             *key, chosen.directory, chosen.log_end_offset, aside, other.log_end_offset,
         )  # fmt: skip
 

@@ -69,4 +69,4 @@ class LogDeletion:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot delete {log.directory}: {reason_of(error)}"
             ) from error
-        logger.info("log set aside for deletion: topic=%s partition=%d folder=%s", topic, partition, target)
+        logger.info("log scheduled for deletion: topic=%s partition=%d path=%s", topic, partition, target)

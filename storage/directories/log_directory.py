@@ -29,6 +29,7 @@ from sys import intern
 from config.sources import read_properties
 from protocol.topic_partition import TopicPartition
 from runtime.filesystem import FileLock, FileSystem
+from runtime.reasons import reason_of
 from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
 from storage.folder_files import parent_of
 
@@ -221,7 +222,9 @@ class LogDirectory:
             return True, int(marker.get("brokerEpoch", UNKNOWN_BROKER_EPOCH))
         except (ValueError, KeyError, TypeError) as error:
             logger.warning(
-                "clean shutdown marker unreadable, so the stop counts as unclean: file=%s problem=%r", path, error
+                "clean shutdown marker unreadable, treated as an unclean shutdown: path=%s error=%s",
+                path,
+                reason_of(error),
             )
             return False, UNKNOWN_BROKER_EPOCH
 
@@ -238,7 +241,7 @@ class LogDirectory:
         except FileNotFoundError:
             return None
         except CorruptCheckpoint as error:
-            logger.warning("checkpoint unreadable: file=%s problem=%r", self._file(name), str(error))
+            logger.warning("checkpoint unreadable, ignored: path=%s error=%s", self._file(name), str(error))
             return None
 
     def write_checkpoint(self, name: str, offsets: Offsets) -> None:
@@ -263,7 +266,7 @@ class LogDirectory:
             if _parse_set_aside(name, FUTURE_SUFFIX):
                 continue  # see `future_folders`
             if _parse_set_aside(name, STRAY_SUFFIX):
-                logger.warning("folder left alone: folder=%s", path)
+                logger.warning("folder ignored, it is not a log's: path=%s", path)
                 continue
             key = parse_partition_folder(name)
             if key is None:

@@ -244,7 +244,7 @@ class LogManager:
             self.fail_directory(directory.path, error)
             return
         logger.info(
-            "logs loaded: directory=%s logs=%d clean=%s took_ms=%d",
+            "logs loaded: directory=%s logs=%d clean_shutdown=%s duration_ms=%d",
             directory.path, len(directory.logs), directory.is_clean, self._clock.monotonic_ms() - started_ms,
         )  # fmt: skip
 
@@ -401,7 +401,7 @@ class LogManager:
                     for log in list(directory.all_logs()):
                         await log.when_cut()
         except TimeoutError:
-            logger.warning("cuts not finished in time")
+            logger.warning("truncations not finished in time")
 
     def abandon(self) -> None:
         """Let go of everything as it is, as when the start has failed half way: the next start recovers."""

@@ -67,7 +67,9 @@ class LogRetention:
             return False
         if not self._waiting[log]:
             self._waiting[log] = True
-            logger.info("old segments wait for a cleaning: topic=%s partition=%d", log.topic, log.partition)
+            logger.info(
+                "old segments not deleted while the log is cleaned: topic=%s partition=%d", log.topic, log.partition
+            )
         return True
 
     async def retain(self, log: PartitionLog) -> None:

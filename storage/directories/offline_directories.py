@@ -45,7 +45,7 @@ class OfflineDirectories:
 
     def note(self, path: str, error: OSError) -> None:
         self.reasons[path] = reason_of(error)
-        logger.error("log directory offline: directory=%s error=%r", path, self.reasons[path])
+        logger.error("log directory offline: directory=%s error=%s", path, self.reasons[path])
 
     def leave(self, directory: OnlineDirectory, error: OSError) -> None:
         """Its logs, which are nobody's any more, fail; their files and the lock follow when they can."""

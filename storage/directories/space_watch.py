@@ -101,17 +101,23 @@ class SpaceWatch:
 
     def _tell(self, directory: OnlineDirectory) -> None:
         space = directory.environment.space
-        level, said = _SAID[space.room]
-        logger.log(
-            level, "%s: directory=%s free_bytes=%s floor_bytes=%d",
-            said, directory.path, space.free_bytes, space.floor_bytes,
-        )  # fmt: skip
+        values = directory.path, space.free_bytes, space.floor_bytes
+        match space.room:
+            case Room.OPEN:
+                logger.info(
+                    "disk has space again, records are accepted: directory=%s free_bytes=%s floor_bytes=%d", *values
+                )
+            case Room.RESERVE:
+                logger.error(
+                    "disk is almost full, records are refused until there is space again: "
+                    "directory=%s free_bytes=%s floor_bytes=%d",
+                    *values,
+                )
+            case Room.NONE:
+                logger.error(
+                    "disk is full, nothing is appended until there is space again: "
+                    "directory=%s free_bytes=%s floor_bytes=%d",
+                    *values,
+                )
         for log in directory.all_logs():
             log.on_room_changed()
-
-
-_SAID = {
-    Room.OPEN: (logging.INFO, "disk has room again, records are taken"),
-    Room.RESERVE: (logging.ERROR, "disk is almost full, records are refused until there is room again"),
-    Room.NONE: (logging.ERROR, "disk is full, nothing is appended until there is room again"),
-}

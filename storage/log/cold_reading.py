@@ -130,7 +130,7 @@ class ColdReading:
             await asyncio.shield(self._cut)
         self.raise_if_cut_since(cuts)
         self._raise_if_gone(segment)
-        logger.warning("index is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), str(error))
+        logger.warning("index is damaged: path=%s error=%s", segment.path(LOG_SUFFIX), str(error))
         if segment is not self._segments.active:
             self._open_segments.close(segment)  # the next read opens it, and goes by what the files hold then
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {segment} is damaged: {error}")
@@ -201,7 +201,7 @@ class ColdReading:
         if segment is self._segments.active:
             self._on_end_opened(opened)
         if opened.problem is not None:
-            logger.warning("segment is damaged: file=%s problem=%r", segment.path(LOG_SUFFIX), opened.problem)
+            logger.warning("segment is damaged: path=%s error=%s", segment.path(LOG_SUFFIX), opened.problem)
         if segment is not self._segments.active:
             self._open_segments.touch(segment)
 
@@ -213,4 +213,4 @@ class ColdReading:
                 partial(write_indexes, self._filesystem, segment.directory, segment.base_offset, opened)
             )
         except OSError as error:  # what is read needs them in memory only
-            logger.warning("indexes not written: file=%s error=%s", segment.path(LOG_SUFFIX), error)
+            logger.warning("indexes not written: path=%s error=%s", segment.path(LOG_SUFFIX), error)

@@ -133,7 +133,7 @@ def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
 
 def tell_of_lost_end(directory: str, end_offset: int, recovery_point: int) -> None:
     logger.warning(
-        "log ends below its recovery point, so that records are missing: directory=%s end=%d recovery_point=%d",
+        "log ends below its recovery point, records are missing: path=%s end_offset=%d recovery_point=%d",
         directory, end_offset, recovery_point,
     )  # fmt: skip
 
@@ -187,7 +187,12 @@ class _Loading:
             tell_of_lost_end(self._directory, end_offset, request.recovery_point or 0)
         if log_start_offset > end_offset:
             # Every record was deleted, and then the log lost its end: begin again where it is known to start.
-            logger.warning("log restarted: directory=%s end=%d start=%d", self._directory, end_offset, log_start_offset)
+            logger.warning(
+                "log emptied, it ended below its start offset: path=%s end_offset=%d start_offset=%d",
+                self._directory,
+                end_offset,
+                log_start_offset,
+            )
             self._restart(log_start_offset)
             end_offset = log_start_offset
         self._settle_epochs(epochs_known, log_start_offset, end_offset)
@@ -234,7 +239,7 @@ class _Loading:
         known = set(base_offsets)
         for offset, name in others:
             if offset not in known and name.endswith((OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)):
-                logger.warning("index without its segment removed: file=%s/%s", self._directory, name)
+                logger.warning("index without its segment removed: path=%s/%s", self._directory, name)
                 self._filesystem.unlink(f"{self._directory}/{name}")
                 self._lost.append(offset)
             elif name.endswith(TXN_INDEX_SUFFIX):
@@ -253,7 +258,7 @@ class _Loading:
         for segment, following in pairwise(self._segments):
             if not segment.end_bytes and not self._request.is_compacted:
                 logger.warning(
-                    "segment is empty, so that records are missing: file=%s from=%d to=%d",
+                    "segment is empty, records are missing: path=%s start_offset=%d end_offset=%d",
                     segment.path(LOG_SUFFIX), segment.base_offset, following.base_offset,
                 )  # fmt: skip
 
@@ -379,7 +384,7 @@ class _Loading:
                 self._drop_behind(at)
             if scan.end_position < segment.end_bytes:
                 logger.warning(
-                    "torn log cut: file=%s from=%d bytes=%d problem=%r",
+                    "damaged end of a log truncated: path=%s position=%d truncated_bytes=%d error=%s",
                     segment.path(LOG_SUFFIX), scan.end_position, segment.end_bytes - scan.end_position, scan.problem,
                 )  # fmt: skip
                 self._truncated_bytes += segment.end_bytes - scan.end_position
@@ -400,7 +405,7 @@ class _Loading:
         """What lies behind a cut was written after what is lost: it cannot stay."""
         self._begin_cut()
         for segment in reversed(self._segments[at + 1 :]):
-            logger.warning("segment behind a torn log removed: file=%s", segment.path(LOG_SUFFIX))
+            logger.warning("segment behind a damaged one removed: path=%s", segment.path(LOG_SUFFIX))
             self._truncated_bytes += segment.end_bytes
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
         del self._segments[at + 1 :]
@@ -418,7 +423,7 @@ class _Loading:
             try:
                 check_content(content, segment.base_offset)
             except CorruptTxnIndex as error:
-                logger.warning("transaction index made again: file=%s problem=%r", path, str(error))
+                logger.warning("transaction index rebuilt: path=%s error=%s", path, str(error))
                 if self._will_recover(segment):
                     continue
                 self._write_txn_index(segment, self._producers.aborted_in(segment))
@@ -459,7 +464,7 @@ class _Loading:
         except FileNotFoundError:
             return LeaderEpochs(), False
         except CorruptCheckpoint as error:
-            logger.warning("leader epochs read from the log: file=%s problem=%r", path, str(error))
+            logger.warning("leader epochs rebuilt from the log: path=%s error=%s", path, str(error))
             return LeaderEpochs(), False
 
     def _settle_epochs(self, known: bool, log_start_offset: int, end_offset: int) -> None:

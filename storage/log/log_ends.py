@@ -83,7 +83,15 @@ class LogEnds(LogState):
                 if segments[-1].is_awaited:
                     return 0
             elif expired.count < len(segments):
-                logger.info("old segments go: topic=%s partition=%d %s", self.topic, self.partition, expired)
+                logger.info(
+                    "old segments deleted by retention: topic=%s partition=%d "
+                    "start_offset_segments=%d size_segments=%d time_segments=%d",
+                    self.topic,
+                    self.partition,
+                    expired.by_start_offset,
+                    expired.by_size,
+                    expired.by_time,
+                )
                 return await self.delete_segments_before(segments[self._may_go(expired.count)].base_offset)
             elif self.is_halted:
                 return 0  # there is no room for another segment
@@ -347,7 +355,7 @@ class LogEnds(LogState):
             if self._writer.failure is None:
                 await self._repair_halted()
         except KafkaError as error:
-            logger.info("log stays halted: topic=%s partition=%d error=%s", self.topic, self.partition, error)
+            logger.info("log remains halted: topic=%s partition=%d error=%s", self.topic, self.partition, error)
         finally:
             self._end_truncation()
 
@@ -362,7 +370,12 @@ class LogEnds(LogState):
             await self._checkpoint_if_fallen()
         if self._writer.is_sound:
             self._writer.go_on(self._environment.space.refusal(self.topic, is_own=False))
-            logger.info("log goes on: topic=%s partition=%d end=%d", self.topic, self.partition, self.log_end_offset)
+            logger.info(
+                "log accepts records again: topic=%s partition=%d end_offset=%d",
+                self.topic,
+                self.partition,
+                self.log_end_offset,
+            )
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and begin again at `offset`. No appends may run meanwhile."""

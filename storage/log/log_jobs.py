@@ -108,5 +108,5 @@ class LogJobs:
 def _of_a_bug(error: Exception) -> OSError:
     """A job that ends otherwise than the disk has it end is a mistake of ours: nothing behind it may be reported as written,
     and nobody may wait for it, so the log fails."""
-    logger.error("job of a log failed", exc_info=error)
+    logger.error("background job of a log failed", exc_info=error)
     return OSError(errno.EIO, f"A job failed: {reason_of(error)}")

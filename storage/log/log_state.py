@@ -466,7 +466,7 @@ class LogState:
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None:
         """See `WriterContext`."""
         self.next_offset = self.log_end_offset
-        logger.error("log failed: topic=%s partition=%d error=%r", self.topic, self.partition, reason_of(cause))
+        logger.error("log failed: topic=%s partition=%d error=%s", self.topic, self.partition, reason_of(cause))
         self._environment.on_failed(self.directory, cause)
 
     def on_halted(self, cause: OSError) -> None:

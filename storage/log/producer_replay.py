@@ -66,7 +66,7 @@ class ProducerReplay:
                         expiration_ms=self._expiration_ms,
                     )
                 except CorruptSnapshot as error:
-                    logger.warning("producer snapshot dropped: file=%s problem=%r", self._path(offset), str(error))
+                    logger.warning("producer snapshot removed: path=%s error=%s", self._path(offset), str(error))
                 else:
                     self._replay_from = offset
                     return
@@ -149,7 +149,7 @@ class ProducerReplay:
                 ended = self.producers.replay(buffer, at, header)
             except InvalidBatch as error:  # a marker that nobody can read: not all walks check the CRC
                 logger.warning(
-                    "control batch left alone: directory=%s offset=%d problem=%r",
+                    "control batch ignored: path=%s offset=%d error=%s",
                     self._directory, header.base_offset, str(error),
                 )  # fmt: skip
                 return

@@ -53,9 +53,6 @@ class Expired:
     undated: int | None = None
     """The segment whose `newest_ms` has to be known before more can be said."""
 
-    def __str__(self) -> str:
-        return f"by_start_offset={self.by_start_offset} by_size={self.by_size} by_time={self.by_time}"
-
     @property
     def count(self) -> int:
         return self.by_start_offset + self.by_size + self.by_time

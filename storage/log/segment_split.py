@@ -86,7 +86,7 @@ def split_at_start(filesystem: FileSystem, directory: str, base_offset: int, ind
 
 def log_split(directory: str, base_offset: int, parts: Sequence[CleanedSegment]) -> None:
     logger.warning(
-        "segment split, its offsets were too far apart: directory=%s segment=%d parts=%s",
+        "segment split, its offsets were too far apart: path=%s base_offset=%d base_offsets=%s",
         directory, base_offset, [each.base_offset for each in parts],
     )  # fmt: skip
 

@@ -219,7 +219,7 @@ def _cut_txn_index(filesystem: FileSystem, directory: str, cut: Cut, segments: S
     try:
         check_content(content, cut.base_offset)
     except CorruptTxnIndex as error:
-        logger.warning("transaction index made again: file=%s problem=%r", path, str(error))
+        logger.warning("transaction index rebuilt: path=%s error=%s", path, str(error))
         replay = ProducerReplay(filesystem, directory, segments, _snapshots(filesystem, directory))
         content = encode_transactions(replay.aborted_in(segments[-1]))
     write_index(filesystem, path, content, 0)

@@ -60,7 +60,7 @@ def finish_swap(filesystem: FileSystem, directory: str, names: Sequence[str]) ->
         for name in valid:
             filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
         filesystem.sync_directory(directory)
-        logger.warning("interrupted cleaning finished: directory=%s files=%d", directory, len(valid))
+        logger.warning("interrupted cleaning finished: path=%s files=%d", directory, len(valid))
     for name in filesystem.list_directory(directory):
         if name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")):
             filesystem.unlink(f"{directory}/{name}")
@@ -76,7 +76,7 @@ def _without_foreign(filesystem: FileSystem, directory: str, names: Sequence[str
         if final_name.endswith(LOG_SUFFIX) and final_name in names:
             problem = _scan(filesystem, path, segment_file_offset(name) or 0).problem
             if problem is not None:
-                logger.warning("damaged file of a cleaner ignored: file=%s problem=%r", path, problem)
+                logger.warning("damaged file of a cleaning ignored: path=%s error=%s", path, problem)
                 foreign.add(segment_file_offset(name))
     return [name for name in swaps if segment_file_offset(name) not in foreign]
 

@@ -203,7 +203,7 @@ def open_segment(filesystem: FileSystem, directory: str, base_offset: int, inter
             offset_index, time_index = _load_indexes(filesystem, directory, base_offset, size)
         except (CorruptIndex, FileNotFoundError) as error:
             logger.warning(
-                "indexes made again: file=%s problem=%r", segment_path(directory, base_offset, LOG_SUFFIX), str(error)
+                "indexes rebuilt: path=%s error=%s", segment_path(directory, base_offset, LOG_SUFFIX), str(error)
             )
             scan = scan_segment(file, base_offset, interval_bytes=interval_bytes, check_crc=False)
             offset_index, time_index = scan.offset_index, scan.time_index

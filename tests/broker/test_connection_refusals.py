@@ -23,7 +23,7 @@ def closed_with(caplog: pytest.LogCaptureFixture, peer: Peer) -> str:
     assert peer.stream.is_closed
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
-    assert "client=10.1.1.1:5555 listener=PLAINTEXT" in lines[0]
+    assert "address=10.1.1.1:5555 listener=PLAINTEXT" in lines[0]
     return lines[0]
 
 
@@ -115,4 +115,4 @@ def test_an_answer_that_cannot_be_encoded_closes(caplog: pytest.LogCaptureFixtur
     peer = Broker([heartbeat]).connect()
     peer.send(heartbeat_of("g"), HEARTBEAT_V)
     assert peer.stream.is_closed
-    assert "cannot be encoded" in caplog.text
+    assert "response not encoded" in caplog.text

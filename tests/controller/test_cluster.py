@@ -212,8 +212,8 @@ def test_a_broker_out_of_reach_is_one_line_and_not_one_for_each_attempt(caplog: 
     together(scenario, 1, 2)
     told = [record.getMessage() for record in caplog.records if record.name == "controller.requests.channels"]
     assert len(told) == 2, told
-    assert "unanswered" in told[0]
-    assert "answered again" in told[1]
+    assert "not answered" in told[0]
+    assert "responds again" in told[1]
 
 
 def test_unreadable_nodes_are_passed_over() -> None:

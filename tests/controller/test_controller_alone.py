@@ -354,7 +354,7 @@ def test_internal_topics_fall_back_to_one_replica_where_the_policy_says_so(
             b'{"version":1,"config":{"compression.type":"uncompressed","cleanup.policy":"compact",'
             b'"min.insync.replicas":"1","segment.bytes":"104857600","unclean.leader.election.enable":"false"}}'
         )
-        told = [each for each in caplog.records if "get one replica" in each.message]
+        told = [each for each in caplog.records if "gets one replica" in each.message]
         assert len(told) == 1
 
     alone(tmp_path, scenario, policy=FallBackToOneReplica(), settings={"default.replication.factor": "3"})

@@ -200,7 +200,7 @@ def test_a_broker_that_is_gone_is_told_once(caplog: pytest.LogCaptureFixture) ->
         play(program)
     told = [record.getMessage() for record in caplog.records if "source broker" in record.getMessage()]
     assert len(told) == 2
-    assert told[1] == f"source broker answers again: broker={SOURCE} failures=11"
+    assert told[1] == f"source broker responds again: broker={SOURCE} failures=11"
 
 
 @pytest.mark.parametrize("is_connecting", [False, True])
@@ -341,9 +341,10 @@ def test_what_many_partitions_are_refused_is_one_line(caplog: pytest.LogCaptureF
         play(program)
     told = [record.getMessage() for record in caplog.records if "partitions=" in record.getMessage()]
     assert [text for text in told if "UNKNOWN_LEADER_EPOCH" in text] == [
-        f"leader refused a follower: source={SOURCE} step=Fetch error=UNKNOWN_LEADER_EPOCH partitions=30 such_as=t-20"
+        f"leader refused requests of a follower: broker={SOURCE} step=Fetch partitions=30 example=t-20 "
+        "error=UNKNOWN_LEADER_EPOCH"
     ]
     assert [text for text in told if "FENCED" in text] == [
-        f"replica fetching stopped until the next assignment: source={SOURCE} error=FENCED_LEADER_EPOCH partitions=20 "
-        "such_as=t-0"
+        f"replica fetching stopped until the next LeaderAndIsr: broker={SOURCE} partitions=20 example=t-0 "
+        "error=FENCED_LEADER_EPOCH"
     ]

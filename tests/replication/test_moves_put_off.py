@@ -64,8 +64,8 @@ def test_a_segment_that_retention_takes_from_under_a_move(caplog: pytest.LogCapt
         assert await here.values(partition) == numbers(COUNT - 5, 5)
 
     with_closed_segments(program)
-    assert not lines(caplog, "move put off")
-    assert not lines(caplog, "move ends")
+    assert not lines(caplog, "log move postponed")
+    assert not lines(caplog, "log move failed")
 
 
 def second_segment(partition: Partition) -> str:
@@ -93,7 +93,7 @@ def test_a_disk_that_does_not_give_what_is_read(
         await asyncio.sleep(20)
         assert 15 < steps < 35, "with pauses that grow, and not beyond all measure"
         assert len(here.moves) == 1 and not here.moves.failed_partitions
-        assert len(lines(caplog, "move put off")) == 1
+        assert len(lines(caplog, "log move postponed")) == 1
         storage.repair()
         await here.moved()
         assert await here.values(partition) == numbers(COUNT)
@@ -153,7 +153,7 @@ def test_what_is_no_batch_ends_a_move(caplog: pytest.LogCaptureFixture, monkeypa
         await here.move(partition, here.other_than(partition))
         await asyncio.sleep(0.01)
         assert here.moves.failed_partitions == {(TOPIC, 0)}
-        assert len(lines(caplog, "move ends, not done")) == 1
+        assert len(lines(caplog, "log move failed")) == 1
         await here.delete()
         assert not here.moves.failed_partitions, "what is gone has not failed"
 
@@ -174,7 +174,7 @@ def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.Log
             target = here.other_than(partition)
             await here.move(partition, target)
             await until(lambda: here.copied() == 50)
-            lines = [line for line in caplog.messages if line.startswith("move put off")]
+            lines = [line for line in caplog.messages if line.startswith("log move postponed")]
             assert len(lines) == 1 and "There is no room for" in lines[0]
             disk.full.clear()
             await partition.log.go_on()

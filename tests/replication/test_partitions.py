@@ -26,8 +26,8 @@ def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_the_new_topics(caplog
             assert await broker.become(leader, 0) is ErrorCode.INCONSISTENT_TOPIC_ID
             assert broker.partitions.find("t", 0) is None
         said = caplog.records[-1].getMessage()
-        assert f"directory={log.directory} topic_id={uuid_to_text(OTHER_ID)} topic_id_now={uuid_to_text(ID)}" in said
-        assert said.endswith("remove the folder: the replica is made anew")
+        assert f"path={log.directory} topic_id={uuid_to_text(OTHER_ID)} current_topic_id={uuid_to_text(ID)}" in said
+        assert said.endswith("remove the folder, and the replica is copied again")
         await broker.leader_and_isr(state(ME, 0, replicas=[ME]))
         said = caplog.records[-1].getMessage()
         assert "remove its partition.metadata to serve these records" in said  # nobody else has any
@@ -420,5 +420,5 @@ def test_the_log_tells_of_a_request_once(caplog: pytest.LogCaptureFixture) -> No
         with_broker(program)
     told = [record.getMessage() for record in caplog.records if record.name == "replication.partitions"]
     assert len(told) == 2
-    assert "partitions=50 begin_to_lead=10 begin_to_follow=0" in told[0]
-    assert "partitions=40 leaders=[8] such_as=t-10" in told[1]
+    assert "partitions=50 new_leaders=10 new_followers=0" in told[0]
+    assert "partitions=40 leaders=[8] example=t-10" in told[1]

@@ -36,11 +36,11 @@ def test_a_partition_that_there_is_no_room_for_becomes_what_was_wanted_when_ther
 
     with caplog.at_level("INFO", "replication"):
         with_broker(program)
-    told = [each.getMessage() for each in caplog.records if "room" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "disk space" in each.getMessage()]
     assert told == [
-        "partitions wait, there is no room for their logs: partitions=3 such_as=t-0",
-        "partitions taken up, there is room for their logs: partitions=3 such_as=t-0 still_waiting=0 begin_to_lead=1 "
-        "begin_to_follow=1",
+        "partitions wait, there is no disk space for their logs: partitions=3 example=t-0",
+        "waiting partitions started, there is disk space for their logs: partitions=3 example=t-0 waiting_partitions=0 "
+        "new_leaders=1 new_followers=1",
     ]
 
 

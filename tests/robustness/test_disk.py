@@ -72,7 +72,7 @@ def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
             assert code == ErrorCode.KAFKA_STORAGE_ERROR
             assert acknowledged > 10
         # Once or twice: below the floor, and with no room at all, which is told alone where the disk filled up in one look.
-        assert 1 <= broker.log.count("until there is room again") <= 2
+        assert 1 <= broker.log.count("until there is space again") <= 2
         broker.kill()
         (tmp_path / "moved").mkdir()
         shutil.copytree(small_disk / "data", tmp_path / "moved" / "data")

@@ -114,7 +114,7 @@ def test_the_last_descriptors_are_not_for_those_who_connect(
         is_served, served = await ask(0)
         assert not is_served and not any(each.events for each in served), "who was refused was told to nobody"
         told = [record for record in caplog.records if record.name == "runtime.os_transport"]
-        assert len(told) == 1 and "last_descriptor=0 refused=1" in told[0].getMessage()
+        assert len(told) == 1 and "last_descriptor=0 refused_connections=1" in told[0].getMessage()
         is_served, served = await ask(1 << 20)
         assert is_served
         for each in served:

@@ -24,7 +24,7 @@ def test_a_failure_is_logged_once_and_handed_on(caplog: pytest.LogCaptureFixture
         asyncio.run(main())
     assert [name for name, _ in failures] == ["cleaner: segment 7"]
     assert str(failures[0][1]) == "boom"
-    assert [record.message for record in caplog.records] == ["task failed: task='cleaner: segment 7'"]
+    assert [record.message for record in caplog.records] == ["task failed: task=cleaner: segment 7"]
     assert caplog.records[0].exc_info is not None
 
 

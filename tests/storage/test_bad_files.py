@@ -156,7 +156,7 @@ def test_files_of_a_log_directory(
         for kind in ("untouched", "epochs"):
             reading = read_all(broker, kind)
             if files == "store" and reading.records == {}:
-                assert said(broker, "topics that the cluster does not know")  # they were in there
+                assert said(broker, "the cluster does not know their topics")  # they were in there
                 return
             assert reading.records == original[1], (kind, reading.error)
         assert append_one(broker, "untouched") == 0

@@ -380,7 +380,7 @@ def test_one_line_for_a_directory_and_its_logs_go_on_together(tmp_path: Path, ca
         asyncio.run(run())
     said = [record.message for record in caplog.records if record.name == "storage.directories.space_watch"]
     assert sum("disk is full" in line for line in said) == 1
-    assert sum("disk has room again" in line for line in said) == 1
+    assert sum("disk has space again" in line for line in said) == 1
 
 
 def test_an_io_error_of_one_file_takes_its_directory_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.storage.logs import all_values
 
 TOPIC = {"cleanup_policy": "delete"}
 RECORDS, LAST = 38, 36
-MESSAGE = "log ends below its recovery point, so that records are missing"
+MESSAGE = "log ends below its recovery point, records are missing"
 
 
 async def write(broker: Cleanery, *, rolls: bool = True) -> None:
@@ -53,7 +53,7 @@ def test_the_end_is_looked_up_where_a_segment_may_be_missing(
             lose(folder, ".snapshot", offset=RECORDS)
         async with cleanery(tmp_path, **topic) as broker:
             assert broker.log.log_end_offset == broker.log.recovery_point == LAST
-            assert f"{MESSAGE}: directory={folder} end={LAST} recovery_point={RECORDS}" in caplog.text
+            assert f"{MESSAGE}: path={folder} end_offset={LAST} recovery_point={RECORDS}" in caplog.text
             assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == f"0\n1\nt 0 {LAST}\n"
             assert await broker.put(("new", "x")) == LAST
         assert [offset for offset, _, _ in left_in(folder)] == list(range(LAST + 1))
@@ -85,7 +85,7 @@ def test_an_end_that_nothing_else_tells_of_is_told_when_the_last_segment_is_firs
                     await broker.put(("new", "x"))
                 await broker.log.rest()
             assert caplog.text.count(MESSAGE) == 1
-            assert f"{MESSAGE}: directory={folder} end={LAST} recovery_point={RECORDS}" in caplog.text
+            assert f"{MESSAGE}: path={folder} end_offset={LAST} recovery_point={RECORDS}" in caplog.text
 
     asyncio.run(run())
 

@@ -49,7 +49,7 @@ RECONNECT_PAUSE_MAX_MS: Final = 1_000
 TICKS_PER_TIMEOUT: Final = 12
 NO_SERVER_TRIED: Final = "no server was tried"
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +153,14 @@ class ZooKeeperClient:
                 await self._connect(link, server)
             except (OSError, TimeoutError) as error:
                 self.last_failure = f"{server.host}:{server.port}: {str(error) or type(error).__name__}"
-                log.debug("zookeeper server not reached server=%s", self.last_failure)
+                logger.debug("ZooKeeper server not reached: error=%s", self.last_failure)
                 self._detach()
                 if self._rotation.round_is_over and pause_ms == RECONNECT_PAUSE_MIN_MS:
-                    log.warning("no zookeeper server reached last=%s", self.last_failure)
+                    logger.warning("no ZooKeeper server reached, retrying: error=%s", self.last_failure)
             else:
                 if self.session.is_connected:
-                    log.info(
-                        "zookeeper connected server=%s:%d session=%s timeout_ms=%d",
+                    logger.info(
+                        "ZooKeeper connected: address=%s:%d session=%s timeout_ms=%d",
                         server.host,
                         server.port,
                         session_text(self.session.credentials.session_id),
@@ -168,8 +168,8 @@ class ZooKeeperClient:
                     )
                 await link.lost.wait()
                 if not self.session.is_over:
-                    log.warning(
-                        "zookeeper connection lost server=%s:%d reason=%s", server.host, server.port, link.reason
+                    logger.warning(
+                        "ZooKeeper connection lost: address=%s:%d reason=%s", server.host, server.port, link.reason
                     )
                 if self.session.has_answered:
                     pause_ms = RECONNECT_PAUSE_MIN_MS

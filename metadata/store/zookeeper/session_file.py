@@ -27,7 +27,7 @@ from runtime.filesystem import FileSystem
 FILE_NAME: Final = "barnabas-zookeeper-session"
 FORMAT_VERSION: Final = "0"
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class SessionFile(Protocol):
@@ -59,7 +59,7 @@ class LogDirectorySessionFile:
         try:
             return decode(content)
         except ValueError as error:
-            log.warning("session file is not understood path=%s error=%s", self._path, error)
+            logger.warning("session file unreadable, ignored: path=%s error=%s", self._path, error)
             return None
 
     async def save(self, credentials: Credentials) -> None:

@@ -63,7 +63,7 @@ NEW_SESSION_PAUSE_S: Final = 0.1
 CHROOT_ATTEMPTS: Final = 10
 NONCE_BYTES: Final = 16
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def open_zookeeper_store(
@@ -245,12 +245,15 @@ class ZooKeeperStore(_Operations):
         is_ended = await client.end(min(CLOSE_TIMEOUT_MS, self._options.session_timeout_ms))
         await self.session().client.stop()
         if not is_ended:
-            log.warning("session left open session=%s", session_text(client.session.credentials.session_id))
+            logger.warning(
+                "ZooKeeper session not closed, it ends by its timeout: session=%s",
+                session_text(client.session.credentials.session_id),
+            )
             return
         try:
             await self._file.remove()
         except OSError as error:
-            log.warning("session file not removed error=%s", error)
+            logger.warning("session file not removed: error=%s", error)
 
     # --- sessions ---
 
@@ -281,9 +284,12 @@ class ZooKeeperStore(_Operations):
         is_ended = await client.end(self._options.connection_timeout_ms)
         self._upcoming = None
         if was_alive:
-            log.info("ended the session of an earlier process session=%s", session_text(earlier.session_id))
+            logger.info("ZooKeeper session of an earlier process closed: session=%s", session_text(earlier.session_id))
         if not is_ended:
-            log.warning("the session of an earlier process goes on session=%s", session_text(earlier.session_id))
+            logger.warning(
+                "ZooKeeper session of an earlier process not closed, it ends by its timeout: session=%s",
+                session_text(earlier.session_id),
+            )
 
     async def _begin_session(self) -> None:
         while not self._is_closed:
@@ -322,7 +328,7 @@ class ZooKeeperStore(_Operations):
         try:
             await self._file.save(credentials)
         except OSError as error:
-            log.warning("session not written down error=%s", error)
+            logger.warning("session file not written: error=%s", error)
 
     async def _make_chroot(self) -> None:
         chroot = self._options.connect.chroot
@@ -341,7 +347,7 @@ class ZooKeeperStore(_Operations):
         if self._session is None or client is not self._session.client or self._is_closed:
             return
         if event is SessionEvent.EXPIRED:
-            log.warning("session expired session=%s", session_text(self._session.session_id))
+            logger.warning("ZooKeeper session expired: session=%s", session_text(self._session.session_id))
             self._beginning = self._doors.tasks.spawn(self._begin_session(), name="zookeeper session")
         self._tell(event)
 

@@ -135,8 +135,8 @@ def test_it_does_not_wait_for_ever_and_does_not_hide_it(caplog: pytest.LogCaptur
         on_a_site(scenario)
     told = [record.getMessage() for record in caplog.records if record.name == "broker.cluster.power_loss"]
     assert len(told) == 2
-    assert "partitions=1 such_as=t-0 at_most_ms=12000" in told[0]
-    assert "registering though still in sync" in told[1]
+    assert "partitions=1 example=t-0 timeout_ms=12000" in told[0]
+    assert "registering although still in the ISR" in told[1]
 
 
 def test_while_it_waits_few_states_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

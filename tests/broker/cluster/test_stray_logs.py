@@ -48,7 +48,7 @@ def test_strays_in_order() -> None:
 def test_one_warning_for_all(caplog: pytest.LogCaptureFixture) -> None:
     assert told(["a", "b"], caplog) == []
     (line,) = told(["b"], caplog)
-    assert "logs=2 such_as=/d/a-0" in line
+    assert "logs=2 example=/d/a-0" in line
     assert "zookeeper.connect" in line
     assert "barnabas-store.sqlite" in line
     (line,) = told(NoNodeError("/brokers/topics"), caplog)

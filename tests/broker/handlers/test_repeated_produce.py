@@ -327,7 +327,7 @@ def test_a_bug_is_answered_and_counted_alike(tmp_path: Path, caplog: pytest.LogC
     on_twins(tmp_path, scenario)
     texts = {record.getMessage() for record in caplog.records if record.levelname == "ERROR"}
     assert len(texts) == 1
-    assert next(iter(texts)).startswith("request failed: api=Produce version=9 client_id=client")
+    assert next(iter(texts)).startswith("request failed: api=Produce version=9 client_id='client'")
 
 
 def test_a_frame_where_no_batch_can_stand_is_told_before_an_unknown_partition(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def test_both_requests_name_the_client_and_its_address(caplog: pytest.LogCapture
     asyncio.run(scenario())
     lines = [record.getMessage() for record in caplog.records]
     assert [line.partition(": ")[2] for line in lines] == [
-        "client_id='billing' client=192.0.2.7:50000 api=FindCoordinator",
-        "client_id='shipping' client=192.0.2.8:50000 api=InitProducerId",
+        "client_id='billing' address=192.0.2.7:50000 api=FindCoordinator",
+        "client_id='shipping' address=192.0.2.8:50000 api=InitProducerId",
     ]
 
 
@@ -68,5 +68,5 @@ def test_clients_with_ever_new_ids_fill_neither_memory_nor_log(caplog: pytest.Lo
     asyncio.run(scenario())
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == MAX_CLIENTS + 1
-    assert lines[-1] == f"further clients that ask for a transaction are not named: clients={MAX_CLIENTS}"
+    assert lines[-1] == f"further clients that ask for a transaction are not logged: clients={MAX_CLIENTS}"
     assert max(map(len, lines)) < MAX_CLIENT_ID_CHARS + 200

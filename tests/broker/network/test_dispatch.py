@@ -149,7 +149,7 @@ def test_errors_become_answers(
     else:
         (record,) = caplog.records
         assert record.exc_info is not None and "bug" in str(record.exc_info[1])
-        assert "api=Heartbeat version=4 client_id=tester" in record.getMessage()
+        assert "api=Heartbeat version=4 client_id='tester'" in record.getMessage()
 
 
 def test_an_error_thrown_into_the_first_wait_reaches_the_handler() -> None:

@@ -193,4 +193,4 @@ def test_keys_that_hash_to_another_partition_are_named(caplog: pytest.LogCapture
     (said,) = [record.getMessage() for record in caplog.records]
     elsewhere = [key for key in ("a", "b", "c", "d") if partition_for(key, 2) == 1]
     assert 0 < len(elsewhere) < 4
-    assert f"topic={TOPIC} partition=0 partitions=2 count={len(elsewhere)} keys={','.join(elsewhere)}" in said
+    assert f"topic={TOPIC} partition=0 partitions=2 keys={len(elsewhere)} examples={','.join(elsewhere)}" in said

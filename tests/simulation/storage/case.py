@@ -124,12 +124,12 @@ class _Log(logging.Handler):
     """Counts what the storage engine says it does."""
 
     COUNTED: ClassVar = {
-        "old segments go": "segments went",
-        "old segments wait for a cleaning": "segments waited",
+        "old segments deleted by retention": "segments went",
+        "old segments not deleted while the log is cleaned": "segments waited",
         "log cleaned": "logs cleaned",
         "interrupted cleaning finished": "cleanings finished",
-        "torn log cut": "torn logs cut",
-        "log restarted": "logs restarted",
+        "damaged end of a log truncated": "torn logs cut",
+        "log emptied, it ended below its start offset": "logs restarted",
     }
 
     def __init__(self, coverage: Counter[str]) -> None:
