@@ -266,7 +266,7 @@ class Consumer:
                 (record.offset, (record.value or b"").decode())
                 for record in iter_records(batch.content, 0, header, _MAX_DECOMPRESSED_BYTES)
             ]
-        return (records,)
+        return records
 
     def _check_wait(
         self, asked: dict[TopicPartition, int], got: int, problems: int, sent_s: float, request: FetchRequest
