@@ -27,9 +27,9 @@ from runtime.clock import SystemClock
 from runtime.os_disk import OsDiskQueue
 from runtime.os_transport import OsNetwork
 from runtime.tasks import TaskScope
-from tests.controller.conformance import CASES, Case, Seen, raises, settle
-from tests.controller.memory_zookeeper import MemoryZooKeeper
-from tests.controller.zookeeper_world import client_of
+from tests.metadata.store.conformance import CASES, Case, Seen, raises, settle
+from tests.metadata.store.memory_zookeeper import MemoryZooKeeper
+from tests.metadata.store.zookeeper_world import client_of
 from tests.simulation.store import Fault, SimulatedEnsemble
 
 Adapter = Callable[[Path], AbstractAsyncContextManager[Store]]

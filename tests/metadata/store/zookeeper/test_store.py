@@ -1,6 +1,6 @@
 """The ZooKeeper store over a server in memory, on simulated wires and virtual time: what cuts, silences and crowds do to
-operations, watches and pipelines. Its sessions: `test_zookeeper_session_life.py`. The same store over the real server:
-`test_zookeeper_oracle.py`."""
+operations, watches and pipelines. Its sessions: `zookeeper/test_session_life.py`. The same store over the real server:
+`zookeeper/test_oracle.py`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from metadata.store.zookeeper.store import PIPELINE_REQUESTS_MAX
 from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import SystemClock
 from runtime.os_transport import OsNetwork
-from tests.controller.conformance import Seen, raises, settle
-from tests.controller.memory_zookeeper import Fate, MemoryZooKeeper
-from tests.controller.zookeeper_world import (
+from tests.metadata.store.conformance import Seen, raises, settle
+from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
+from tests.metadata.store.zookeeper_world import (
     CONNECTED,
     SUSPENDED,
     TIMEOUT_MS,

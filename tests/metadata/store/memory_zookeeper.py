@@ -1,6 +1,6 @@
 """A ZooKeeper in memory that speaks the wire protocol over any `Network`: one tree, several ports, faults on demand.
 
-What it answers was compared with the real one: the conformance suite runs over both (`test_zookeeper_oracle.py`).
+What it answers was compared with the real one: the conformance suite runs over both (`zookeeper/test_oracle.py`).
 `decide` is asked about every request and may cut its connection. Sessions end by `expire` or by their clients.
 """
 

@@ -15,8 +15,8 @@ from metadata.store.port import AccessDeniedError
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.sasl import DigestMd5, SaslCredentials
 from protocol.primitives import DecodeError
-from tests.controller.conformance import raises
-from tests.controller.zookeeper_world import client_of, open_client
+from tests.metadata.store.conformance import raises
+from tests.metadata.store.zookeeper_world import client_of, open_client
 from tests.oracle import java
 from tests.oracle.process import free_port
 from tests.oracle.zookeeper import ZooKeeper

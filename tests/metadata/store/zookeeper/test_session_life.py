@@ -10,9 +10,9 @@ import pytest
 from metadata.store.port import ConnectionLossError, SessionExpiredError
 from metadata.store.zookeeper.session import Credentials
 from metadata.store.zookeeper.wire import OpCode
-from tests.controller.conformance import Seen, raises
-from tests.controller.memory_zookeeper import Fate, MemoryZooKeeper
-from tests.controller.zookeeper_world import (
+from tests.metadata.store.conformance import Seen, raises
+from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
+from tests.metadata.store.zookeeper_world import (
     CONNECTED,
     EXPIRED,
     FAR,

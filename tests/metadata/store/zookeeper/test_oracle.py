@@ -43,9 +43,9 @@ from runtime.os_disk import OsDiskQueue
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
 from runtime.tasks import TaskScope
-from tests.controller.conformance import CASES, Case, Seen, raises, settle
-from tests.controller.cutting_proxy import WRITES, Cut, proxied
-from tests.controller.zookeeper_world import MemorySessionFile, client_of, open_client, run_counters
+from tests.metadata.store.conformance import CASES, Case, Seen, raises, settle
+from tests.metadata.store.cutting_proxy import WRITES, Cut, proxied
+from tests.metadata.store.zookeeper_world import MemorySessionFile, client_of, open_client, run_counters
 from tests.oracle import java
 from tests.oracle.zookeeper import Ensemble, ZooKeeper
 

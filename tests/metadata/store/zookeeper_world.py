@@ -19,7 +19,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from runtime.transport import Network
-from tests.controller.memory_zookeeper import Fate, MemoryZooKeeper
+from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
