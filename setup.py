@@ -2,7 +2,18 @@
 
 from setuptools import find_packages, setup
 
-SERVER = ["broker", "config", "controller", "coordinator", "metadata", "protocol", "replication", "runtime", "storage"]
+SERVER = [
+    "broker",
+    "config",
+    "controller",
+    "coordinator",
+    "metadata",
+    "protocol",
+    "replication",
+    "runtime",
+    "security",
+    "storage",
+]
 
 server_packages = find_packages(include=[*SERVER, *(f"{name}.*" for name in SERVER)])
 

@@ -135,7 +135,9 @@ class Components:
             fetchers=fetchers,
             fetch_sessions=FetchSessions(base.settings.max_incremental_fetch_session_cache_slots, base.randomness),
             requests=base.requests,
-            answers=ResponseMemory(MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer),
+            response_memory=ResponseMemory(
+                MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer
+            ),
             metadata=base.metadata,
             advertised=AdvertisedAddresses(base.broker_id, base.plans),
             control=self._control,

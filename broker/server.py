@@ -329,7 +329,7 @@ class Broker:
                 services=services,
                 budget=self.request_budget,
                 plain_budget=self.plain_budget,
-                answers=services.answers,
+                response_memory=services.response_memory,
                 owner=self._acceptor,
                 timer=self._timer,
                 call_soon=asyncio.get_running_loop().call_soon,

@@ -54,7 +54,7 @@ class Services:
     fetchers: Fetchers | None
     fetch_sessions: FetchSessions
     requests: MemoryBudget
-    answers: ResponseMemory
+    response_memory: ResponseMemory
     metadata: MetadataCache
     advertised: AdvertisedAddresses
     control: ControlRequests

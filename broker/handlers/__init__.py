@@ -52,7 +52,7 @@ from broker.network.dispatch import Handler
 
 # By API key.
 ALL: tuple[Handler[Any], ...] = (
-    replace(produce, short_way=RepeatedProduce),
+    replace(produce, fast_path=RepeatedProduce),
     produce_message_sets,
     fetch,
     fetch_message_sets,

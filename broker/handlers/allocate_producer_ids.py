@@ -12,9 +12,10 @@ from broker.cluster.controller_channel import answer
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from security.access import Operation, on_cluster
 
 
-@handles(AllocateProducerIdsRequest)
+@handles(AllocateProducerIdsRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def allocate_producer_ids(
     request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:

@@ -9,7 +9,7 @@ Source: KIP-133, KIP-226; Kafka ConfigAdminManager.preprocess, ZkAdminManager.al
 from __future__ import annotations
 
 from broker.handlers.config_resources import (
-    ResourceType,
+    ConfigResourceType,
     check_entries,
     check_names_this_broker,
     config_refusal,
@@ -29,9 +29,13 @@ from protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 
-@handles(AlterConfigsRequest)
+@handles(
+    AlterConfigsRequest,
+    (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+)
 async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
@@ -61,22 +65,22 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
         [entry.name for entry in resource.configs], [entry.name for entry in resource.configs if entry.value is None]
     )
     given = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
-    resource_type = ResourceType(resource.resource_type)
+    resource_type = ConfigResourceType(resource.resource_type)
     try:
         match resource_type:
-            case ResourceType.TOPIC:
+            case ConfigResourceType.TOPIC:
                 if not name:
                     raise refused("Default topic resources are not allowed.")
                 if name not in services.metadata.image.topics:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
                 await services.dynamic_settings.alter_topic(name, lambda _: given, validate_only=validate_only)
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 if name:
                     check_names_this_broker(name, services.broker_id)
                 await services.dynamic_settings.alter_broker(
                     lambda _: given, per_broker=bool(name), validate_only=validate_only
                 )
-            case ResourceType.CLIENT_METRICS:
+            case ConfigResourceType.CLIENT_METRICS:
                 raise refused(
                     "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
                 )

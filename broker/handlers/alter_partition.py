@@ -14,9 +14,10 @@ from broker.cluster.controller_channel import answer
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from security.access import Operation, on_cluster
 
 
-@handles(AlterPartitionRequest)
+@handles(AlterPartitionRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def alter_partition(request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     controller = context.services.controller
     return cast(AlterPartitionResponse, await answer(controller, request, context.api_version))

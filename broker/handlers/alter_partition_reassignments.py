@@ -18,9 +18,10 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from protocol.topic_partition import TopicPartition
+from security.access import Operation, on_cluster
 
 
-@handles(AlterPartitionReassignmentsRequest)
+@handles(AlterPartitionReassignmentsRequest, on_cluster(Operation.ALTER))
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:

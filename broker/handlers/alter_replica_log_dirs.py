@@ -18,9 +18,10 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from security.access import Operation, on_cluster
 
 
-@handles(AlterReplicaLogDirsRequest)
+@handles(AlterReplicaLogDirsRequest, on_cluster(Operation.ALTER))
 async def alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:

@@ -15,6 +15,7 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from security.access import NOTHING
 
 SOFTWARE_VERSION = 3
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -22,7 +23,7 @@ SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 FINALIZED_FEATURES_EPOCH = 0
 
 
-@handles(ApiVersionsRequest)
+@handles(ApiVersionsRequest, NOTHING)
 async def api_versions(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.api_version >= SOFTWARE_VERSION:
         name, version = request.client_software_name, request.client_software_version

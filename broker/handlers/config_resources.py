@@ -26,7 +26,7 @@ MAX_SETTINGS_BYTES = 32 * 1024 * 1024
 KEPT_KINDS = 1_000
 
 
-class ResourceType(enum.IntEnum):
+class ConfigResourceType(enum.IntEnum):
     """Types of ConfigResource; UNKNOWN stands for every other number."""
 
     UNKNOWN = 0
@@ -36,7 +36,7 @@ class ResourceType(enum.IntEnum):
     CLIENT_METRICS = 16
 
     @classmethod
-    def _missing_(cls, _value: object) -> ResourceType:
+    def _missing_(cls, _value: object) -> ConfigResourceType:
         return cls.UNKNOWN
 
 
@@ -77,10 +77,10 @@ def check_entries(names: list[str], without_value: list[str]) -> None:
         raise refused(f"Null value not supported for : {', '.join(without_value)}")
 
 
-def config_refusal(error: ConfigError, resource_type: ResourceType, name: str) -> KafkaError:
+def config_refusal(error: ConfigError, resource_type: ConfigResourceType, name: str) -> KafkaError:
     """The answer to a value that cannot be. Topics answer INVALID_CONFIG, brokers INVALID_REQUEST, as Kafka does."""
     text = str(error)
-    is_topic = resource_type is ResourceType.TOPIC
+    is_topic = resource_type is ConfigResourceType.TOPIC
     if isinstance(error, PasswordsRefused) or (is_topic and not _is_whole_sentence(text)):
         text = f"Invalid config value for resource ConfigResource(type={resource_type.name}, name='{name}'): {text}"
         return KafkaError(ErrorCode.INVALID_CONFIG, text)

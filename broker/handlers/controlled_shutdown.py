@@ -14,9 +14,10 @@ from broker.cluster.controller_channel import answer
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from security.access import Operation, on_cluster
 
 
-@handles(ControlledShutdownRequest)
+@handles(ControlledShutdownRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def controlled_shutdown(
     request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:

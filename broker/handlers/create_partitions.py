@@ -21,9 +21,10 @@ from protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 
-@handles(CreatePartitionsRequest)
+@handles(CreatePartitionsRequest, on_each(Operation.ALTER, ResourceType.TOPIC))
 async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     services = context.services
     known = services.controller.context

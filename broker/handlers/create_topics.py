@@ -30,11 +30,19 @@ from protocol.messages.create_topics import (
 )
 from protocol.primitives import Encoded
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 _SETTINGS_SINCE = 5
 
 
-@handles(CreateTopicsRequest)
+@handles(
+    CreateTopicsRequest,
+    (
+        on_each(Operation.CREATE, ResourceType.CLUSTER),
+        on_each(Operation.CREATE, ResourceType.TOPIC),
+        on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    ),
+)
 async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     services = context.services
     results: dict[str, CreatableTopicResult] = {}

@@ -23,6 +23,7 @@ from protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from replication.delayed_operation import DelayedOperation, Wait
+from security.access import Operation, ResourceType, on_each
 
 if TYPE_CHECKING:
     from replication.partition import Partition
@@ -34,7 +35,7 @@ _Wait: TypeAlias = Wait[DeleteRecordsPartitionResult]
 _Followers: TypeAlias = DelayedOperation[DeleteRecordsPartitionResult]
 
 
-@handles(DeleteRecordsRequest)
+@handles(DeleteRecordsRequest, on_each(Operation.DELETE, ResourceType.TOPIC))
 async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)

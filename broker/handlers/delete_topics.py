@@ -24,9 +24,13 @@ from protocol.messages.delete_topics import (
 )
 from protocol.primitives import ZERO_UUID
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 
-@handles(DeleteTopicsRequest)
+@handles(
+    DeleteTopicsRequest,
+    (on_each(Operation.DELETE, ResourceType.TOPIC), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     version, services = context.api_version, context.services
     async with services.serial_queue.begin(len(request.topics) + len(request.topic_names)) as slices:

@@ -17,12 +17,13 @@ from protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from security.access import NOTHING
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-@handles(DescribeClusterRequest)
+@handles(DescribeClusterRequest, NOTHING)
 async def describe_cluster(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refusal(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from broker.handlers.config_resources import (
     KEPT_KINDS,
     MAX_SETTINGS_BYTES,
-    ResourceType,
+    ConfigResourceType,
     check_describes_this_broker,
     refused,
     store_refusal,
@@ -40,13 +40,20 @@ from protocol.messages.describe_configs import (
 )
 from protocol.primitives import Encoded
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 UNKNOWN_TYPE = 0
 # Settings of so many topics are read from the store in one go: one by one, ten thousand would be as many round trips.
 READ_TOGETHER = 200
 
 
-@handles(DescribeConfigsRequest)
+@handles(
+    DescribeConfigsRequest,
+    (
+        on_each(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+        on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    ),
+)
 async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     services = context.services
     async with services.serial_queue.begin(len(request.resources)) as slices:
@@ -59,7 +66,7 @@ async def _results(
 ) -> list[DescribeConfigsResult]:
     """Reads the store, also at long work: a request for a thousand resources is no client's daily work."""
     results: list[DescribeConfigsResult] = []
-    if any(ResourceType(resource.resource_type) is ResourceType.UNKNOWN for resource in request.resources):
+    if any(ConfigResourceType(resource.resource_type) is ConfigResourceType.UNKNOWN for resource in request.resources):
         code = ErrorCode.INVALID_REQUEST
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
@@ -146,7 +153,7 @@ class _Description:
         topics = [
             resource.resource_name
             for resource in resources
-            if resource.resource_type == ResourceType.TOPIC and self._is_topic(resource.resource_name)
+            if resource.resource_type == ConfigResourceType.TOPIC and self._is_topic(resource.resource_name)
         ]
         self._own = self._silence = None
         if len(topics) < 2:
@@ -164,12 +171,12 @@ class _Description:
     async def rows(self, resource: DescribeConfigsResource) -> _Rows:
         """Raises KafkaError."""
         name = resource.resource_name
-        match ResourceType(resource.resource_type):
-            case ResourceType.TOPIC:
+        match ConfigResourceType(resource.resource_type):
+            case ConfigResourceType.TOPIC:
                 return await self._topic(name)
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 return self._broker(name) if name else _Rows(self._cluster_defaults(), self._encode)
-            case ResourceType.BROKER_LOGGER:
+            case ConfigResourceType.BROKER_LOGGER:
                 return self._loggers(name)
             case _:
                 if not name:

@@ -18,10 +18,11 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 from storage.description import DirectoryDescription
 
 
-@handles(DescribeLogDirsRequest)
+@handles(DescribeLogDirsRequest, on_each(Operation.DESCRIBE, ResourceType.CLUSTER))
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     services = context.services
     wanted = None

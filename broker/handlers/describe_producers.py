@@ -20,10 +20,11 @@ from protocol.messages.describe_producers import (
     TopicResponse,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 from storage.log.producer_state import ProducerDescription
 
 
-@handles(DescribeProducersRequest)
+@handles(DescribeProducersRequest, on_each(Operation.READ, ResourceType.TOPIC))
 async def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     topics: list[TopicResponse] = []
     # How many producers a partition has is known only when its turn has come.

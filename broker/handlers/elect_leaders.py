@@ -21,11 +21,12 @@ from protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from protocol.topic_partition import TopicPartition
+from security.access import Operation, on_cluster
 
 _REASONS = {0: ElectionReason.PREFERRED, 1: ElectionReason.UNCLEAN}
 
 
-@handles(ElectLeadersRequest)
+@handles(ElectLeadersRequest, on_cluster(Operation.ALTER))
 async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     reason = _REASONS.get(request.election_type)
     if reason is None:

@@ -36,6 +36,7 @@ from replication.fetch_read import (
 )
 from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
 from runtime.slices import SHORT_ROWS, Slices
+from security.access import Operation, ResourceType, on_each
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -78,7 +79,11 @@ def fetch_all(
     return parked.deferred
 
 
-fetch = handles(FetchRequest, versions="4-17")(fetch_all)
+FETCH_ACCESS = (
+    on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),  # of followers
+    on_each(Operation.READ, ResourceType.TOPIC),  # of consumers
+)
+fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17")(fetch_all)
 
 
 class ParkedFetch:
@@ -229,7 +234,7 @@ class ParkedFetch:
             max_wait_ms, self._on_deadline, min(max_wait_ms // 64, LONGEST_SLACK_MS)
         )
         self.deferred.on_abandon(self._abandon)
-        self.deferred.on_hurry(self._on_deadline)
+        self.deferred.on_expedite(self._on_deadline)
 
     def _watch_for_more(self, reads: Iterable[PartitionRead]) -> None:
         """Of which there are records, but not enough."""
@@ -278,22 +283,22 @@ class ParkedFetch:
         reads = list(self._reads.values())
         if len(reads) > 1:
             reads.sort(key=_answering_order)
-        answers = self._services.answers
-        room = answers.room()
+        response_memory = self._services.response_memory
+        room = response_memory.room()
         if room > 0 or not any(read.has_records for read in reads):
             return self._read(reads, room)
         later: Deferred[FetchResponse] = Deferred()
-        ticket = answers.wait(lambda: self._read_into(reads, later))
+        ticket = response_memory.wait(lambda: self._read_into(reads, later))
 
-        def leave_line() -> None:
-            answers.leave_line(ticket)
+        def leave_queue() -> None:
+            response_memory.leave_queue(ticket)
             self._services.fetch_sessions.end(self._resolved)
 
-        later.on_abandon(leave_line)
+        later.on_abandon(leave_queue)
         return later
 
     def _read_into(self, reads: list[PartitionRead], later: Deferred[FetchResponse]) -> None:
-        answer = self._read(reads, self._services.answers.room())
+        answer = self._read(reads, self._services.response_memory.room())
         if isinstance(answer, FetchResponse):
             later.complete(answer)
         else:
@@ -320,7 +325,7 @@ class ParkedFetch:
         """`work` answers, in a task. What was read already and what it may read are reserved from now on until it is through:
         those that begin together must not take the same memory twice."""
         later: Deferred[FetchResponse] = Deferred()
-        budget = self._services.answers.budget
+        budget = self._services.response_memory.budget
 
         async def answer() -> None:
             try:
@@ -361,11 +366,11 @@ class LongFetch(ParkedFetch):
             looking.cancel()
             self._services.fetch_sessions.end(self._resolved)
 
-        def hurry() -> None:
+        def expedite() -> None:
             self._min_bytes = 0  # it will not wait
 
         self.deferred.on_abandon(leave)
-        self.deferred.on_hurry(hurry)
+        self.deferred.on_expedite(expedite)
         return self.deferred
 
     async def _look_at_all(self, max_wait_ms: int) -> None:

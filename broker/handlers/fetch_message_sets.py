@@ -23,12 +23,17 @@ from protocol.records.legacy import MAGIC_V0, MAGIC_V1
 from replication.fetch_read import PartitionRead
 from replication.fetch_sessions import FetchItem
 from replication.partition import Partition
+from security.access import Operation, ResourceType, on_each
 from storage.conversion.down_conversion import DownConversion
 
 FIRST_VERSION_OF_V1 = 2
 
 
-@handles(FetchRequest, versions="0-3")
+@handles(
+    FetchRequest,
+    (on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER), on_each(Operation.READ, ResourceType.TOPIC)),
+    versions="0-3",
+)
 def fetch_message_sets(request: FetchRequest, context: RequestContext) -> FetchResponse | Deferred[FetchResponse]:
     return fetch_all(request, context, ConvertedFetch)
 

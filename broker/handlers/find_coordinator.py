@@ -20,6 +20,7 @@ from coordinator.runtime.partitioner import partition_for
 from metadata.image import PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from security.access import Operation, ResourceType, on_each
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 _BATCHED_SINCE = 4
@@ -42,7 +43,10 @@ class _Found(NamedTuple):
     port: int = -1
 
 
-@handles(FindCoordinatorRequest)
+@handles(
+    FindCoordinatorRequest,
+    (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
+)
 async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.api_version >= _BATCHED_SINCE:
         async with context.services.serial_queue.begin(len(request.coordinator_keys)) as slices:

@@ -9,9 +9,10 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from security.access import Operation, ResourceType, on_named
 
 
-@handles(HeartbeatRequest)
+@handles(HeartbeatRequest, on_named(Operation.READ, ResourceType.GROUP, "group_id"))
 async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     groups = context.services.groups
     if groups.refuses(request.group_instance_id):

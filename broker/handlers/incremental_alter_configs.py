@@ -14,7 +14,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.handlers.config_resources import (
-    ResourceType,
+    ConfigResourceType,
     check_entries,
     check_names_this_broker,
     config_refusal,
@@ -39,16 +39,20 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 
-class Operation(enum.IntEnum):
+class AlterOperation(enum.IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
 
 
-@handles(IncrementalAlterConfigsRequest)
+@handles(
+    IncrementalAlterConfigsRequest,
+    (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
@@ -81,27 +85,27 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
         [
             entry.name
             for entry in resource.configs
-            if entry.value is None and entry.config_operation != Operation.DELETE
+            if entry.value is None and entry.config_operation != AlterOperation.DELETE
         ],
     )
-    resource_type = ResourceType(resource.resource_type)
+    resource_type = ConfigResourceType(resource.resource_type)
     try:
         match resource_type:
-            case ResourceType.TOPIC:
+            case ConfigResourceType.TOPIC:
                 if not name:
                     raise refused("Default topic resources are not allowed.")
                 if name not in services.metadata.image.topics:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
                 edit = _edit(resource.configs, LogConfig.definitions.get)
                 await services.dynamic_settings.alter_topic(name, edit, validate_only=validate_only)
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 if name:
                     check_names_this_broker(name, services.broker_id)
                 edit = _edit(resource.configs, broker_definition)
                 await services.dynamic_settings.alter_broker(edit, per_broker=bool(name), validate_only=validate_only)
-            case ResourceType.BROKER_LOGGER:
+            case ConfigResourceType.BROKER_LOGGER:
                 _alter_loggers(resource, services.broker_id, validate_only=validate_only)
-            case ResourceType.CLIENT_METRICS:
+            case ConfigResourceType.CLIENT_METRICS:
                 raise refused(
                     "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
                 )
@@ -130,14 +134,14 @@ def _edit(
 def _apply(given: dict[str, str], entry: AlterableConfig, definition: Callable[[str], Setting | None]) -> None:
     name, text = entry.name, entry.value or ""
     match entry.config_operation:
-        case Operation.SET:
+        case AlterOperation.SET:
             given[name] = text
-        case Operation.DELETE:
+        case AlterOperation.DELETE:
             given.pop(name, None)
-        case Operation.APPEND:
+        case AlterOperation.APPEND:
             items = _list_items(given, name, definition(name), "append")
             given[name] = ",".join(filter(None, items + [item for item in text.split(",") if item not in items]))
-        case Operation.SUBTRACT:
+        case AlterOperation.SUBTRACT:
             items = _list_items(given, name, definition(name), "subtract")
             for item in text.split(","):
                 if item in items:
@@ -167,7 +171,7 @@ def _alter_loggers(resource: AlterConfigsResource, broker_id: int, *, validate_o
     if validate_only:
         return
     for entry in resource.configs:
-        if entry.config_operation == Operation.SET and entry.value is not None:
+        if entry.config_operation == AlterOperation.SET and entry.value is not None:
             logging_setup.set_logger_level(entry.name, entry.value)
         else:
             logging_setup.unset_logger_level(entry.name)
@@ -175,15 +179,15 @@ def _alter_loggers(resource: AlterConfigsResource, broker_id: int, *, validate_o
 
 def _check_logger(entry: AlterableConfig, known: Mapping[str, str]) -> None:
     name, operation = entry.name, entry.config_operation
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
-        raise refused(f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource")
-    if operation not in (Operation.SET, Operation.DELETE):
+    if operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+        raise refused(f"{AlterOperation(operation).name} operation is not allowed for the BROKER_LOGGER resource")
+    if operation not in (AlterOperation.SET, AlterOperation.DELETE):
         raise refused(f"Unknown operation {operation} for the BROKER_LOGGER resource")
     if name not in known:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
-    if operation == Operation.DELETE and name == logging_setup.ROOT:
+    if operation == AlterOperation.DELETE and name == logging_setup.ROOT:
         raise refused("Removing the log level of the root logger is not allowed")
-    if operation == Operation.SET and entry.value not in logging_setup.LEVELS:
+    if operation == AlterOperation.SET and entry.value not in logging_setup.LEVELS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {entry.value} as it is not a supported log level. "

@@ -15,13 +15,21 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from security.access import Operation, ResourceType, on_each, on_named
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 FIRST_EPOCH = 0
 
 
-@handles(InitProducerIdRequest)
+@handles(
+    InitProducerIdRequest,
+    (
+        on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+        on_each(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+        on_each(Operation.WRITE, ResourceType.TOPIC),
+    ),
+)
 async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     names_id = request.producer_id != NO_PRODUCER_ID
     names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH

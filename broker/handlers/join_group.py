@@ -14,11 +14,12 @@ from broker.network.request_context import RequestContext
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from security.access import Operation, ResourceType, on_named
 
 _NULLABLE_PROTOCOL_NAME_SINCE = 7
 
 
-@handles(JoinGroupRequest)
+@handles(JoinGroupRequest, on_named(Operation.READ, ResourceType.GROUP, "group_id"))
 async def join_group(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
     groups = context.services.groups
     if groups.refuses(request.group_instance_id):

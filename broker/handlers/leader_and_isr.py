@@ -20,11 +20,12 @@ from protocol.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
 )
+from security.access import Operation, on_cluster
 
 _ANSWERS_BY_ID_SINCE = 5
 
 
-@handles(LeaderAndIsrRequest)
+@handles(LeaderAndIsrRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def leader_and_isr(request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
     control = context.services.control
     refusal = await control.refusal(request)

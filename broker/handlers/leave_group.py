@@ -10,13 +10,14 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from security.access import Operation, ResourceType, on_named
 
 _BATCHED_SINCE = 3
 # So many of one request leave together; a rebalance begins once, for all who leave before it.
 _MEMBERS_STEP = 500
 
 
-@handles(LeaveGroupRequest)
+@handles(LeaveGroupRequest, on_named(Operation.READ, ResourceType.GROUP, "group_id"))
 async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     groups = context.services.groups
     if context.api_version >= _BATCHED_SINCE:

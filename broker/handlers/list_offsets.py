@@ -31,6 +31,7 @@ from protocol.messages.list_offsets import (
 )
 from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 if TYPE_CHECKING:
     from replication.partition import Partition
@@ -59,7 +60,7 @@ class _Search(Protocol):
     async def fill(self) -> None: ...
 
 
-@handles(ListOffsetsRequest)
+@handles(ListOffsetsRequest, on_each(Operation.DESCRIBE, ResourceType.TOPIC))
 async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)

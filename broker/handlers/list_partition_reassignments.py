@@ -16,9 +16,10 @@ from protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from security.access import Operation, on_cluster
 
 
-@handles(ListPartitionReassignmentsRequest)
+@handles(ListPartitionReassignmentsRequest, on_cluster(Operation.DESCRIBE))
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:

@@ -29,6 +29,7 @@ from protocol.messages.metadata import (
 )
 from protocol.primitives import ZERO_UUID
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 # Bits of AclOperation that apply to a topic and to the cluster, as a broker without an authorizer grants them.
 TOPIC_OPERATIONS = 0b1101_1111_1000  # read write create delete alter describe describe_configs alter_configs
@@ -37,7 +38,14 @@ CLUSTER_OPERATIONS = (
 )
 
 
-@handles(MetadataRequest)
+@handles(
+    MetadataRequest,
+    (
+        on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        on_each(Operation.CREATE, ResourceType.CLUSTER),
+        on_each(Operation.CREATE, ResourceType.TOPIC),
+    ),
+)
 async def metadata(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version = context.api_version
     services = context.services

@@ -25,9 +25,13 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each, on_named
 
 
-@handles(OffsetCommitRequest)
+@handles(
+    OffsetCommitRequest,
+    (on_named(Operation.READ, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
+)
 async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)

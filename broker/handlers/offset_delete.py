@@ -22,9 +22,13 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each, on_named
 
 
-@handles(OffsetDeleteRequest)
+@handles(
+    OffsetDeleteRequest,
+    (on_named(Operation.DELETE, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
+)
 async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)

@@ -30,6 +30,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
 
 _BATCHED_SINCE = 8
 NO_OFFSET = -1
@@ -39,7 +40,10 @@ Topic = TypeVar("Topic")
 Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
-@handles(OffsetFetchRequest)
+@handles(
+    OffsetFetchRequest,
+    (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.api_version == 0:
         return await _fetch_legacy(request, context)

@@ -18,9 +18,13 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from security.access import Operation, ResourceType, on_each
 
 
-@handles(OffsetForLeaderEpochRequest)
+@handles(
+    OffsetForLeaderEpochRequest,
+    (on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:

@@ -45,6 +45,7 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import holds_transaction, read_header
 from replication.delayed_operation import DelayedOperation, Wait
+from security.access import Operation, ResourceType, on_each, on_named
 from storage.log.partition_log import AppendOrigin, AppendResult
 from storage.log.record_errors import RecordsRejected
 from storage.log.validation import LongValidation, RequestRejected, ValidatedRecords
@@ -83,7 +84,14 @@ _make_topic = TopicProduceResponse.maker()
 _make_row = PartitionProduceResponse.maker()
 
 
-@handles(ProduceRequest, versions="3-11")
+@handles(
+    ProduceRequest,
+    (
+        on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+        on_each(Operation.WRITE, ResourceType.TOPIC),
+    ),
+    versions="3-11",
+)
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append to one partition after the other, and answer. Raises CloseConnection where no answer can tell."""
     append = ProduceAppend(request, context)
@@ -369,7 +377,7 @@ class ProduceAppend:
     def _on_written(self, _: KafkaError | None) -> None:
         self._unwritten_count -= 1
         if self._unwritten_count == 0 and self.deferred is not None:
-            self.deferred.free()
+            self.deferred.release_frame()
 
     def _abandon(self) -> None:
         """The client is gone: the records stay, nobody waits for them."""

@@ -25,6 +25,7 @@ from protocol.messages.produce import (
 )
 from protocol.records.any_format import begins_compressed
 from replication.delayed_operation import DelayedOperation
+from security.access import Operation, ResourceType, on_each
 from storage.conversion.up_conversion import UpConversion, needs_up_conversion
 from storage.log.validation import LongValidation
 
@@ -37,7 +38,7 @@ SMALLEST_USUAL_RECORD_BYTES = 64
 SMALLEST_COMPRESSED_RECORD_BYTES = 1
 
 
-@handles(ProduceRequest, versions="0-2")
+@handles(ProduceRequest, on_each(Operation.WRITE, ResourceType.TOPIC), versions="0-2")
 async def produce_message_sets(
     request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:

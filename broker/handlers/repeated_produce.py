@@ -1,14 +1,14 @@
-"""Produce again: the short way of requests that differ from an earlier one of their connection in nothing but records.
+"""The fast path of Produce: requests that differ from an earlier one of their connection in nothing but records.
 
-A producer puts the same bytes around its records again and again: its name, acks, timeout and topic in front, nothing
+A producer sends the same bytes around its records again and again: its client id, acks, timeout and topic before them, nothing
 behind. When two requests in a row were of one topic, what they have in common is kept, with what it means. Those that
-follow are recognised by it: they are not decoded, and a success is answered by one `pack`. Decoding, the objects of
-request and answer, and encoding are half of what a request of one record costs.
+follow are recognised by it: they are not decoded, and the response of a success is made by one `pack`. Decoding, the objects of
+request and response, and encoding are half of what a request of one record costs.
 
 Rules: learns from a request of one partition that is written as our own encoder would write it, to a topic that any
-client may write to. Records are appended as ever (`append_records`), and what is not answered with a success at once
-goes on as any other request does (`ProduceAppend`).
-Invariant: no client can tell which way its request went: every byte of the answers is the same, and so is the log.
+client may write to. Records are appended as on the slow path (`append_records`), and what is not an immediate success
+continues there (`ProduceAppend`).
+Invariant: no client can tell which path its request took: every byte of the responses is the same, and so is the log.
 Source: none in Kafka.
 """
 
@@ -28,6 +28,7 @@ from protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
@@ -38,20 +39,21 @@ if TYPE_CHECKING:
     from broker.network.dispatch import Outcome, Route
     from runtime.filesystem import Buffer
 
-# From here on an answer says where the log starts.
+# From here on a response says where the log starts.
 FIRST_VERSION = 5
-# Of a frame: what stands in front is its kind, which the route stands for, and its correlation id.
+# Of a frame: before this position are its API and version, which the route stands for, and its correlation id.
 FRONT_POSITION = 8
 # A partition and the length of its records, which is of one or two bytes where it is compact.
 _INDEX_AND_LENGTH = Struct(">ii")
 _unpack_classic = _INDEX_AND_LENGTH.unpack_from
 _unpack_compact = Struct(">iBB").unpack_from
-# Of an answer: size and correlation id; of its row, partition, error, base offset, append time and log start offset.
+# Of a response: size and correlation id; of its row, partition, error, base offset, append time and log start offset.
 _HEAD = Struct(">ii")
 _SIZE_BYTES = 4
 _ROW = Struct(">ihqqq")
+_THROTTLE_TIME = Struct(">i")
 
-Place = tuple[int, int, int]
+Recognised = tuple[int, int, int]
 """In a request that was recognised: its partition, where its records begin and where they end."""
 
 
@@ -59,20 +61,20 @@ class RepeatedProduce:
     """What the requests of one connection have in common; `route` is None until that is known."""
 
     __slots__ = (
-        "_answer_bytes",
         "_behind_records",
         "_behind_row",
-        "_client_id",
-        "_connection",
         "_front",
         "_front_end",
         "_front_of_row",
         "_is_flexible",
         "_least_bytes",
-        "_pack_answer",
-        "_request",
+        "_pack_response",
+        "_response_bytes",
         "_services",
+        "_throttle_position",
         "_topic",
+        "context",
+        "request",
         "route",
     )
 
@@ -87,7 +89,7 @@ class RepeatedProduce:
     def learn(
         self, route: Route, frame: Buffer, position: int, request: ProduceRequest, context: RequestContext
     ) -> None:
-        """A request went the general way; its message begins at `position`."""
+        """A request took the slow path; its message begins at `position`."""
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
             return
         topic, data = request.topic_data[0].name, request.topic_data[0].partition_data[0]
@@ -99,8 +101,8 @@ class RepeatedProduce:
             if not may_repeat or route.version < FIRST_VERSION:
                 return
             if self._has_learned(route, frame, position, request, data):
-                self._learn_answer(route)
-                self._client_id, self._connection = context.client_id, context.connection
+                self._learn_response(route)
+                self.context = context
                 self._services = context.services
                 self.route = route
 
@@ -120,32 +122,40 @@ class RepeatedProduce:
         self._front = bytes(frame[FRONT_POSITION : self._front_end])
         self._behind_records = behind
         self._least_bytes = self._front_end + _INDEX_AND_LENGTH.size + HEADER_BYTES + len(behind)
-        self._request = ProduceRequest(
-            transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms, topic_data=[]
+        self.request = ProduceRequest(
+            transactional_id=request.transactional_id,
+            acks=request.acks,
+            timeout_ms=request.timeout_ms,
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[])],
         )
         return True
 
-    def _learn_answer(self, route: Route) -> None:
-        """Keep what the general way answers around its one row."""
-        zeros, ones = (self._answer_of(route, value) for value in (0, -1))
+    def _learn_response(self, route: Route) -> None:
+        """Keep what the slow path responds around its one row."""
+        zeros, ones = (self._response_of(route, value) for value in (0, -1))
         row_at = next(at for at in range(len(zeros)) if zeros[at] != ones[at])
         self._front_of_row = zeros[_HEAD.size : row_at]
         self._behind_row = zeros[row_at + _ROW.size :]
-        self._answer_bytes = len(zeros) - _SIZE_BYTES
-        self._pack_answer = Struct(f">ii{len(self._front_of_row)}sihqqq{len(self._behind_row)}s").pack
+        throttled = self._response_of(route, 0, throttle_time_ms=-1)
+        self._throttle_position = next(at for at in range(len(zeros)) if zeros[at] != throttled[at])
+        self._response_bytes = len(zeros) - _SIZE_BYTES
+        self._pack_response = Struct(f">ii{len(self._front_of_row)}sihqqq{len(self._behind_row)}s").pack
 
-    def _answer_of(self, route: Route, value: int) -> bytes:
-        """An answer whose row has this value throughout."""
+    def _response_of(self, route: Route, value: int, *, throttle_time_ms: int = 0) -> bytes:
+        """A response whose row has this value throughout."""
         row = PartitionProduceResponse(
             index=value, error_code=value, base_offset=value, log_append_time_ms=value, log_start_offset=value
         )
-        response = ProduceResponse(responses=[TopicProduceResponse(name=self._topic, partition_responses=[row])])
+        response = ProduceResponse(
+            responses=[TopicProduceResponse(name=self._topic, partition_responses=[row])],
+            throttle_time_ms=throttle_time_ms,
+        )
         message = b"".join(route.encode(response, b""))
         return route.head(len(message) + route.head_bytes, 0) + message
 
     # --- repeating ---
 
-    def recognise(self, frame: bytearray) -> Place | None:
+    def recognise(self, frame: bytearray) -> Recognised | None:
         """What is new in a request of `route`; None when it does not repeat another."""
         if len(frame) < self._least_bytes or not frame.startswith(self._front, FRONT_POSITION):
             return None
@@ -157,7 +167,7 @@ class RepeatedProduce:
             elif second < 128:
                 start, length = at + 6, (second << 7 | first & 127) - 1
             else:
-                return None  # it has so many records that the general way is a small part of its work
+                return None  # it has so many records that the slow path is a small part of its work
         else:
             index, length = _unpack_classic(frame, at)
             start = at + 8
@@ -168,10 +178,12 @@ class RepeatedProduce:
             return None
         return index, start, end
 
-    def handle(self, frame: bytearray, place: Place, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
+    def handle(
+        self, frame: bytearray, recognised: Recognised, correlation_id: int
+    ) -> bytes | Outcome | Deferred[Outcome]:
         """Append the records of a request that was recognised."""
-        index, start, end = place
-        services, route, topic, acks = self._services, self.route, self._topic, self._request.acks
+        index, start, end = recognised
+        services, route, topic, acks = self._services, self.route, self._topic, self.request.acks
         assert route is not None
         try:
             partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
@@ -180,7 +192,7 @@ class RepeatedProduce:
             )
         except KafkaError as error:
             append = self._append(correlation_id)
-            # What makes the whole request invalid is told before what is wrong with its partition.
+            # What makes the whole request invalid comes before what is wrong with its partition.
             refusal = frame_refusal(memoryview(frame)[start:end]) or error
             return _outcome(append, topic, append.failed(topic, index, refusal))
         except LongValidation:
@@ -193,8 +205,8 @@ class RepeatedProduce:
             return _outcome(append, topic, append.appended(index, partition, result, end - start))
         if acks == NO_ANSWER:
             return None
-        return self._pack_answer(
-            self._answer_bytes,
+        return self._pack_response(
+            self._response_bytes,
             correlation_id,
             self._front_of_row,
             index,
@@ -205,11 +217,16 @@ class RepeatedProduce:
             self._behind_row,
         )
 
+    def throttled(self, frame: bytes, throttle_time_ms: int) -> bytes:
+        """Return the frame of a response with this throttle time."""
+        at = self._throttle_position
+        return frame[:at] + _THROTTLE_TIME.pack(throttle_time_ms) + frame[at + _THROTTLE_TIME.size :]
+
     def as_slow_path(self, correlation_id: int) -> tuple[ProduceRequest, RequestContext]:
-        """See `FastPath`."""
-        assert self.route is not None
-        return self._request, RequestContext(
-            self.route.version, correlation_id, self._client_id, self._connection, self._services
+        """Return request and context as the slow path would have made them, without records."""
+        context = self.context
+        return self.request, RequestContext(
+            context.api_version, correlation_id, context.client_id, context.connection, context.services
         )
 
     def _append(self, correlation_id: int) -> ProduceAppend:
@@ -217,7 +234,7 @@ class RepeatedProduce:
 
 
 def _outcome(append: ProduceAppend, topic: str, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:
-    """What the general way comes back with for this row alone."""
+    """What the slow path comes back with for this row alone."""
     append.topics.append(TopicProduceResponse(name=topic, partition_responses=[row]))
     try:
         return cast("Outcome | Deferred[Outcome]", append.outcome())

@@ -12,9 +12,10 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from security.access import Operation, on_cluster
 
 
-@handles(StopReplicaRequest)
+@handles(StopReplicaRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def stop_replica(request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
     control = context.services.control
     refusal = await control.refusal(request)

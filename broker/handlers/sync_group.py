@@ -10,11 +10,12 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from security.access import Operation, ResourceType, on_named
 
 _PROTOCOL_REQUIRED_SINCE = 5
 
 
-@handles(SyncGroupRequest)
+@handles(SyncGroupRequest, on_named(Operation.READ, ResourceType.GROUP, "group_id"))
 async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     if context.services.groups.refuses(request.group_instance_id):
         return SyncGroupResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, assignment=b"")

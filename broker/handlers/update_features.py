@@ -11,8 +11,9 @@ from __future__ import annotations
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from security.access import Operation, on_cluster
 
 
-@handles(UpdateFeaturesRequest)
+@handles(UpdateFeaturesRequest, on_cluster(Operation.ALTER))
 async def update_features(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     return await context.services.controller.update_features(request, context.api_version)

@@ -12,9 +12,10 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from security.access import Operation, on_cluster
 
 
-@handles(UpdateMetadataRequest)
+@handles(UpdateMetadataRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def update_metadata(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
     control = context.services.control
     refusal = await control.refusal(request)

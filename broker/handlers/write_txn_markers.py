@@ -19,9 +19,10 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from protocol.topic_partition import TopicPartition
+from security.access import Operation, on_cluster
 
 
-@handles(WriteTxnMarkersRequest)
+@handles(WriteTxnMarkersRequest, on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION))
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     by_producer = await context.services.marker_appender.append(request.markers)
     return WriteTxnMarkersResponse(

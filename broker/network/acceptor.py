@@ -36,7 +36,7 @@ CLOSING_SWEEPS = 2
 # One that holds memory others wait for may pause for so many in the middle of a request.
 STALLED_SWEEPS = 2
 # A request waits so long for a broker to be ready, or for the rest of it; its client has given up by then (request.timeout.ms).
-HELD_MS = 30_000
+BROKER_WAIT_MS = 30_000
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Acceptor:
         """The broker is ready: serve those who came early, and everybody from now on."""
         self._is_open = True
         for connection in list(self._open):
-            connection.let_go()
+            connection.serve_all()
 
     def factory(self, listener: str, security_protocol: str) -> Callable[[], RequestConnection]:
         """For `Network.listen`."""
@@ -114,7 +114,7 @@ class Acceptor:
         self._count_by_host[host] = count + 1
         self._open[connection] = None
         if not self._is_open:
-            connection.hold(self._early_keys)
+            connection.serve_only(self._early_keys)
         return None
 
     def _is_a_brokers(self, connection: RequestConnection) -> bool:
@@ -130,7 +130,7 @@ class Acceptor:
         if quietest is not None:
             quietest.close(f"makes room for a broker: max.connections={self.limits.max_connections}")
 
-    def gone(self, connection: RequestConnection) -> None:
+    def closed(self, connection: RequestConnection) -> None:
         self._closing.pop(connection, None)
         if connection not in self._open:
             return  # it was refused
@@ -186,7 +186,7 @@ class Acceptor:
         self._shared.tick += 1
         tick = self._shared.tick
         idle_sweeps = self.limits.max_idle_ms // self._sweep_period_ms
-        held_sweeps = HELD_MS // self._sweep_period_ms
+        broker_wait_sweeps = BROKER_WAIT_MS // self._sweep_period_ms
         short = {budget for budget in (self._shared.budget, self._shared.plain_budget) if budget.waiting_count}
         kept_waiting = short and {one.budget for one in self._open if one.has_waited_for_memory(STALLED_SWEEPS)}
         for connection in list(self._open):
@@ -196,9 +196,9 @@ class Acceptor:
                     connection.abort()
             elif connection.budget in short and quiet_sweeps > STALLED_SWEEPS and connection.is_waiting_for_a_frame:
                 connection.close("stopped in the middle of a request while others wait for memory")
-            elif connection.budget in kept_waiting and connection.is_slow_sender(STALLED_SWEEPS, held_sweeps):
+            elif connection.budget in kept_waiting and connection.is_slow_sender(STALLED_SWEEPS, broker_wait_sweeps):
                 connection.close("sends a request too slowly while others wait for memory")
-            elif connection.is_held and quiet_sweeps > held_sweeps:
+            elif connection.waits_for_broker and quiet_sweeps > broker_wait_sweeps:
                 connection.close("a request waited too long for the broker to be ready")
             elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:
                 connection.close("idle for connections.max.idle.ms", level=logging.INFO)

@@ -2,20 +2,20 @@
 
 Rules: sans-IO; it is the `ConnectionHandler` of a `runtime.transport` stream and knows neither sockets nor event loop.
 Requests in one receive buffer, which all connections share, are parsed in place. A frame that is large and not complete
-gets a place of its own, into which the rest is received; a frame that holds records always has one, because they go to
-the log from there. Whatever else is decoded is copied out before the buffer is used again.
+gets a buffer of its own, into which the rest is received; a frame with records always has one, because they go to
+the log from there. Whatever else is decoded is copied before the shared buffer is used again.
 
-Order: Produce and Fetch overlap: stage one runs at once and in order, stage two (a `Deferred`) finishes when it can,
-and the answers leave in request order (`ResponseQueue`). Any other request is a barrier: it starts when the earlier ones
-have answered, and the next starts when it has. Nothing starts inside another request's handler: what an answer unblocks
+Order: Produce and Fetch overlap: stage one runs immediately and in order, stage two (a `Deferred`) finishes when it can,
+and the responses are sent in request order (`ResponseQueue`). Any other request is a barrier: it starts when the earlier ones
+have their responses, and the next starts when it has. Nothing starts inside another request's handler: what a response unblocks
 runs in the next turn of the loop.
 
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
-requests (`max_in_flight`), bytes (two shared budgets, see `broker.network.memory_budget`: held by frames with a place of
-their own as they come and while something needs them, and by every request that waits behind another), unsent bytes (the
+requests (`max_in_flight`), bytes (two shared budgets, see `broker.network.memory_budget`: reserved for frames with a buffer of
+their own as they come and while something needs them, and for every request that waits behind another), unsent bytes (the
 transport's high-water mark stops reading; all connections together: `ResponseMemory`). Received bytes that cannot start yet
 are kept, at most one receive buffer, and then reading stops.
-A malformed frame, an unknown API or a version that is not served closes the connection with one log line.
+Its life is a `ConnectionPhase`; a malformed frame, an unknown API or a version that is not served ends it with one log line.
 Source: Kafka Selector, KafkaChannel, SocketServer.Processor, NetworkReceive.
 """
 
@@ -24,16 +24,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from broker.network.connection_shared import (
-    SMALLEST_FRAME_BYTES,
-    ConnectionShared,
-    KiB,
+from broker.network.connection_phase import (
+    WAITS_FOR_EARLIER,
+    WAITS_FOR_MEMORY,
+    WAITS_FOR_QUOTA,
+    WAITS_FOR_READER,
+    WAITS_LONG,
+    ConnectionPhase,
 )
+from broker.network.connection_shared import SMALLEST_FRAME_BYTES, ConnectionShared, KiB
 from broker.network.dispatch import Route
 from broker.network.header_reader import SIZE, START
 from broker.network.large_frame import LARGE_FRAME_BYTES, LargeFrame
 from broker.network.memory_budget import SMALL_REQUEST_BYTES, BudgetTicket, FrameReservation
-from broker.network.request_checks import impossible_start, stranger, unserved
+from broker.network.request_checks import foreign_protocol, impossible_length, not_served
 from broker.network.request_context import ClientConnection
 from broker.network.request_starter import RequestStarter
 from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
@@ -51,38 +55,40 @@ SHORT_RECEIVE_BYTES = 4 * KiB
 PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
 
 
+# Each is tested for every request: a look at a class costs what the test does.
+_OPENING, _FIRST_REQUEST, _SERVING = ConnectionPhase.OPENING, ConnectionPhase.FIRST_REQUEST, ConnectionPhase.SERVING
+_FINISHING, _CLOSING, _CLOSED = ConnectionPhase.FINISHING, ConnectionPhase.CLOSING, ConnectionPhase.CLOSED
+
+
 class RequestConnection:
-    """Life cycle: made by the acceptor for a stream, `connected`, requests, `disconnected`; then it holds nothing."""
+    """Made by the acceptor for a stream, then `connected`, requests, `disconnected`; after that it keeps nothing."""
 
     __slots__ = (
-        "_answers",
-        "_blocked",
         "_budget_ticket",
-        "_close_reason",
         "_connection",
-        "_early_keys",
         "_finish_reason",
         "_frame",
         "_granted_bytes",
-        "_has_talked",
         "_in_flight",
-        "_is_muted",
-        "_is_paused",
-        "_is_settling",
-        "_is_slow",
-        "_line_tick",
+        "_is_reading",
+        "_is_scheduled",
         "_listener",
         "_mute_timer",
+        "_queued_tick",
         "_reservation",
+        "_responses",
         "_routes",
         "_security_protocol",
+        "_served_keys",
         "_shared",
         "_starter",
         "_tail",
         "_view",
+        "_waits",
         "active_tick",
         "budget",
         "client",
+        "phase",
     )
 
     def __init__(self, shared: ConnectionShared, listener: str, security_protocol: str) -> None:
@@ -94,35 +100,32 @@ class RequestConnection:
         self._connection: Connection | None = None
         self.client: ClientConnection | None = None
         self.active_tick = shared.tick
+        self.phase = _OPENING
+        self._finish_reason = ""
         # Receiving.
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
         self._frame: LargeFrame | None = None
-        self._reservation: FrameReservation | None = None  # of a frame that is still coming
-        self._has_talked = False
-        # Starting and answering.
-        self._answers = ResponseQueue(shared, self)
-        self._in_flight = self._answers.in_flight
-        self._starter = RequestStarter(shared, self, self._answers)
+        self._reservation: FrameReservation | None = None  # of a frame that is not complete
+        # Starting requests and sending responses.
+        self._responses = ResponseQueue(shared, self)
+        self._in_flight = self._responses.in_flight
+        self._starter = RequestStarter(shared, self, self._responses)
         # Waiting.
-        self._blocked = False  # the next request cannot start now
-        self._early_keys: frozenset[int] | None = None  # while the broker is not ready: what starts all the same
-        self._granted_bytes = 0  # reserved for the next frame, which is there
-        self.budget = shared.budget  # of these bytes, or of what it reserves or waits for
+        self._waits = 0  # why the next request does not start now: bits of `connection_phase`
+        self._served_keys: frozenset[int] | None = None  # the APIs that may start; None: all
+        self._granted_bytes = 0  # reserved for the next frame, which is complete
+        self.budget = shared.budget  # of these bytes, or of those it reserves or waits for
         self._budget_ticket: BudgetTicket | None = None
-        self._line_tick = 0  # at which it joined the line
-        self._is_muted = False
+        self._queued_tick = 0  # when it joined the queue of the budget
         self._mute_timer: TimerEntry | None = None
-        self._is_slow = False
-        self._is_paused = False
-        self._is_settling = False
-        # Ending.
-        self._finish_reason: str | None = None
-        self._close_reason: str | None = None
+        self._is_reading = True
+        self._is_scheduled = False  # to continue in the next turn of the loop
 
-    # --- the stream's side ---
+    # --- called by the stream ---
 
     def connected(self, connection: Connection) -> None:
-        self._connection = self._answers.stream = connection
+        self._connection = self._responses.stream = connection
+        self.phase = _FIRST_REQUEST
         shared = self._shared
         shared.next_connection += 1
         peer, local = connection.peer, connection.local
@@ -151,42 +154,40 @@ class RequestConnection:
 
     def received(self, count: int) -> None:
         self.active_tick = self._shared.tick
-        if self._close_reason is not None:
+        if self.phase >= _CLOSING:
             return
         frame = self._frame
         if frame is not None and not frame.is_complete:
             if frame.received(count):
-                self._is_there(frame)
+                self._on_frame_complete(frame)
             elif frame.needs_more:
                 self._reserve_more(frame)
             return
         end = len(self._tail) + count
-        if self._blocked or frame is not None:
+        if self._waits or frame is not None:
             self._tail = bytes(self._view[:end])
             self._pause()
             return
         self._tail = b""
         self._consume(self._view, end)
-        self._answers.flush()
+        self._responses.flush()
 
     def writing_paused(self) -> None:
-        self._is_slow = True
-        self._blocked = True
+        self._waits |= WAITS_FOR_READER
         self._pause()
 
     def writing_resumed(self) -> None:
-        self._is_slow = False
-        self._answers.trim()
-        self.go_on_soon()
+        self._stop_waiting(WAITS_FOR_READER)
+        self._responses.trim()
+        self.continue_soon()
 
-    def disconnected(self, error: Exception | None) -> None:
+    def disconnected(self, _error: Exception | None) -> None:
         shared = self._shared
-        if self._close_reason is None:
-            self._close_reason = "closed by the client" if error is None else str(error)
+        self.phase = _CLOSED
         self._connection = None
-        self._answers.gone()
+        self._responses.close()
         if self._budget_ticket is not None:
-            self.budget.leave_line(self._budget_ticket)
+            self.budget.leave_queue(self._budget_ticket)
             self._budget_ticket = None
         if self._reservation is not None:
             self._reservation.drop()
@@ -196,17 +197,17 @@ class RequestConnection:
         self._frame, self._tail = None, b""
         if self._mute_timer is not None:
             self._mute_timer.cancel()
-        shared.owner.gone(self)
+        shared.owner.closed(self)
         if self.client is not None:
             for callback in self.client.closed_callbacks:
                 callback()
             self.client.closed_callbacks.clear()
 
-    # --- the broker's side ---
+    # --- called by the broker ---
 
     @property
     def is_closing(self) -> bool:
-        return self._close_reason is not None
+        return self.phase >= _CLOSING
 
     @property
     def has_requests(self) -> bool:
@@ -214,14 +215,14 @@ class RequestConnection:
 
     @property
     def is_waiting_for_a_frame(self) -> bool:
-        """Whether budget is held for a frame whose next bytes could come."""
+        """Whether it has reserved memory for a frame whose next bytes could come."""
         return self._reservation is not None and self._budget_ticket is None
 
     def has_waited_for_memory(self, ticks: int) -> bool:
-        return self._budget_ticket is not None and self._shared.tick - self._line_tick > ticks
+        return self._budget_ticket is not None and self._shared.tick - self._queued_tick > ticks
 
     def is_slow_sender(self, after_ticks: int, within_ticks: int) -> bool:
-        """See `LargeFrame.is_slow`. A frame that waits for memory itself is not."""
+        """Whether its frame comes too slowly (`LargeFrame.is_slow`). A frame that waits for memory itself is not slow."""
         frame = self._frame
         if frame is None or not self.is_waiting_for_a_frame:
             return False
@@ -232,62 +233,63 @@ class RequestConnection:
         return 0 if self._connection is None else self._connection.unsent_bytes()
 
     def mute(self, duration_ms: int) -> None:
-        """Start no request and read nothing for so long: the client is over its quota."""
-        if self._close_reason is not None:
+        """Start no request and read nothing for so long: the client is over its quota. Responses are sent meanwhile."""
+        if self.phase >= _CLOSING:
             return
-        self._is_muted = self._blocked = True
+        self._waits |= WAITS_FOR_QUOTA
         self._pause()
         if self._mute_timer is not None:
             self._mute_timer.cancel()
         self._mute_timer = self._shared.timer.schedule(duration_ms, self._unmute)
 
-    def hold(self, early_keys: frozenset[int]) -> None:
-        """Start nothing but requests of `early_keys` until `let_go`: the broker is not ready."""
-        self._early_keys = early_keys
-        if not early_keys:
-            self._blocked = True
+    def serve_only(self, keys: frozenset[int]) -> None:
+        """Start nothing but requests of the APIs `keys` until `serve_all`: the broker is not ready."""
+        self._served_keys = keys
+        if not keys:
+            self._waits |= WAITS_FOR_EARLIER
             self._pause()
 
-    def let_go(self) -> None:
-        self._early_keys = None
-        self.go_on_soon()
+    def serve_all(self) -> None:
+        self._served_keys = None
+        self.continue_soon()
 
     @property
-    def is_held(self) -> bool:
+    def waits_for_broker(self) -> bool:
         """Whether a request waits for the broker to be ready."""
-        return self._early_keys is not None and bool(self._tail or self._frame)
+        return self._served_keys is not None and bool(self._tail or self._frame)
 
     def finish(self, reason: str) -> None:
-        """Start nothing any more, hurry what has begun, and close when it is answered."""
-        if self._close_reason is not None:
+        """Start nothing any more, expedite what has started, and close when it has its responses."""
+        if self.phase >= _CLOSING:
             return
         if not self._in_flight:
             self.close(reason, level=logging.DEBUG)
             return
+        self.phase = _FINISHING
         self._finish_reason = reason
-        self._blocked = True
+        self._waits |= WAITS_FOR_EARLIER
         self._pause()
-        self._answers.hurry()
+        self._responses.expedite()
 
     def close(self, reason: str, *, level: int = logging.WARNING) -> None:
         """Send what is ready, then close. `reason` becomes the one log line."""
-        if self._close_reason is None:
-            self._log_close(reason, level)
+        if self.phase < _CLOSING:
+            self._begin_close(reason, level)
             if self._connection is not None:
-                self._answers.flush()
+                self._responses.flush()
                 self._connection.close()
-            self._answers.stream = None
+            self._responses.stream = None
 
-    def cut_off(self, reason: str) -> None:
-        """Close at once and drop what is ready: its peer does not read. `reason` becomes the one log line."""
-        if self._close_reason is None:
-            self._log_close(reason, logging.WARNING)
-        self._answers.drop_ready()
+    def disconnect(self, reason: str) -> None:
+        """Close immediately and drop what is ready: its peer does not read. `reason` becomes the one log line."""
+        if self.phase < _CLOSING:
+            self._begin_close(reason, logging.WARNING)
+        self._responses.drop_ready()
         if self._connection is not None:
             self._connection.abort()
 
-    def _log_close(self, reason: str, level: int) -> None:
-        self._close_reason = reason
+    def _begin_close(self, reason: str, level: int) -> None:
+        self.phase = _CLOSING
         client = self.client
         assert client is not None
         logger.log(
@@ -300,82 +302,83 @@ class RequestConnection:
         )
 
     def abort(self) -> None:
-        """Close without waiting for a peer that does not read."""
-        if self._close_reason is None:
-            self._close_reason = "aborted"
-        self._answers.stream = None
+        """Close without waiting for a peer that does not read, and without a log line."""
+        self.phase = max(self.phase, _CLOSING)
+        self._responses.stream = None
         if self._connection is not None:
             self._connection.abort()
 
     # --- receiving ---
 
     def _consume(self, view: memoryview, end: int) -> None:
-        """Start the requests in `view[:end]`, and keep the rest as the tail."""
+        """Start the requests in `view[:end]`, and keep what does not start as the tail."""
         position = 0
-        answers, find_route = self._answers, self._routes.get
+        responses, find_route = self._responses, self._routes.get
         max_plain_bytes = self._shared.limits.max_plain_bytes
         while end - position >= START.size:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
-            if route is None or not self._has_talked:
-                if not self._is_served(view[position:], size, api_key, version):
+            if route is None or self.phase is _FIRST_REQUEST:
+                if not self._check_served_or_close(view[position:], api_key, version):
                     return
                 route = self._shared.dispatch.table.route(api_key, version)
-            if not SMALLEST_FRAME_BYTES <= size <= max_plain_bytes and not self._is_size_fine(size, route):
+            if not SMALLEST_FRAME_BYTES <= size <= max_plain_bytes and not self._check_size_or_close(size, route):
                 return
             start = position + SIZE.size
             stop = start + size
             if stop > end:
                 if size > LARGE_FRAME_BYTES:
-                    self._receive_apart(view[position:end], size, route)
+                    self._receive_large_frame(view[position:end], size, route)
                     return
                 break
             if not self._start_in_place(view[start:stop], route, version, correlation_id, client_id_bytes):
                 break
-            if self._close_reason is not None:
+            if self.phase >= _CLOSING:
                 return
             position = stop
-            if answers.out_bytes > JOINED_WRITE_BYTES:
-                answers.flush()  # which may block: the peer takes its answers slower than it asks
-            if self._blocked:
+            if responses.out_bytes > JOINED_WRITE_BYTES:
+                responses.flush()  # after which it may wait: the peer takes its responses slower than it asks
+            if self._waits:
                 break
         if position < end:
-            if SIZE.size <= end - position < START.size and not self._is_start_fine(view[position:]):
+            if SIZE.size <= end - position < START.size and not self._check_start_or_close(view[position:]):
                 return
             self._tail = bytes(view[position:end])
-            if self._blocked:
+            if self._waits:
                 self._pause()
 
-    def _is_served(self, view: memoryview, size: int, api_key: int, version: int) -> bool:
-        """Looks at a connection's first request, and at one without a known route; closes if it cannot be served."""
-        if not self._is_start_fine(view):
+    def _check_served_or_close(self, view: memoryview, api_key: int, version: int) -> bool:
+        """Check a connection's first request, and any without a known route; close if it cannot be served."""
+        if not self._check_start_or_close(view):
             return False
-        self._has_talked = True
-        return self._is_unrefused(unserved(self._shared.dispatch.table, api_key, version))
+        if self.phase is _FIRST_REQUEST:
+            self.phase = _SERVING
+        return self._close_if_refused(not_served(self._shared.dispatch.table, api_key, version))
 
-    def _is_start_fine(self, view: memoryview) -> bool:
-        """Looks at the length prefix at the start of `view`; closes if no frame begins so."""
+    def _check_start_or_close(self, view: memoryview) -> bool:
+        """Check the length prefix at the start of `view`; close if no frame begins so."""
         prefix = bytes(view[: SIZE.size])
-        reason = None if self._has_talked else stranger(prefix, self._security_protocol)
-        reason = reason or impossible_start(prefix, self._shared.limits)
-        return self._is_unrefused(reason)
+        is_first = self.phase is _FIRST_REQUEST
+        reason = foreign_protocol(prefix, self._security_protocol) if is_first else None
+        return self._close_if_refused(reason or impossible_length(prefix, self._shared.limits))
 
-    def _is_size_fine(self, size: int, route: Route | None) -> bool:
-        """Closes when a request of this kind may not have this size."""
+    def _check_size_or_close(self, size: int, route: Route | None) -> bool:
+        """Close when a request of this kind may not have this size."""
         may_be_large = route is not None and (route.has_records or route.is_control)
-        return self._is_unrefused(self._shared.limits.refusal(size, may_be_large=may_be_large))
+        return self._close_if_refused(self._shared.limits.refusal(size, may_be_large=may_be_large))
 
-    def _is_unrefused(self, reason: str | None) -> bool:
+    def _close_if_refused(self, reason: str | None) -> bool:
+        """Close for `reason`, if there is one. Returns whether there is none."""
         if reason is not None:
             self.close(reason)
         return reason is None
 
-    def _receive_apart(self, begun: memoryview, size: int, route: Route | None) -> None:
-        """Give a large frame, of which a part is there with its length, a place of its own once the budget has room. It must
-        not hold that while it waits for an earlier request, which may be a long poll."""
+    def _receive_large_frame(self, begun: memoryview, size: int, route: Route | None) -> None:
+        """Give a large frame, of which a part is there with its length, a buffer of its own once the budget has room. It must
+        not keep that while it waits for an earlier request, which may be a long poll."""
         shared = self._shared
         if self._in_flight and not (self._in_flight[-1].route.overlaps and self._may_overlap(route)):
-            self._blocked = True
+            self._waits |= WAITS_FOR_EARLIER
             self._tail = bytes(begun)
             self._pause()
             return
@@ -386,42 +389,46 @@ class RequestConnection:
             reservation = self._reservation = FrameReservation(self.budget, size, step_bytes)
             if not reservation.take():
                 self._tail = bytes(begun)
-                self._wait_for_budget(reservation.wait(self._on_frame_granted))
+                self._wait_for_memory(reservation.wait(self._on_frame_granted))
                 self._pause()
                 return
         assert reservation.size_bytes == size
         self._frame = LargeFrame(reservation, begun[SIZE.size :], shared.tick)
 
     def _reserve_more(self, frame: LargeFrame) -> None:
-        """A frame that is reserved in steps has received what it had."""
+        """Reserve the next step for a frame that has received all that was reserved for it."""
         if not frame.reservation.take():
-            self._wait_for_budget(frame.reservation.wait(self._on_frame_granted))
+            self._wait_for_memory(frame.reservation.wait(self._on_frame_granted))
             self._pause()
 
-    def _is_there(self, frame: LargeFrame) -> None:
-        """A frame of its own is complete. Its bytes are given back by the request that starts from it."""
+    def _on_frame_complete(self, frame: LargeFrame) -> None:
+        """A frame with a buffer of its own is complete. Its bytes are released by the request that starts from it."""
         frame.reservation.complete()
         self._reservation = None
         self._granted_bytes = frame.reservation.size_bytes
-        self._go_on()
+        if self.phase < _FINISHING and not self._waits & WAITS_LONG:
+            self._start_pending()
 
-    def _wait_for_budget(self, ticket: BudgetTicket) -> None:
-        self._blocked = True
+    def _wait_for_memory(self, ticket: BudgetTicket) -> None:
+        self._waits |= WAITS_FOR_MEMORY
         self._budget_ticket = ticket
-        self._line_tick = self._shared.tick
+        self._queued_tick = self._shared.tick
 
     def _on_granted(self) -> None:
         assert self._budget_ticket is not None
-        self._granted_bytes, self._budget_ticket = self._budget_ticket.size_bytes, None
-        self.active_tick = self._shared.tick  # it was not the client that was quiet
-        self.go_on_soon()
+        self._granted_bytes = self._budget_ticket.size_bytes
+        self._end_memory_wait()
 
     def _on_frame_granted(self) -> None:
-        self._budget_ticket = None
-        self.active_tick = tick = self._shared.tick
         if self._frame is not None:
-            self._frame.waited(tick - self._line_tick)
-        self.go_on_soon()
+            self._frame.waited(self._shared.tick - self._queued_tick)
+        self._end_memory_wait()
+
+    def _end_memory_wait(self) -> None:
+        self._budget_ticket = None
+        self.active_tick = self._shared.tick  # it was not the client that was quiet
+        self._stop_waiting(WAITS_FOR_MEMORY)
+        self.continue_soon()
 
     # --- starting ---
 
@@ -429,24 +436,24 @@ class RequestConnection:
         self, frame: memoryview, route: Route | None, version: int, correlation_id: int, client_id_bytes: int
     ) -> bool:
         """Start a request that lies complete in the receive buffer. False when it has to wait."""
-        if (self._in_flight or self._early_keys is not None) and not self._may_start(route):
-            self._blocked = True
+        if (self._in_flight or self._served_keys is not None) and not self._may_start(route):
+            self._waits |= WAITS_FOR_EARLIER
             return False
-        if self._shared.answers.leaving_bytes:  # they will be gone in a turn or two of the loop
-            self._blocked = True
-            self._shared.timer.schedule(1, self.go_on_soon)
+        if self._shared.response_memory.closing_bytes:  # they will be free in a turn or two of the loop
+            self._waits |= WAITS_FOR_EARLIER
+            self._shared.timer.schedule(1, self.continue_soon)
             return False
         if route is None:
-            self._answers.answer_unsupported_version(version, correlation_id)
+            self._responses.respond_unsupported_version(version, correlation_id)
         elif route.has_records:
             size = len(frame)
             if not self._granted_bytes and not self._shared.budget.has_room(size):
                 self.budget = self._shared.budget
-                self._wait_for_budget(self.budget.reserve_later(size, self._on_granted))
+                self._wait_for_memory(self.budget.reserve_later(size, self._on_granted))
                 return False
             granted, self._granted_bytes = self._granted_bytes, 0
             content = bytearray(frame)
-            if granted or not self._starter.has_repeated(route, content, correlation_id):
+            if granted or not self._starter.start_repeated(route, content, correlation_id):
                 self._starter.start(route, memoryview(content), correlation_id, client_id_bytes, granted)
         else:
             self._starter.start(route, bytes(frame), correlation_id, client_id_bytes, 0)
@@ -454,14 +461,14 @@ class RequestConnection:
 
     def _may_start(self, route: Route | None) -> bool:
         """Whether a request may start: only some do before the broker is ready, only overlapping ones overlap."""
-        if self._early_keys is not None and route is not None and route.handler.api_key not in self._early_keys:
+        if self._served_keys is not None and route is not None and route.handler.api_key not in self._served_keys:
             return False
         in_flight = self._in_flight
         if not in_flight:
             return True
         if route is None or not in_flight[-1].overlaps or not self._may_overlap(route):
             return False
-        if self._granted_bytes:  # it holds its memory already
+        if self._granted_bytes:  # its memory is reserved already
             return True
         budget = self._shared.parking_of(route)
         return budget.has_parking_room and (budget.available_bytes > 0 or not route.has_records)
@@ -469,34 +476,37 @@ class RequestConnection:
     def _may_overlap(self, route: Route | None) -> bool:
         return route is not None and route.overlaps and len(self._in_flight) < self._shared.limits.max_in_flight
 
-    # --- going on ---
+    # --- continuing ---
 
-    def go_on_soon(self) -> None:
+    def continue_soon(self) -> None:
         """In the next turn of the loop, send what is ready and start what may start."""
-        if not self._is_settling:
-            self._is_settling = True
-            self._shared.call_soon(self._settle)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._shared.call_soon(self._continue)
 
-    def _settle(self) -> None:
-        self._is_settling = False
-        if self._connection is None or self._close_reason is not None:
+    def _continue(self) -> None:
+        self._is_scheduled = False
+        if self._connection is None or self.phase >= _CLOSING:
             return
-        self._answers.flush()
-        if self._finish_reason is not None:
+        self._responses.flush()
+        if self.phase is _FINISHING:
             if not self._in_flight:
                 self.close(self._finish_reason, level=logging.DEBUG)
-            return
-        if self._blocked and not self._is_slow and not self._is_muted and self._budget_ticket is None:
-            self._go_on()
+        elif self._waits and not self._waits & WAITS_LONG:
+            self._start_pending()
 
     def _unmute(self) -> None:
-        self._is_muted = False
         self._mute_timer = None
-        self.go_on_soon()
+        self._stop_waiting(WAITS_FOR_QUOTA)
+        self.continue_soon()
 
-    def _go_on(self) -> None:
-        """Start what was kept: first a complete frame of its own, then the tail."""
-        self._blocked = False
+    def _stop_waiting(self, reason: int) -> None:
+        """One reason to wait is over. What waits is tried again by `_continue`."""
+        self._waits = self._waits & ~reason | WAITS_FOR_EARLIER
+
+    def _start_pending(self) -> None:
+        """Start what was kept: first a complete frame with a buffer of its own, then the tail."""
+        self._waits &= WAITS_LONG
         frame = self._frame
         if frame is not None and frame.is_complete:
             _, api_key, version, correlation_id, client_id_bytes = START.unpack(
@@ -504,29 +514,29 @@ class RequestConnection:
             )
             route = self._shared.dispatch.table.route(api_key, version)
             if not self._may_start(route):
-                self._blocked = True
+                self._waits |= WAITS_FOR_EARLIER
                 return
-            held_bytes, self._granted_bytes = self._granted_bytes, 0
+            reserved_bytes, self._granted_bytes = self._granted_bytes, 0
             self._frame = None
             if route is None:
-                self.budget.release(held_bytes)
-                self._answers.answer_unsupported_version(version, correlation_id)
+                self.budget.release(reserved_bytes)
+                self._responses.respond_unsupported_version(version, correlation_id)
             else:
-                self._starter.start(route, frame.content, correlation_id, client_id_bytes, held_bytes)
-        if self._close_reason is None and self._tail and not self._blocked:
+                self._starter.start(route, frame.content, correlation_id, client_id_bytes, reserved_bytes)
+        if self.phase < _CLOSING and self._tail and not self._waits:
             tail, self._tail = memoryview(self._tail), b""
             self._consume(tail, len(tail))
-        if self._close_reason is None:
-            self._answers.flush()
-            if not self._blocked:
+        if self.phase < _CLOSING:
+            self._responses.flush()
+            if not self._waits:
                 self._resume()
 
     def _pause(self) -> None:
-        if not self._is_paused and self._connection is not None:
-            self._is_paused = True
+        if self._is_reading and self._connection is not None:
+            self._is_reading = False
             self._connection.pause_reading()
 
     def _resume(self) -> None:
-        if self._is_paused and self._connection is not None:
-            self._is_paused = False
+        if not self._is_reading and self._connection is not None:
+            self._is_reading = True
             self._connection.resume_reading()

@@ -1,4 +1,4 @@
-"""What the connections of one broker share: limits, memory, the way to handlers.
+"""What the connections of one broker share: limits, memory, dispatch to handlers.
 
 Rules: no IO. One `ConnectionShared` belongs to one event loop: its receive buffer holds one connection's bytes at a time.
 """
@@ -48,12 +48,12 @@ class ConnectionLimits:
 
 
 class ConnectionOwner(Protocol):
-    """Who accepts connections, and hears when one is gone."""
+    """The acceptor, which counts connections from `admit` to `closed`."""
 
     def admit(self, connection: RequestConnection) -> str | None:
-        """None, or the reason why it is closed at once."""
+        """None, or the reason why it is closed immediately."""
 
-    def gone(self, connection: RequestConnection) -> None: ...
+    def closed(self, connection: RequestConnection) -> None: ...
 
 
 class ReceiveBuffer:
@@ -74,7 +74,7 @@ class ConnectionShared:
     services: Services
     budget: MemoryBudget
     plain_budget: MemoryBudget
-    answers: ResponseMemory
+    response_memory: ResponseMemory
     owner: ConnectionOwner
     timer: Timer
     call_soon: Callable[[Callable[[], None]], object]

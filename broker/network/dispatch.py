@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from broker.network.error_responses import error_response
+from broker.network.gate import Gate, OpenGate
 from broker.network.large_requests import Undecoded, small_only
 from broker.network.request_context import CloseConnection, Deferred, RequestContext
 from protocol.codec.bounds import heaviest_element
@@ -42,6 +43,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.update_metadata import UpdateMetadataRequest
 from protocol.primitives import DecodeError
 from protocol.schema import Message, Request, Response, Versions
+from security.access import Access, Requirement
 
 if TYPE_CHECKING:
     from runtime.filesystem import Buffer
@@ -73,6 +75,8 @@ REBALANCE_KEYS = frozenset(
 # What the cluster waits for: none of these stands in line with clients' large requests.
 URGENT_KEYS = CONTROL_KEYS | {AlterPartitionRequest.api_key}
 
+THROTTLE_TIME = "throttle_time_ms"
+"""The field of a response that tells a client for how long it is muted."""
 _HEAD_V0 = struct.Struct(">ii")
 _HEAD_V1 = struct.Struct(">iix")  # with its empty tag section
 _CORRELATION_BYTES = 4
@@ -87,7 +91,9 @@ class Handler(Generic[R]):
     first_version: int
     last_version: int
     overlaps: bool
-    short_way: Callable[[], FastPath] | None = None
+    access: Access
+    """What the request needs; checked by the gate, or filtered by the handler."""
+    fast_path: Callable[[], FastPath] | None = None
     """Made for each connection that sends such requests."""
 
     @property
@@ -102,8 +108,10 @@ class Handler(Generic[R]):
         return self.function(request, context)
 
 
-def handles(request_type: type[R], versions: str | None = None) -> Callable[[HandlerFunction], Handler[R]]:
-    """Mark a handler of `request_type`; `versions` narrows what the message class knows."""
+def handles(
+    request_type: type[R], access: Requirement | Access, versions: str | None = None
+) -> Callable[[HandlerFunction], Handler[R]]:
+    """Mark a handler of `request_type`, which needs `access`; `versions` narrows what the message class knows."""
     served = Versions.parse(versions) if versions else Versions(request_type.min_version, request_type.max_version)
     assert request_type.min_version <= served.first <= served.last <= request_type.max_version, (
         f"{request_type.__name__} has no versions {versions}"
@@ -111,20 +119,29 @@ def handles(request_type: type[R], versions: str | None = None) -> Callable[[Han
 
     def mark(function: HandlerFunction) -> Handler[R]:
         overlaps = not inspect.iscoroutinefunction(function)
-        return Handler(request_type, function, served.first, served.last, overlaps)
+        needs = (access,) if isinstance(access, Requirement) else access
+        return Handler(request_type, function, served.first, served.last, overlaps, needs)
 
     return mark
 
 
 class FastPath(Protocol):
     """How those requests of one connection are handled that repeat an earlier one but for what is new in each: without
-    being decoded. No client can tell which way its request went."""
+    being decoded. No client can tell which path its request took."""
 
     route: Route | None
     """Of the requests that may be recognised; None while too little is known."""
 
+    @property
+    def request(self) -> Request:
+        """What recognised requests repeat, without what is new in each. There is one when there is a `route`."""
+
+    @property
+    def context(self) -> RequestContext:
+        """Of the request that they repeat. There is one when there is a `route`."""
+
     def learn(self, route: Route, frame: Buffer, position: int, request: Any, context: RequestContext) -> None:
-        """A request went the general way; its message begins at `position` of the frame."""
+        """A request took the slow path; its message begins at `position` of the frame."""
 
     def recognise(self, frame: bytearray) -> Any:
         """What is new in a request of `route`; None when it does not repeat another."""
@@ -132,8 +149,11 @@ class FastPath(Protocol):
     def handle(self, frame: bytearray, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
         """The whole frame of a small answer, or what a handler comes back with."""
 
+    def throttled(self, frame: bytes, throttle_time_ms: int) -> bytes:
+        """The frame of a response that `handle` returned, with this throttle time."""
+
     def as_slow_path(self, correlation_id: int) -> tuple[Request, RequestContext]:
-        """What the general way would have made of the request, but for what is new."""
+        """What the slow path would have made of the request, but for what is new."""
 
 
 class ApiVersionRow(NamedTuple):
@@ -149,9 +169,11 @@ class Route:
         "decode",
         "element_cost",
         "encode",
+        "fast_path",
         "function",
         "handler",
         "has_records",
+        "has_throttle_time",
         "head",
         "head_bytes",
         "is_control",
@@ -159,7 +181,6 @@ class Route:
         "is_plain",
         "keeps_request",
         "overlaps",
-        "short_way",
         "version",
     )
 
@@ -169,10 +190,14 @@ class Route:
         self.version = version
         self.function = handler.function
         self.overlaps = handler.overlaps
-        self.short_way = handler.short_way
+        self.fast_path = handler.fast_path
         self.encode: Callable[[Response, bytes], list[Buffer]] = request_type.response_type.encoder(version)
         self.is_flexible = request_header_version(handler.api_key, version) == 2
         self.has_records = _has_records(request_type)
+        self.has_throttle_time = any(
+            field.name == THROTTLE_TIME and field.versions.covers(version)
+            for field in request_type.response_type.__fields__
+        )
         self.is_control = handler.api_key in CONTROL_KEYS
         self.keeps_request = handler.api_key not in REBALANCE_KEYS  # while it waits
         self.is_plain = not self.has_records and self.keeps_request and handler.api_key not in URGENT_KEYS
@@ -243,18 +268,24 @@ class RequestObserver(Protocol):
 
 
 class Dispatch:
-    """Runs handlers. `tasks` owns those that wait."""
+    """Runs handlers for whom `gate` admits. `tasks` owns those that wait."""
 
-    def __init__(self, table: DispatchTable, tasks: TaskScope, observer: RequestObserver | None = None) -> None:
+    def __init__(
+        self, table: DispatchTable, tasks: TaskScope, observer: RequestObserver | None = None, gate: Gate | None = None
+    ) -> None:
         self.table = table
         self.observer = observer
+        self.gate: Gate = gate or OpenGate()
         self._tasks = tasks
 
     def handle(
         self, route: Route, request: Request | Undecoded, context: RequestContext
     ) -> Outcome | Deferred[Outcome]:
         if isinstance(request, Undecoded):
-            return self._handle_in_line(route, request, context)
+            return self._handle_in_queue(route, request, context)
+        refusal = self.gate.admit(route, request, context)
+        if refusal is not None:
+            return _refuse(route, request, KafkaError(refusal.error, refusal.message))
         try:
             if route.overlaps:
                 return cast("Outcome | Deferred[Outcome]", route.function(request, context))
@@ -267,16 +298,16 @@ class Dispatch:
             return _fail(route, request, context, error)
 
     def handle_fast(
-        self, way: FastPath, frame: bytearray, new: Any, correlation_id: int
+        self, path: FastPath, frame: bytearray, new: Any, correlation_id: int
     ) -> bytes | Outcome | Deferred[Outcome]:
-        """As `handle`, for a request that `way` has recognised."""
+        """As `handle`, for a request that `path` has recognised and the gate has admitted."""
         try:
-            return way.handle(frame, new, correlation_id)
+            return path.handle(frame, new, correlation_id)
         except Exception as error:  # noqa: BLE001 - as in `handle`
-            assert way.route is not None
-            return _fail(way.route, *way.as_slow_path(correlation_id), error)
+            assert path.route is not None
+            return _fail(path.route, *path.as_slow_path(correlation_id), error)
 
-    def _handle_in_line(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
+    def _handle_in_queue(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
         """A large request: what it starts takes the line before those behind it."""
         deferred: Deferred[Outcome] = Deferred()
 

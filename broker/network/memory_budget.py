@@ -98,7 +98,7 @@ class MemoryBudget:
         self.waiting_count += 1
         return ticket
 
-    def leave_line(self, ticket: BudgetTicket) -> None:
+    def leave_queue(self, ticket: BudgetTicket) -> None:
         """No effect when it was granted. Others behind it may be granted now."""
         for line in (self._line, self._begun_frames, self._new_frames):
             if ticket in line:

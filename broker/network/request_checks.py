@@ -18,7 +18,7 @@ HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b
 TLS_HANDSHAKE = b"\x16\x03"
 
 
-def stranger(first: bytes, security_protocol: str) -> str | None:
+def foreign_protocol(first: bytes, security_protocol: str) -> str | None:
     """Who speaks so instead of sending a request's length."""
     if first in HTTP_STARTS:
         return "an HTTP request came to a Kafka listener"
@@ -27,12 +27,12 @@ def stranger(first: bytes, security_protocol: str) -> str | None:
     return None
 
 
-def impossible_start(prefix: bytes, limits: ConnectionLimits) -> str | None:
+def impossible_length(prefix: bytes, limits: ConnectionLimits) -> str | None:
     """Why no frame begins with these four bytes."""
     return limits.refusal(int.from_bytes(prefix, "big", signed=True), may_be_large=True)
 
 
-def unserved(table: DispatchTable, api_key: int, version: int) -> str | None:
+def not_served(table: DispatchTable, api_key: int, version: int) -> str | None:
     """Why nobody answers such requests. ApiVersions is answered in any version, so that the client learns which ones."""
     if table.route(api_key, version) is not None or api_key == ApiVersionsRequest.api_key:
         return None

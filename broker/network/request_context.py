@@ -1,4 +1,4 @@
-"""What a handler knows about the request it answers, besides the decoded message.
+"""What a handler knows about its request, besides the decoded message.
 
 Invariant: a context lives as long as its request; a connection's facts are shared by all of its contexts.
 """
@@ -18,48 +18,49 @@ T = TypeVar("T")
 
 
 class CloseConnection(Exception):
-    """A handler asks for the connection to be closed: the only answer that is left. The text goes to the log."""
+    """A handler asks for the connection to be closed: no response can say what is wrong. The text goes to the log."""
 
 
 class _Waiting:
-    """The mark of an answer that is not there yet; None may be an answer."""
+    """The mark of an outcome that is not there yet; None may be one."""
 
 
 _WAITING = _Waiting()
 
 
-class Holder(Protocol):
-    """Who counts the memory of a request that waits."""
+class FrameOwner(Protocol):
+    """The one that counts the bytes of a request's frame in a budget."""
 
-    def free(self) -> None: ...
+    def release_frame(self) -> None: ...
 
 
 class Deferred(Generic[T]):
-    """An answer that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
+    """A response that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
 
-    Owner: the handler completes it, the connection waits for it. `abandon` tells the handler that nobody waits any more
-    (the connection is gone), so that it can leave its waiting lists; `hurry`, that it should not wait any longer.
-    `free` tells the connection that what the client sent is kept no longer: the bytes of its frame are free.
+    Owner: the handler completes it, the connection waits for it. `abandon` informs the handler that nobody waits any more
+    (the connection is closed), so that it can leave its waiting lists; `expedite`, that it should wait no longer.
+    `release_frame` informs the connection that the bytes of the request's frame are needed no longer.
     """
 
-    __slots__ = ("_abandoned", "_callback", "_hurried", "_value", "holder", "is_barrier", "keeps_request")
+    __slots__ = ("_abandoned", "_callback", "_expedited", "_value", "frame_owner", "is_barrier", "keeps_request")
 
     def __init__(self, *, is_barrier: bool = False, keeps_request: bool = True) -> None:
-        """`is_barrier`: nothing behind this request starts before it is answered. `keeps_request`: what the client sent
-        stays in memory until the answer, or until it is freed; if not, little is left, or its owner counts it."""
+        """`is_barrier`: no later request of the connection starts before this one has its response. `keeps_request`: the
+        frame stays in memory until the response, or until it is released; if not, little is left, or another component
+        counts it."""
         self.is_barrier = is_barrier
         self.keeps_request = keeps_request
-        self.holder: Holder | None = None
+        self.frame_owner: FrameOwner | None = None
         self._value: Any = _WAITING
         self._callback: Callable[[T], None] | None = None
         self._abandoned: Callable[[], None] | None = None
-        self._hurried: Callable[[], None] | None = None
+        self._expedited: Callable[[], None] | None = None
 
     def complete(self, value: T) -> None:
         if self._value is not _WAITING:
             return
         self._value = value
-        self._abandoned = self._hurried = self.holder = None
+        self._abandoned = self._expedited = self.frame_owner = None
         if self._callback is not None:
             self._callback(value)
 
@@ -68,54 +69,54 @@ class Deferred(Generic[T]):
         return self._value is not _WAITING
 
     def then(self, callback: Callable[[T], None]) -> None:
-        """Call `callback` with the value: at once when it is already there."""
-        assert self._callback is None, "one waiter per answer"
+        """Call `callback` with the value, immediately when it is there."""
+        assert self._callback is None, "one callback for each Deferred"
         self._callback = callback
         if self._value is not _WAITING:
             callback(cast(T, self._value))
 
     def follow(self, outcome: T | Deferred[T]) -> None:
-        """Complete with `outcome` when it is there, and tell it what this one is told."""
+        """Complete with `outcome` when it is there, and pass on `abandon` and `expedite` to it."""
         if not isinstance(outcome, Deferred):
             self.complete(outcome)
             return
-        self._abandoned, self._hurried = outcome.abandon, outcome.hurry
+        self._abandoned, self._expedited = outcome.abandon, outcome.expedite
         if outcome.keeps_request:
-            outcome.holder = self
+            outcome.frame_owner = self
         else:
-            self.free()
+            self.release_frame()
         outcome.then(self.complete)
 
-    def free(self) -> None:
-        """What the client sent is kept no longer. Tells the holder, unless it is answered or abandoned."""
+    def release_frame(self) -> None:
+        """The bytes of the request's frame are needed no longer. No effect once it is completed or abandoned."""
         self.keeps_request = False
-        holder, self.holder = self.holder, None
-        if holder is not None:
-            holder.free()
+        owner, self.frame_owner = self.frame_owner, None
+        if owner is not None:
+            owner.release_frame()
 
     def on_abandon(self, callback: Callable[[], None]) -> None:
         self._abandoned = callback
 
     def abandon(self) -> None:
         callback, self._abandoned = self._abandoned, None
-        self._callback = self._hurried = self.holder = None
+        self._callback = self._expedited = self.frame_owner = None
         if callback is not None:
             callback()
 
-    def on_hurry(self, callback: Callable[[], None]) -> None:
-        """For waits that only save the client a question: the broker is stopping."""
-        self._hurried = callback
+    def on_expedite(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the broker stops: for waits that only save the client another request."""
+        self._expedited = callback
 
-    def hurry(self) -> None:
-        if self._hurried is not None:
-            self._hurried()
+    def expedite(self) -> None:
+        if self._expedited is not None:
+            self._expedited()
 
 
 @dataclass(slots=True)
 class ClientConnection:
     """The facts of one connection that outlive a request.
 
-    `principal` changes when the client authenticates; `software` is (name, version) once ApiVersions told them.
+    `principal` changes when the client authenticates; `software` is (name, version) once an ApiVersions request has named them.
     """
 
     connection_id: str
@@ -163,5 +164,5 @@ class RequestContext:
         return self.connection.software
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the connection is gone."""
+        """Call `callback` once when the connection is closed."""
         self.connection.closed_callbacks.append(callback)

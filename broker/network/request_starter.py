@@ -1,11 +1,11 @@
-"""One connection's requests, from a whole frame to the handler and on to the answer queue.
+"""One connection's requests, from a whole frame to the handler and on to the response queue.
 
-A frame is decoded and handled the general way, or it is recognised as the repetition of an earlier one and goes the
-short way of its API (`broker.network.dispatch.FastPath`).
+A frame is decoded and handled on the slow path, or it is recognised as the repetition of an earlier one and takes the fast path
+of its API (`broker.network.dispatch.FastPath`). Both pass the gate (`broker.network.gate`).
 
-Rules: sans-IO, like the connection that owns it, which has seen to it that the request may start now.
-Invariants: every request that starts reaches the answer queue once, unless its frame is malformed: that closes the
-connection with one log line. What a request keeps in memory until its answer is there is counted in the budget.
+Rules: sans-IO, like the connection that owns it, which has checked that the request may start now.
+Invariants: every request that starts reaches the response queue once, unless its frame is malformed: that closes the connection
+with one log line. What a request keeps in memory until its response is there is counted in the budget.
 Source: Kafka SocketServer.Processor.processCompletedReceives, KafkaRequestHandler.
 """
 
@@ -17,7 +17,7 @@ from broker.network.header_reader import HeaderReader
 from broker.network.large_requests import LARGE_REQUEST_BYTES
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import ClientConnection, Deferred, RequestContext
-from broker.network.response_queue import ResponseOwner, ResponseQueue
+from broker.network.response_queue import ResponseOwner, ResponseQueue, StartedRequest
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
@@ -27,22 +27,35 @@ if TYPE_CHECKING:
 
 
 class RequestStarter:
-    """`client` is set when the connection is made."""
+    """Owned by a connection. `client` is set when the connection is made."""
 
-    __slots__ = ("_answers", "_asker", "_in_flight", "_observer", "_read_header", "_shared", "_short_way", "client")
+    __slots__ = (
+        "_admit",
+        "_fast_path",
+        "_in_flight",
+        "_observer",
+        "_owner",
+        "_read_header",
+        "_responses",
+        "_shared",
+        "client",
+    )
 
-    def __init__(self, shared: ConnectionShared, asker: ResponseOwner, answers: ResponseQueue) -> None:
+    def __init__(self, shared: ConnectionShared, owner: ResponseOwner, responses: ResponseQueue) -> None:
         self._shared = shared
-        self._asker = asker
-        self._answers = answers
-        self._in_flight = answers.in_flight
+        self._owner = owner
+        self._responses = responses
+        self._in_flight = responses.in_flight
         self._observer = shared.dispatch.observer
+        self._admit = shared.dispatch.gate.admit
         self._read_header = HeaderReader().read
-        self._short_way: FastPath | None = None  # since the first request of an API that has one
+        self._fast_path: FastPath | None = None  # since the first request of an API that has one
         self.client: ClientConnection | None = None
 
-    def start(self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, held_bytes: int) -> None:
-        """Decode a frame and hand it to its handler. `held_bytes` are released with the answer."""
+    def start(
+        self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, reserved_bytes: int
+    ) -> None:
+        """Decode a frame and hand it to its handler. `reserved_bytes` are released with the response."""
         shared = self._shared
         try:
             client_id, position = self._read_header(route, frame, client_id_bytes)
@@ -51,58 +64,62 @@ class RequestStarter:
             max_elements = limits.max_control_elements if route.is_control else limits.max_elements
             request, _ = route.decode(frame, position, max_elements // route.element_cost)
         except DecodeError as error:
-            shared.budget_of(route).release(held_bytes)
-            self._asker.close(f"malformed {route.handler.api_name} version {route.version}: {error}")
+            shared.budget_of(route).release(reserved_bytes)
+            self._owner.close(f"malformed {route.handler.api_name} version {route.version}: {error}")
             return
         observer = self._observer
         stamp = 0 if observer is None else observer.began(route, len(frame))
         assert self.client is not None
         context = RequestContext(route.version, correlation_id, client_id, self.client, shared.services)
         outcome = shared.dispatch.handle(route, request, context)
+        started = StartedRequest(route, context, correlation_id, len(frame), reserved_bytes, stamp)
         if isinstance(outcome, Deferred):
-            self._wait_for(outcome, route, len(frame), correlation_id, held_bytes, stamp)
+            self._wait_for(outcome, started)
         else:
-            self._answers.answer(outcome, route, correlation_id, held_bytes, stamp)
-        if route.short_way is not None:
-            if self._short_way is None:
-                self._short_way = route.short_way()
-            self._short_way.learn(route, frame, position, request, context)
+            self._responses.respond(outcome, started)
+        if route.fast_path is not None:
+            if self._fast_path is None:
+                self._fast_path = route.fast_path()
+            self._fast_path.learn(route, frame, position, request, context)
 
-    def has_repeated(self, route: Route, frame: bytearray, correlation_id: int) -> bool:
-        """Start a request that goes the short way. False, and nothing is done, when it has to go the general one."""
-        way = self._short_way
-        if way is None or way.route is not route:
+    def start_repeated(self, route: Route, frame: bytearray, correlation_id: int) -> bool:
+        """Start a request on the fast path. False, and nothing is done, when it has to take the slow one."""
+        path = self._fast_path
+        if path is None or path.route is not route:
             return False
-        new = way.recognise(frame)
-        if new is None:
+        new = path.recognise(frame)
+        if new is None or self._admit(route, path.request, path.context) is not None:
             return False
         observer = self._observer
         stamp = 0 if observer is None else observer.began(route, len(frame))
-        outcome = self._shared.dispatch.handle_fast(way, frame, new, correlation_id)
+        outcome = self._shared.dispatch.handle_fast(path, frame, new, correlation_id)
         if isinstance(outcome, bytes):
-            self._answers.answer_encoded(outcome, route, correlation_id, stamp)
-        elif isinstance(outcome, Deferred):
-            self._wait_for(outcome, route, len(frame), correlation_id, 0, stamp)
+            self._responses.respond_encoded(outcome, path, correlation_id, len(frame), stamp)
+            return True
+        started = StartedRequest(route, path.context, correlation_id, len(frame), 0, stamp)
+        if isinstance(outcome, Deferred):
+            self._wait_for(outcome, started)
         else:
-            self._answers.answer(outcome, route, correlation_id, 0, stamp)
+            self._responses.respond(outcome, started)
         return True
 
-    def _wait_for(
-        self, outcome: Deferred[Outcome], route: Route, size: int, correlation_id: int, held_bytes: int, stamp: int
-    ) -> None:
-        """The answer comes later."""
-        is_parked, shared = False, self._shared
-        if not outcome.keeps_request and (held_bytes or route.has_records):
-            if held_bytes:
-                shared.budget_of(route).release(held_bytes)
-            held_bytes, is_parked = LEAST_WAITING_BYTES, True
-            shared.parking_of(route).park(held_bytes)
-        elif held_bytes:
-            pass  # until the answer, or until it is freed
+    def _wait_for(self, outcome: Deferred[Outcome], started: StartedRequest) -> None:
+        """The response comes later: count what the request keeps in memory until then."""
+        is_parked, shared, route = False, self._shared, started.route
+        reserved_bytes = started.reserved_bytes
+        if not outcome.keeps_request and (reserved_bytes or route.has_records):
+            if reserved_bytes:
+                shared.budget_of(route).release(reserved_bytes)
+            reserved_bytes, is_parked = LEAST_WAITING_BYTES, True
+            shared.parking_of(route).park(reserved_bytes)
+        elif reserved_bytes:
+            pass  # until the response, or until the frame is released
         elif route.has_records:
-            held_bytes = max(size, LEAST_WAITING_BYTES)
-            shared.budget.reserve_anyway(held_bytes)
-        elif self._in_flight or size > LARGE_REQUEST_BYTES:
-            held_bytes, is_parked = max(size, LEAST_WAITING_BYTES), True
-            shared.plain_budget.park(held_bytes)
-        self._answers.wait_for(outcome, route, correlation_id, held_bytes, stamp, is_parked)
+            reserved_bytes = max(started.size_bytes, LEAST_WAITING_BYTES)
+            shared.budget.reserve_anyway(reserved_bytes)
+        elif self._in_flight or started.size_bytes > LARGE_REQUEST_BYTES:
+            reserved_bytes, is_parked = max(started.size_bytes, LEAST_WAITING_BYTES), True
+            shared.plain_budget.park(reserved_bytes)
+        if reserved_bytes != started.reserved_bytes:
+            started = started._replace(reserved_bytes=reserved_bytes)
+        self._responses.wait_for(outcome, started, is_parked=is_parked)

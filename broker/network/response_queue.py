@@ -1,13 +1,14 @@
-"""One connection's answers: from a handler's outcome to the stream, in the order of the requests.
+"""One connection's responses: from a handler's outcome to the stream, in the order of the requests.
 
-A request whose answer comes later waits in flight; an answer that is there early waits for those before it. What may
-leave is collected and written at once for many requests.
+A request whose response comes later waits in flight; a response that is ready early waits for those before it. Responses
+that may be sent are collected and written together.
 
 Rules: sans-IO, like the connection that owns it; nothing is written from inside a handler that completes a `Deferred`:
-the connection is asked to go on in the next turn of the loop.
-Invariants: answers leave in request order; the budget's bytes of a request are released once, when its answer is on its
-way or the connection is gone (of a barrier, when it is through); once a request is freed, and while an answer waits for
-earlier ones, they are few and parked; answers that are not small are counted in the `ResponseMemory` from their encoding on.
+the connection is asked to continue in the next turn of the loop.
+Invariants: responses are sent in the order of their requests, each charged once at the gate (`broker.network.gate`); the bytes
+that a request has in the budget are released once, when its response is ready to be sent or the connection is closed (of a
+barrier, when its handler is through); once a request's frame is released, and while a response waits for earlier ones, they are
+few and parked; responses that are not small are counted in the `ResponseMemory` from their encoding on.
 Source: Kafka Processor's response queue, NetworkSend.
 """
 
@@ -17,25 +18,26 @@ import logging
 import struct
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from broker.network.dispatch import Outcome, Route
+from broker.network.dispatch import THROTTLE_TIME, FastPath, Outcome, Route
 from broker.network.error_responses import unsupported_api_versions
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import CloseConnection, Deferred
-from broker.network.response_memory import SMALL_ANSWER_BYTES, BufferedResponses, ResponseSink
+from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses, ResponseSink
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
 from protocol.schema import Response
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
+    from broker.network.request_context import RequestContext
     from runtime.filesystem import Buffer
     from runtime.transport import Connection
 
 logger = logging.getLogger(__name__)
 
-# Up to so many bytes, answers that are ready together are joined for one write.
+# Up to so many bytes, responses that are ready together are joined for one write.
 JOINED_WRITE_BYTES = 64 * 1024
 
 _HEAD_V0 = struct.Struct(">ii")  # size and correlation id
@@ -43,153 +45,157 @@ _CORRELATION_BYTES = 4
 
 
 class ResponseOwner(ResponseSink, Protocol):
-    """The connection whose requests are answered."""
+    """The connection whose requests get these responses."""
 
     def close(self, reason: str) -> None: ...
 
-    def go_on_soon(self) -> None:
-        """Answers may leave: in the next turn of the loop, flush and start what may start."""
+    def mute(self, duration_ms: int) -> None:
+        """Start no request for so long: the client is over its quota."""
+
+    def continue_soon(self) -> None:
+        """Responses may be sent: in the next turn of the loop, flush and start what may start."""
 
 
-class _InFlight:
-    """A request that has started and whose answer has not left."""
+class StartedRequest(NamedTuple):
+    """A request on its way to its handler: what its response needs. `context` may be that of an earlier request which it
+    repeats. `reserved_bytes` of the budget are released when the response is ready to be sent. `stamp` is the observer's."""
+
+    route: Route
+    context: RequestContext
+    correlation_id: int
+    size_bytes: int
+    reserved_bytes: int
+    stamp: int
+
+
+class InFlightRequest:
+    """A request that has started and whose response has not been handed to the stream."""
 
     __slots__ = (
-        "answer_bytes",
         "chunks",
-        "correlation_id",
         "deferred",
-        "held_bytes",
-        "is_answered",
         "is_parked",
+        "is_ready",
         "overlaps",
         "queue",
+        "reserved_bytes",
+        "response_bytes",
         "route",
-        "stamp",
+        "started",
     )
 
-    def __init__(
-        self,
-        queue: ResponseQueue,
-        route: Route,
-        correlation_id: int,
-        held_bytes: int,
-        stamp: int,
-        is_parked: bool = False,
-    ) -> None:
+    def __init__(self, queue: ResponseQueue, started: StartedRequest, *, is_parked: bool = False) -> None:
         self.queue = queue
-        self.route = route
-        self.correlation_id = correlation_id
-        self.held_bytes = held_bytes
-        self.is_parked = is_parked  # what it holds is parked, not reserved
-        self.stamp = stamp
+        self.started = started
+        self.route = started.route
+        self.reserved_bytes = started.reserved_bytes
+        self.is_parked = is_parked  # its bytes are parked, not reserved
         self.chunks: list[Buffer] = []
-        self.answer_bytes = 0  # of the chunks
-        self.is_answered = False
-        self.overlaps = route.overlaps
+        self.response_bytes = 0  # of the chunks
+        self.is_ready = False
+        self.overlaps = started.route.overlaps
         self.deferred: Deferred[Outcome] | None = None
 
-    def answer(self, outcome: Outcome) -> None:
+    def on_outcome(self, outcome: Outcome) -> None:
         self.deferred = None
-        self.queue.answered(self, outcome)
+        self.queue.on_outcome(self, outcome)
 
-    def free(self) -> None:
-        """What came is kept no longer, and the answer is still to come."""
+    def release_frame(self) -> None:
+        """The bytes of its frame are needed no longer, and the response is still to come."""
         self.queue.park(self)
 
 
-def _release(request: _InFlight, shared: ConnectionShared, _outcome: Outcome = None) -> None:
-    held_bytes = request.held_bytes
-    if not held_bytes:
+def _release(request: InFlightRequest, shared: ConnectionShared, _outcome: Outcome = None) -> None:
+    reserved_bytes = request.reserved_bytes
+    if not reserved_bytes:
         return
     if request.is_parked:
-        shared.parking_of(request.route).release_parked(held_bytes)
+        shared.parking_of(request.route).release_parked(reserved_bytes)
     elif request.route.is_plain:
-        shared.plain_budget.release(held_bytes)
+        shared.plain_budget.release(reserved_bytes)
     else:
-        shared.budget.release(held_bytes)
+        shared.budget.release(reserved_bytes)
 
 
 class ResponseQueue:
-    """`stream` is None while nothing can be answered: before the connection is made, and from its end on.
+    """Owned by a connection. `stream` is None while nothing can be sent: before the connection is made, and from its end on.
 
     `in_flight` are the requests that have started, oldest first; `out_bytes`, what is ready and not yet written.
     """
 
     __slots__ = (
-        "_asker",
-        "_held",
-        "_leaving_bytes",
+        "_buffered",
+        "_charge",
+        "_counted_out_bytes",
         "_observer",
         "_out",
+        "_owner",
         "_shared",
         "in_flight",
         "out_bytes",
         "stream",
     )
 
-    def __init__(self, shared: ConnectionShared, asker: ResponseOwner) -> None:
+    def __init__(self, shared: ConnectionShared, owner: ResponseOwner) -> None:
         self._shared = shared
-        self._asker = asker
+        self._owner = owner
         self._observer = shared.dispatch.observer
+        self._charge = shared.dispatch.gate.charge
         self.stream: Connection | None = None
-        self.in_flight: deque[_InFlight] = deque()
+        self.in_flight: deque[InFlightRequest] = deque()
         self._out: list[Buffer] = []
         self.out_bytes = 0
-        self._held: BufferedResponses | None = None  # once there was an answer that is not small
-        self._leaving_bytes = 0  # held by answers in `_out`
+        self._buffered: BufferedResponses | None = None  # since the first response that is not small
+        self._counted_out_bytes = 0  # of the responses in `_out` that are not small
 
     # --- requests that have started ---
 
-    def wait_for(
-        self,
-        deferred: Deferred[Outcome],
-        route: Route,
-        correlation_id: int,
-        held_bytes: int,
-        stamp: int,
-        is_parked: bool = False,
-    ) -> None:
-        """A request's answer comes later. `held_bytes` of the budget, reserved or parked, are released when it leaves."""
-        request = _InFlight(self, route, correlation_id, held_bytes, stamp, is_parked)
+    def wait_for(self, deferred: Deferred[Outcome], started: StartedRequest, *, is_parked: bool = False) -> None:
+        """The response of a request comes later. `is_parked`: its bytes in the budget are parked, not reserved."""
+        request = InFlightRequest(self, started, is_parked=is_parked)
         self.in_flight.append(request)
         request.deferred = deferred
         if deferred.is_barrier:
             request.overlaps = False
-        if held_bytes and deferred.keeps_request:
-            deferred.holder = request
-        deferred.then(request.answer)
+        if started.reserved_bytes and deferred.keeps_request:
+            deferred.frame_owner = request
+        deferred.then(request.on_outcome)
 
-    def answer(self, outcome: Outcome, route: Route, correlation_id: int, held_bytes: int, stamp: int) -> None:
-        """A request is answered already. See `wait_for`."""
+    def respond(self, outcome: Outcome, started: StartedRequest) -> None:
+        """The outcome of a request is there when its handler returns."""
         if self.in_flight:
-            request = _InFlight(self, route, correlation_id, held_bytes, stamp)
+            request = InFlightRequest(self, started)
             self.in_flight.append(request)
-            self.answered(request, outcome)
+            self.on_outcome(request, outcome)
             return
-        if held_bytes:
-            self._shared.budget_of(route).release(held_bytes)
-        if outcome is None:
-            if self._observer is not None:
-                self._observer.answered(route, stamp, None)
-        elif isinstance(outcome, CloseConnection):
-            self._asker.close(str(outcome))
-        else:
-            size = self._encode(route, correlation_id, outcome, self._out)
-            self.out_bytes += size
-            if size > SMALL_ANSWER_BYTES:
-                self._leaving_bytes += size
-                self._hold(size)
-            if size and self._observer is not None:
-                self._observer.answered(route, stamp, outcome)
+        if started.reserved_bytes:
+            self._shared.budget_of(started.route).release(started.reserved_bytes)
+        if isinstance(outcome, CloseConnection):
+            self._owner.close(str(outcome))
+            return
+        size = self._encode(started, outcome, self._out)
+        if size < 0:
+            return
+        self.out_bytes += size
+        if size > SMALL_RESPONSE_BYTES:
+            self._counted_out_bytes += size
+            self._count_buffered(size)
+        if self._observer is not None:
+            self._observer.answered(started.route, started.stamp, outcome)
 
-    def answer_encoded(self, frame: bytes, route: Route, correlation_id: int, stamp: int) -> None:
-        """A request is answered already, with a small frame that is ready."""
+    def respond_encoded(self, frame: bytes, path: FastPath, correlation_id: int, size_bytes: int, stamp: int) -> None:
+        """The response of a request on the fast path is there, and small."""
+        route = path.route
+        assert route is not None
+        throttle_time_ms = self._charge(route, path.context, size_bytes, len(frame))
+        if throttle_time_ms:
+            frame = path.throttled(frame, throttle_time_ms)
+            self._owner.mute(throttle_time_ms)
         if self.in_flight:
-            request = _InFlight(self, route, correlation_id, 0, stamp)
+            request = InFlightRequest(self, StartedRequest(route, path.context, correlation_id, size_bytes, 0, stamp))
             request.chunks.append(frame)
-            request.answer_bytes = len(frame)
-            request.is_answered = True  # it leaves with those before it
+            request.response_bytes = len(frame)
+            request.is_ready = True  # it is sent with those before it
             self.in_flight.append(request)
         else:
             self._out.append(frame)
@@ -197,91 +203,108 @@ class ResponseQueue:
         if self._observer is not None:
             self._observer.answered(route, stamp, None)
 
-    def answered(self, request: _InFlight, outcome: Outcome) -> None:
-        """A request in flight has its answer; it leaves when those before it have theirs."""
+    def on_outcome(self, request: InFlightRequest, outcome: Outcome) -> None:
+        """A request in flight has its outcome; its response is sent when those before it have theirs."""
         if self.stream is None:
-            return  # its bytes are released with the connection
+            return  # its bytes are released when the connection is closed
         if isinstance(outcome, CloseConnection):
-            self._asker.close(str(outcome))
+            self._owner.close(str(outcome))
             return
-        if outcome is not None:
-            size = self._encode(request.route, request.correlation_id, outcome, request.chunks)
-            if not size:
-                return
-            request.answer_bytes = size
-            if size > SMALL_ANSWER_BYTES and not self._hold(size):
-                return  # it was one answer too many
+        size = self._encode(request.started, outcome, request.chunks)
+        if size < 0:
+            return
+        request.response_bytes = size
+        if size > SMALL_RESPONSE_BYTES and not self._count_buffered(size):
+            return  # it was one response too many
         if self._observer is not None:
-            self._observer.answered(request.route, request.stamp, outcome)
-        request.is_answered = True
+            self._observer.answered(request.route, request.started.stamp, outcome)
+        request.is_ready = True
         in_flight = self.in_flight
-        if in_flight[0] is not request and request.held_bytes:
+        if in_flight[0] is not request and request.reserved_bytes:
             self.park(request)
             request.overlaps = request.route.overlaps
-        while in_flight and in_flight[0].is_answered:
+        while in_flight and in_flight[0].is_ready:
             first = in_flight.popleft()
             self._out += first.chunks
-            self.out_bytes += first.answer_bytes
-            if first.answer_bytes > SMALL_ANSWER_BYTES:
-                self._leaving_bytes += first.answer_bytes
+            self.out_bytes += first.response_bytes
+            if first.response_bytes > SMALL_RESPONSE_BYTES:
+                self._counted_out_bytes += first.response_bytes
             _release(first, self._shared)
-        self._asker.go_on_soon()
+        self._owner.continue_soon()
 
-    def park(self, request: _InFlight) -> None:
-        """A request has done its work, and its answer waits: for an earlier one, which may be a long poll, or for other
-        brokers and clients. Nobody else should have to wait for that."""
+    def park(self, request: InFlightRequest) -> None:
+        """Exchange the reserved bytes of a request for few parked ones: it has done its work, and its response waits for an
+        earlier one, which may be a long poll, or for other brokers and clients. Nobody else should have to wait for that."""
         _release(request, self._shared)
-        request.held_bytes = LEAST_WAITING_BYTES
+        request.reserved_bytes = LEAST_WAITING_BYTES
         request.is_parked = True
         self._shared.parking_of(request.route).park(LEAST_WAITING_BYTES)
 
-    def answer_unsupported_version(self, version: int, correlation_id: int) -> None:
-        """ApiVersions in a version from the future: the client learns from the v0 answer which one to use."""
+    def respond_unsupported_version(self, version: int, correlation_id: int) -> None:
+        """Respond to ApiVersions in a version from the future: the client learns from the v0 response which one to use."""
         handler = self._shared.dispatch.table.handler(ApiVersionsRequest.api_key)
         if handler is None:
-            self._asker.close(f"ApiVersions version {version} is not served")
+            self._owner.close(f"ApiVersions version {version} is not served")
             return
         chunks = unsupported_api_versions(handler.first_version, handler.last_version).encode_chunks(0)
         size = sum(map(len, chunks))
         self._out += [_HEAD_V0.pack(size + _CORRELATION_BYTES, correlation_id), *chunks]
         self.out_bytes += size
 
-    def hurry(self) -> None:
-        """The broker stops: what waits only to spare its client a question should not."""
+    def expedite(self) -> None:
+        """The broker stops: requests that wait only to spare their client another one should wait no longer."""
         for request in list(self.in_flight):
             if request.deferred is not None:
-                request.deferred.hurry()
+                request.deferred.expedite()
 
-    # --- the way out ---
+    # --- encoding and sending ---
 
-    def _encode(self, route: Route, correlation_id: int, response: Response, out: list[Buffer]) -> int:
-        """Append the response's frame to `out`; its size. 0 when it cannot be expressed: a bug; the connection closes."""
+    def _encode(self, started: StartedRequest, response: Response | None, out: list[Buffer]) -> int:
+        """Append the frame of a response to `out`, charge it, and return its size: 0 when nothing is to be sent, -1 when it
+        cannot be expressed, which is a bug and closes the connection."""
+        route = started.route
+        if response is None:
+            throttle_time_ms = self._charge(route, started.context, started.size_bytes, 0)
+            if throttle_time_ms:
+                self._owner.mute(throttle_time_ms)
+            return 0
         try:
             chunks = route.encode(response, b"")
+            size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
+            throttle_time_ms = self._charge(route, started.context, started.size_bytes, size)
+            if throttle_time_ms:
+                chunks = self._throttled(route, response, throttle_time_ms)
+                size = sum(map(len, chunks))
         except EncodeError as error:
             logger.exception("response not encoded: api=%s version=%d", route.handler.api_name, route.version)
-            self._asker.close(f"the answer to {route.handler.api_name} cannot be encoded: {error}")
-            return 0
-        size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
-        out.append(route.head(size + route.head_bytes, correlation_id))
+            self._owner.close(f"the response to {route.handler.api_name} cannot be encoded: {error}")
+            return -1
+        out.append(route.head(size + route.head_bytes, started.correlation_id))
         out += chunks
         return size
 
-    def _hold(self, size: int) -> bool:
-        """False when the connection was cut off for it."""
-        if self._held is None:
-            self._held = BufferedResponses(self._shared.answers, self._asker)
-        self._held.add(size)
-        return not self._held.is_cut_off
+    def _throttled(self, route: Route, response: Response, throttle_time_ms: int) -> list[Buffer]:
+        """Mute the client, and encode the response with its throttle time where it has one. Raises EncodeError."""
+        self._owner.mute(throttle_time_ms)
+        if route.has_throttle_time:
+            setattr(response, THROTTLE_TIME, throttle_time_ms)
+        return route.encode(response, b"")
+
+    def _count_buffered(self, size: int) -> bool:
+        """Count a response until it is sent. False when the connection was closed for it."""
+        if self._buffered is None:
+            self._buffered = BufferedResponses(self._shared.response_memory, self._owner)
+        self._buffered.add(size)
+        return not self._buffered.is_disconnected
 
     def flush(self) -> None:
         """Write what is ready."""
         out = self._out
         if not out or self.stream is None:
             return
-        if self._held is not None:
-            self._held.wrote(sum(map(len, out)), self._leaving_bytes)
-            self._leaving_bytes = 0
+        if self._buffered is not None:
+            self._buffered.wrote(sum(map(len, out)), self._counted_out_bytes)
+            self._counted_out_bytes = 0
         if self.out_bytes <= JOINED_WRITE_BYTES:
             self.stream.write([b"".join(out)])
             out.clear()
@@ -292,30 +315,30 @@ class ResponseQueue:
 
     def trim(self) -> None:
         """The peer took something: release what was sent."""
-        if self._held is not None:
-            self._held.trim()
+        if self._buffered is not None:
+            self._buffered.trim()
 
     # --- the end ---
 
     def drop_ready(self) -> None:
-        """Nothing is written any more. What the answers hold is released when the connection is `gone`."""
+        """Write nothing any more. What the responses count in the `ResponseMemory` is released by `close`."""
         self._out.clear()
         for request in self.in_flight:
             request.chunks.clear()
 
-    def gone(self) -> None:
-        """The connection is gone: nobody waits, nothing is held."""
+    def close(self) -> None:
+        """The connection is closed: abandon what waits, and release everything."""
         self.stream = None
         shared = self._shared
         for request in self.in_flight:
             deferred = request.deferred
             if deferred is not None:
                 deferred.abandon()
-                if deferred.is_barrier:  # somebody still works on what came
+                if deferred.is_barrier:  # its handler still works on the frame
                     deferred.then(partial(_release, request, shared))
                     continue
             _release(request, shared)
         self.in_flight.clear()
         self._out.clear()
-        if self._held is not None:
-            self._held.drop()
+        if self._buffered is not None:
+            self._buffered.drop()

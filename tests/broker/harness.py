@@ -13,6 +13,7 @@ from broker.network.acceptor import AcceptLimits, Acceptor
 from broker.network.connection import RequestConnection
 from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
 from broker.network.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
+from broker.network.gate import Gate
 from broker.network.memory_budget import MemoryBudget
 from broker.network.response_memory import ResponseMemory
 from broker.services import Services
@@ -119,11 +120,12 @@ class Broker:
         handlers: Iterable[Handler[Any]],
         *,
         budget_bytes: int = 1 << 20,
-        answers_bytes: int = 32 << 20,
+        response_bytes: int = 32 << 20,
         limits: ConnectionLimits | None = None,
         accept: AcceptLimits | None = None,
         receive_bytes: int = 64 * 1024,
         observer: RequestObserver | None = None,
+        gate: Gate | None = None,
         is_open: bool = True,
         early_keys: frozenset[int] = frozenset(),
         brokers_listener: str | None = None,
@@ -134,11 +136,11 @@ class Broker:
         self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener)
         self.budget = MemoryBudget(budget_bytes)
         self.plain_budget = MemoryBudget(budget_bytes)
-        self.answers = ResponseMemory(MemoryBudget(answers_bytes), self.timer)
+        self.response_memory = ResponseMemory(MemoryBudget(response_bytes), self.timer)
         self.tasks = TaskScope("requests")
         table = DispatchTable(handlers)
         self.shared = ConnectionShared(
-            dispatch=Dispatch(table, self.tasks, observer),
+            dispatch=Dispatch(table, self.tasks, observer, gate),
             services=cast(
                 Services,
                 SimpleNamespace(
@@ -147,7 +149,7 @@ class Broker:
             ),
             budget=self.budget,
             plain_budget=self.plain_budget,
-            answers=self.answers,
+            response_memory=self.response_memory,
             owner=self.acceptor,
             timer=self.timer,
             call_soon=self.turns.call_soon,

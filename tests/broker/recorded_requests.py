@@ -19,6 +19,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.schema import Response
+from security.access import NOTHING
 
 V = 9  # of Produce, flexible
 HEARTBEAT_V = 4
@@ -59,7 +60,7 @@ class Log:
         self.abandoned: list[int] = []
         self.contexts: list[RequestContext] = []
 
-        @handles(ProduceRequest)
+        @handles(ProduceRequest, NOTHING)
         def produce(
             request: ProduceRequest, context: RequestContext
         ) -> ProduceResponse | Deferred[ProduceResponse] | None:
@@ -76,7 +77,7 @@ class Log:
             self.waiting.append((number, deferred))
             return deferred
 
-        @handles(HeartbeatRequest)
+        @handles(HeartbeatRequest, NOTHING)
         async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
             self.started.append(f"heartbeat {request.group_id}")
             self.contexts.append(context)

@@ -12,15 +12,16 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from security.access import NOTHING
 from tests.broker.harness import Broker
 
 
-@handles(HeartbeatRequest)
+@handles(HeartbeatRequest, NOTHING)
 async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=ErrorCode.NONE)
 
 
-@handles(FetchRequest, versions="4-17")
+@handles(FetchRequest, NOTHING, versions="4-17")
 def fetch(_: FetchRequest, __: RequestContext) -> FetchResponse:
     return FetchResponse(responses=[])
 

@@ -12,6 +12,7 @@ from broker.network.dispatch import Handler, handles
 from broker.network.request_context import Deferred, RequestContext
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from security.access import NOTHING
 from tests.broker.harness import Broker
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, base_offset, heartbeat_of, produce_of, produced
 
@@ -150,7 +151,7 @@ def _resident_bytes() -> int:
 
 
 def large_answers(size: int) -> Handler[Any]:
-    @handles(ProduceRequest)
+    @handles(ProduceRequest, NOTHING)
     def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse:
         answer = produced(0)
         answer.responses[0].partition_responses[0].error_message = "x" * size
@@ -160,27 +161,27 @@ def large_answers(size: int) -> Handler[Any]:
 
 
 def test_answers_are_held_until_they_are_sent() -> None:
-    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
+    broker = Broker([large_answers(10_000)], response_bytes=15_000)
     peer = broker.connect()
     peer.stream.unsent = 10_100
     peer.send(produce_of(b"x"), V)
-    held = broker.answers.budget.used_bytes
+    held = broker.response_memory.budget.used_bytes
     assert held > 10_000
-    assert broker.answers.room() < 2_500
+    assert broker.response_memory.room() < 2_500
     peer.stream.unsent = 0
-    assert broker.answers.room() == 7_500
-    assert broker.answers.budget.used_bytes == 0
+    assert broker.response_memory.room() == 7_500
+    assert broker.response_memory.budget.used_bytes == 0
 
 
 def test_small_answers_are_not_counted(log: Log) -> None:
     broker = Broker(log.handlers)
     peer = broker.connect()
     peer.send(produce_of(b"x"), V)
-    assert broker.answers.budget.used_bytes == 0
+    assert broker.response_memory.budget.used_bytes == 0
 
 
 def test_who_pipelines_and_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    broker = Broker([large_answers(10_000)], answers_bytes=15_000)
+    broker = Broker([large_answers(10_000)], response_bytes=15_000)
     peer, other = broker.connect(), broker.connect()
     peer.stream.unsent = 1 << 30
     for _ in range(4):
@@ -241,7 +242,7 @@ class LongPolls:
     def __init__(self) -> None:
         self.waiting: list[Deferred[FetchResponse]] = []
 
-        @handles(FetchRequest)
+        @handles(FetchRequest, NOTHING)
         def fetch(request: FetchRequest, context: RequestContext) -> Deferred[FetchResponse]:
             self.waiting.append(Deferred())
             return self.waiting[-1]

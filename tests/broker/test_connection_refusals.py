@@ -10,6 +10,7 @@ from broker.network.connection_shared import ConnectionLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from security.access import NOTHING
 from tests.broker.harness import Broker, Peer
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 
@@ -108,7 +109,7 @@ def test_a_handler_may_close_the_connection_after_earlier_answers(log: Log, capl
 
 
 def test_an_answer_that_cannot_be_encoded_closes(caplog: pytest.LogCaptureFixture) -> None:
-    @handles(HeartbeatRequest)
+    @handles(HeartbeatRequest, NOTHING)
     async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> HeartbeatResponse:
         return HeartbeatResponse(error_code="none")  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, STALLED_SWEEPS
+from broker.network.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, STALLED_SWEEPS
 from broker.network.large_frame import LargeFrame
 from broker.network.memory_budget import SMALL_REQUEST_BYTES, FrameReservation, MemoryBudget
 from tests.broker.harness import Broker, Peer
@@ -284,7 +284,7 @@ def test_who_is_slow_but_there_before_its_client_gives_up_is_not_closed(log: Log
     holder.send(produce_of(b"h" * (LIMIT // 2 - 1000), timeout_ms=9), V)  # not slow, but long
     slow.send(len(slow.frame) // 8)
     waiter.send(produce_of(b"w" * 50_000), V)
-    for _ in range(HELD_MS // LONGEST_SWEEP_PERIOD_MS - 1):
+    for _ in range(BROKER_WAIT_MS // LONGEST_SWEEP_PERIOD_MS - 1):
         broker.turns.advance(LONGEST_SWEEP_PERIOD_MS)
         slow.send(len(slow.frame) // 7)
     assert waiter.answers() == []
@@ -300,7 +300,7 @@ def test_a_frame_that_waits_in_line_itself_is_not_the_slow_one(log: Log) -> None
     holder.send(produce_of(b"h" * (LIMIT - 100_000), timeout_ms=9), V)
     waiting.send(len(waiting.frame))
     assert 0 < waiting.sent < len(waiting.frame)
-    broker.turns.advance(2 * HELD_MS)
+    broker.turns.advance(2 * BROKER_WAIT_MS)
     assert not waiting.is_closed
     others = [broker.connect() for _ in range(2)]
     others[0].send(produce_of(b"o" * (LIMIT - 150_000), timeout_ms=9), V)

@@ -12,6 +12,7 @@ from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import Deferred, RequestContext
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from security.access import NOTHING
 from tests.broker.harness import Broker, settle
 from tests.broker.recorded_requests import BARRIER_MS, HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 
@@ -27,7 +28,7 @@ class World:
         self.log = Log()
         self.waiting: list[Deferred[Any]] = []
 
-        @handles(FetchRequest)
+        @handles(FetchRequest, NOTHING)
         def fetch(request: FetchRequest, context: RequestContext) -> Deferred[FetchResponse]:
             self.waiting.append(Deferred())
             return self.waiting[-1]

@@ -42,6 +42,7 @@ from protocol.messages.offset_delete import (
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.schema import Request, Response
 from runtime.filesystem import Buffer
+from security.access import NOTHING
 from tests.broker.harness import Broker, Peer, settle
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 
@@ -204,7 +205,7 @@ def waiting_handler(request_type: type[Request], begun: list[Callable[[], None]]
     """Waits until its entry in `begun` is called."""
     if request_type is FetchRequest:
 
-        @handles(request_type)
+        @handles(request_type, NOTHING)
         def wait(request: Request, context: RequestContext) -> Deferred[Any]:
             deferred: Deferred[Any] = Deferred()
             begun.append(lambda: deferred.complete(empty(FetchResponse)))
@@ -212,7 +213,7 @@ def waiting_handler(request_type: type[Request], begun: list[Callable[[], None]]
 
         return wait
 
-    @handles(request_type)
+    @handles(request_type, NOTHING)
     async def wait_apart(request: Request, context: RequestContext) -> Any:
         gate = asyncio.get_running_loop().create_future()
         begun.append(lambda: gate.set_result(None))
@@ -321,11 +322,11 @@ def test_a_deferred_that_is_freed_while_it_waits(frames: Frames) -> None:
     [(number, deferred)] = log.waiting
     log.records.clear()
     for _ in range(2):
-        deferred.free()
+        deferred.release_frame()
         assert (broker.budget.used_bytes, broker.budget.parked_bytes) == (0, LEAST_WAITING_BYTES)
     assert frames.kept_bytes == 0
     log.finish(number)
-    deferred.free()
+    deferred.release_frame()
     peer.go_on()
     assert len(peer.answers()) == 1
     assert (broker.budget.used_bytes, broker.budget.parked_bytes) == (0, 0)
@@ -337,14 +338,14 @@ def test_a_deferred_that_is_freed_when_its_connection_is_gone() -> None:
     peer = broker.connect()
     peer.send(produce_of(b"x" * 100_000, timeout_ms=1), V)
     peer.disconnect()
-    log.waiting[0][1].free()
+    log.waiting[0][1].release_frame()
     assert (broker.budget.used_bytes, broker.budget.parked_bytes) == (0, 0)
 
 
 def test_produces_that_wait_for_replicas_are_bounded_by_the_room_for_parked_ones() -> None:
     begun: list[Deferred[Any]] = []
 
-    @handles(type(produce_of(b"")))
+    @handles(type(produce_of(b"")), NOTHING)
     def produce(request: Request, context: RequestContext) -> Deferred[Any]:
         begun.append(Deferred(keeps_request=False))
         return begun[-1]

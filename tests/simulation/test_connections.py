@@ -28,6 +28,7 @@ from protocol.messages.produce import (
 )
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
+from security.access import NOTHING
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
@@ -45,7 +46,7 @@ class EchoBroker:
         timer = Timer(SimClock(loop), loop.call_later)
         self.acceptor = Acceptor(timer)
 
-        @handles(ProduceRequest)
+        @handles(ProduceRequest, NOTHING)
         def produce(request: ProduceRequest, _: RequestContext) -> ProduceResponse | Deferred[ProduceResponse]:
             records = request.topic_data[0].partition_data[0].records
             assert records is not None
@@ -60,7 +61,7 @@ class EchoBroker:
             timer.schedule(loop.random.randint(0, 20), lambda: deferred.complete(response))
             return deferred
 
-        @handles(HeartbeatRequest)
+        @handles(HeartbeatRequest, NOTHING)
         async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> HeartbeatResponse:
             if loop.random.random() < 0.5:
                 await asyncio.sleep(0.01)
@@ -72,7 +73,7 @@ class EchoBroker:
             services=cast(Services, SimpleNamespace()),
             budget=self.budget,
             plain_budget=MemoryBudget(self.budget.limit_bytes),
-            answers=ResponseMemory(MemoryBudget(1 << 20), timer),
+            response_memory=ResponseMemory(MemoryBudget(1 << 20), timer),
             owner=self.acceptor,
             timer=timer,
             call_soon=loop.call_soon,

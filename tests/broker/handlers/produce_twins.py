@@ -1,4 +1,4 @@
-"""Two brokers that get the same bytes: one has the short way of produce, one does not. Nobody may see which is which."""
+"""Two brokers that get the same bytes: one has the fast path of produce, one does not. Nobody may see which is which."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.handlers.produce import produce
-from broker.handlers.repeated_produce import Place, RepeatedProduce
+from broker.handlers.repeated_produce import Recognised, RepeatedProduce
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
+from broker.network.gate import Gate
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
@@ -31,21 +32,21 @@ OTHER = 2  # another broker
 
 
 class Watched(RepeatedProduce):
-    """Counts what goes the short way."""
+    """Counts what takes the fast path."""
 
     __slots__ = ()
     count = 0
 
-    def handle(self, frame: bytearray, place: Place, correlation_id: int) -> Any:
+    def handle(self, frame: bytearray, recognised: Recognised, correlation_id: int) -> Any:
         Watched.count += 1
-        return super().handle(frame, place, correlation_id)
+        return super().handle(frame, recognised, correlation_id)
 
 
 class Side:
     """One broker with the partitions t-0 and t-1, and its only client."""
 
-    def __init__(self, handler: Handler[Any], replicas: list[Replica]) -> None:
-        self.broker = Broker([handler], observer=None)
+    def __init__(self, handler: Handler[Any], replicas: list[Replica], gate: Gate | None = None) -> None:
+        self.broker = Broker([handler], observer=None, gate=gate)
         self.replicas = replicas
         self.metrics = BrokerMetrics(self.broker.clock)
         self.broker.shared.dispatch.observer = self.metrics
@@ -118,7 +119,7 @@ def _image() -> ClusterImage:
 
 @dataclass
 class Twins:
-    """Both brokers. The first has the short way."""
+    """Both brokers. The first has the fast path."""
 
     sides: list[Side]
     correlation_id: int = 0
@@ -153,22 +154,28 @@ class Twins:
 
     @property
     def short_count(self) -> int:
-        """How many requests went the short way."""
+        """How many requests took the fast path."""
         return Watched.count - self.short_before
 
 
 @asynccontextmanager
-async def twins(folder: Path, *, isr: tuple[int, ...] = (ME,), **log_settings: Any) -> AsyncIterator[Twins]:
+async def twins(
+    folder: Path,
+    *,
+    isr: tuple[int, ...] = (ME,),
+    make_gate: Callable[[], Gate | None] = lambda: None,
+    **log_settings: Any,
+) -> AsyncIterator[Twins]:
     async with AsyncExitStack() as stack:
         sides = []
-        for handler in (replace(produce, short_way=Watched), produce):
+        for handler in (replace(produce, fast_path=Watched), produce):
             replicas = []
             for index in INDEXES:
                 place = folder / f"{len(sides)}-{index}"
                 place.mkdir()
                 replicas.append(await stack.enter_async_context(replica(place, **log_settings)))
                 replicas[-1].lead(isr=isr, replicas=isr)
-            sides.append(Side(handler, replicas))
+            sides.append(Side(handler, replicas, make_gate()))
         yield Twins(sides)
 
 

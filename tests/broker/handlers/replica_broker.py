@@ -89,7 +89,7 @@ class ReplicaBroker:
                 partitions=self._held,
                 fetch_sessions=FetchSessions(10, random.Random(1)),
                 requests=self.budget,
-                answers=ResponseMemory(MemoryBudget(1 << 24), self.timer),
+                response_memory=ResponseMemory(MemoryBudget(1 << 24), self.timer),
                 metadata=MetadataCache(),
                 metrics=self.metrics,
             ),
@@ -169,10 +169,10 @@ class Answer:
         if isinstance(self._outcome, Deferred):
             self._outcome.abandon()
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         """The broker is stopping."""
         assert isinstance(self._outcome, Deferred)
-        self._outcome.hurry()
+        self._outcome.expedite()
 
     async def cancel(self) -> None:
         if self._task is not None:

@@ -372,7 +372,7 @@ def test_a_fetch_that_is_hurried_while_it_reads_from_the_disk_answers_once(
         await broker.one.append("a")
         broker.turn()
         assert answers == [], "the disk is asked"
-        parked.hurry()  # type: ignore[union-attr]
+        parked.expedite()  # type: ignore[union-attr]
         monkeypatch.setattr(PartitionLog, "read", hot)
         for _ in range(1_000):
             await asyncio.sleep(0)

@@ -61,7 +61,7 @@ def test_fetches_that_wake_together_share_what_is_left(
     async def scenario(broker: ReplicaBroker) -> None:
         broker.one.lead(isr=(ME,), replicas=(ME,))
         budget = PeakBudget()
-        broker.services.answers = ResponseMemory(budget, broker.timer)
+        broker.services.response_memory = ResponseMemory(budget, broker.timer)
         answers = [broker.start(handler, request, version) for _ in range(FETCHES)]
         for answer in answers:
             assert await answer.now() is None
@@ -98,7 +98,7 @@ def test_a_fetch_of_less_than_nothing_gives_no_memory_to_others(
         async with replica_broker(tmp_path) as broker:
             broker.one.lead(isr=(ME,), replicas=(ME,))
             budget = PeakBudget()
-            broker.services.answers = ResponseMemory(budget, broker.timer)
+            broker.services.response_memory = ResponseMemory(budget, broker.timer)
             answer = broker.start(handler, request, version)
             response = await answer.now()
             while response is None:
@@ -125,7 +125,7 @@ def test_what_a_fetch_has_read_already_counts_while_it_waits_for_the_disk(
             broker.one.lead(isr=(ME,), replicas=(ME,))
             await broker.one.append("hello")
             budget = PeakBudget()
-            broker.services.answers = ResponseMemory(budget, broker.timer)
+            broker.services.response_memory = ResponseMemory(budget, broker.timer)
             answer = broker.start(fetch, request, NEWEST_BY_NAME)
             assert budget.used_bytes == LIMIT_BYTES // 4, "what it has, and what is left of its limit"
             while await answer.now() is None:

@@ -186,7 +186,7 @@ def test_a_broker_that_stops_is_not_kept_waiting(tmp_path: Path, turns: int | No
             await looked(broker)  # it waits
         for _ in range(turns or 0):
             await asyncio.sleep(0)
-        answer.hurry()
+        answer.expedite()
         assert values(await answered(answer)) == []
 
     play(tmp_path, scenario)

@@ -271,7 +271,7 @@ def test_conversions_are_counted(tmp_path: Path) -> None:
 def test_memory_is_reserved_while_a_large_conversion_stands_in_line_and_released(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         await produced(broker, encode_message_set(sample(8000), 1))
-        budget = broker.services.answers.budget
+        budget = broker.services.response_memory.budget
         async with broker.services.serial_queue.begin():
             answer = broker.start(fetch_message_sets, fetching(0), 0)
             for _ in range(3):

@@ -6,11 +6,12 @@ import logging
 import pytest
 
 from broker.handlers.api_versions import api_versions
-from broker.network.acceptor import HELD_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
+from broker.network.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from security.access import NOTHING
 from tests.broker.harness import Broker, Peer
 from tests.broker.network.test_connection import Log, V, produce_of
 
@@ -146,7 +147,7 @@ METADATA = MetadataRequest(topics=None)
 EARLY = frozenset({ApiVersionsRequest.api_key})
 
 
-@handles(MetadataRequest)
+@handles(MetadataRequest, NOTHING)
 async def no_brokers(_request: MetadataRequest, _context: RequestContext) -> MetadataResponse:
     return MetadataResponse(brokers=[], topics=[])
 
@@ -163,11 +164,11 @@ def test_before_it_opens_a_broker_answers_early_requests_and_holds_the_others() 
     peer.send(METADATA, 9)
     peer.send(ASK, 3)  # behind one that waits
     assert peer.answers() == []
-    assert peer.handler.is_held
+    assert peer.handler.waits_for_broker
     broker.acceptor.open()
     peer.go_on()
     assert [type(answer) for answer in peer.answers()] == [MetadataResponse, ApiVersionsResponse]
-    assert not peer.handler.is_held
+    assert not peer.handler.waits_for_broker
     late = broker.connect()
     late.send(METADATA, 9)
     assert len(late.answers()) == 1
@@ -207,7 +208,7 @@ def test_a_request_is_not_held_for_ever() -> None:
     broker = a_starting_broker(EARLY)
     held, quiet = broker.connect(), broker.connect()
     held.send(METADATA, 9)
-    broker.turns.advance(HELD_MS - LONGEST_SWEEP_PERIOD_MS)
+    broker.turns.advance(BROKER_WAIT_MS - LONGEST_SWEEP_PERIOD_MS)
     assert not held.stream.is_closed
     broker.turns.advance(3 * LONGEST_SWEEP_PERIOD_MS)
     assert held.stream.is_closed

@@ -19,6 +19,7 @@ from protocol.messages.controlled_shutdown import ControlledShutdownRequest, Con
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.schema import Response
+from security.access import NOTHING
 from tests.broker.harness import Broker, settle
 from tests.broker.recorded_requests import (
     BARRIER_MS,
@@ -260,7 +261,7 @@ def test_tagged_fields_in_the_header_are_skipped(log: Log) -> None:
 def test_header_v0_of_controlled_shutdown() -> None:
     seen: list[tuple[int, str | None]] = []
 
-    @handles(ControlledShutdownRequest)
+    @handles(ControlledShutdownRequest, NOTHING)
     async def controlled_shutdown(
         request: ControlledShutdownRequest, context: RequestContext
     ) -> ControlledShutdownResponse:
@@ -348,10 +349,10 @@ def test_finishing_answers_what_has_begun_and_starts_nothing_more(log: Log) -> N
 
 
 def test_finishing_hurries_waits() -> None:
-    @handles(ProduceRequest)
+    @handles(ProduceRequest, NOTHING)
     def produce(request: ProduceRequest, context: RequestContext) -> Deferred[ProduceResponse]:
         deferred: Deferred[ProduceResponse] = Deferred()
-        deferred.on_hurry(lambda: deferred.complete(produced(7)))
+        deferred.on_expedite(lambda: deferred.complete(produced(7)))
         return deferred
 
     broker = Broker([produce])

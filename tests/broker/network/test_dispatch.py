@@ -17,6 +17,7 @@ from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRespon
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from runtime.tasks import TaskScope
 from runtime.transport import Address
+from security.access import NOTHING
 from tests.broker.harness import settle
 
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -35,7 +36,7 @@ def ok() -> HeartbeatResponse:
 def dispatch(body: Callable[[], Awaitable[Any]]) -> tuple[Outcome | Deferred[Outcome], TaskScope]:
     """Dispatch a heartbeat whose handler runs `body`."""
 
-    @handles(HeartbeatRequest)
+    @handles(HeartbeatRequest, NOTHING)
     async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> Any:
         return await body()
 
@@ -181,7 +182,7 @@ def test_an_error_thrown_into_the_first_wait_reaches_the_handler() -> None:
 
 
 def test_where_no_answer_carries_an_error_the_connection_closes() -> None:
-    @handles(ListOffsetsRequest)
+    @handles(ListOffsetsRequest, NOTHING)
     async def list_offsets(_: ListOffsetsRequest, __: RequestContext) -> ListOffsetsResponse:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
 
@@ -194,7 +195,7 @@ def test_plain_functions_overlap_and_may_defer_or_say_nothing() -> None:
     deferred: Deferred[ProduceResponse] = Deferred()
     answers: list[Any] = [deferred, None, ProduceResponse(responses=[]), CloseConnection("no")]
 
-    @handles(ProduceRequest)
+    @handles(ProduceRequest, NOTHING)
     def produce(_: ProduceRequest, __: RequestContext) -> Any:
         answer = answers.pop(0)
         if isinstance(answer, CloseConnection):
@@ -208,10 +209,10 @@ def test_plain_functions_overlap_and_may_defer_or_say_nothing() -> None:
 
 
 def test_the_table_serves_what_handlers_say() -> None:
-    @handles(ProduceRequest, versions="3-8")
+    @handles(ProduceRequest, NOTHING, versions="3-8")
     def produce(_: ProduceRequest, __: RequestContext) -> None: ...
 
-    @handles(HeartbeatRequest)
+    @handles(HeartbeatRequest, NOTHING)
     async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> HeartbeatResponse:
         return ok()
 
@@ -229,14 +230,14 @@ def test_the_table_serves_what_handlers_say() -> None:
 
 
 def test_an_api_has_one_handler_and_only_versions_of_its_message() -> None:
-    @handles(HeartbeatRequest)
+    @handles(HeartbeatRequest, NOTHING)
     async def heartbeat(_: HeartbeatRequest, __: RequestContext) -> HeartbeatResponse:
         return ok()
 
     with pytest.raises(AssertionError, match="two handlers"):
         DispatchTable([heartbeat, heartbeat])
     with pytest.raises(AssertionError, match="no versions"):
-        handles(HeartbeatRequest, versions="0-9")
+        handles(HeartbeatRequest, NOTHING, versions="0-9")
 
 
 def test_a_deferred_answers_once() -> None:

@@ -18,6 +18,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.schema import Request
+from security.access import NOTHING
 from tests.broker.harness import Broker, settle
 
 VERSION = 5
@@ -36,7 +37,7 @@ class World:
         decoder = DescribeGroupsRequest.decoder
         monkeypatch.setattr(DescribeGroupsRequest, "decoder", lambda version: self._counted(decoder(version)))
 
-        @handles(DescribeGroupsRequest)
+        @handles(DescribeGroupsRequest, NOTHING)
         async def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
             async with context.services.serial_queue.begin(len(request.groups)):
                 self.told.append(f"{context.client_id} begins")
@@ -46,7 +47,7 @@ class World:
             self.decoded -= 1
             return DescribeGroupsResponse(groups=[])
 
-        @handles(HeartbeatRequest)
+        @handles(HeartbeatRequest, NOTHING)
         async def heartbeat(_: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
             self.told.append(f"{context.client_id} beats")
             return HeartbeatResponse(error_code=ErrorCode.NONE)
@@ -157,13 +158,13 @@ def test_a_malformed_one_closes_its_connection_and_the_next_goes_on(
 
 
 def test_what_the_controller_sends_and_what_holds_records_is_decoded_at_once() -> None:
-    @handles(LeaderAndIsrRequest)
+    @handles(LeaderAndIsrRequest, NOTHING)
     async def leader_and_isr(_: Any, __: RequestContext) -> None: ...
 
-    @handles(ProduceRequest)
+    @handles(ProduceRequest, NOTHING)
     def produce(_: Any, __: RequestContext) -> None: ...
 
-    @handles(DescribeGroupsRequest)
+    @handles(DescribeGroupsRequest, NOTHING)
     async def describe_groups(_: Any, __: RequestContext) -> None: ...
 
     handlers: list[Handler[Any]] = [leader_and_isr, produce, describe_groups]

@@ -50,9 +50,9 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
     budget.reserve(50)
     large = budget.reserve_later(80, lambda: granted.append("large"))
     budget.reserve_later(20, lambda: granted.append("small"))
-    budget.leave_line(large)
+    budget.leave_queue(large)
     assert granted == ["small"]
-    budget.leave_line(large)
+    budget.leave_queue(large)
     assert budget.used_bytes == 70
 
 
@@ -103,7 +103,7 @@ def test_whatever_happens_the_sum_is_right_and_everybody_is_served(seed: int) ->
         elif waiting:
             ticket = rng.choice(list(waiting))
             del waiting[ticket]
-            budget.leave_line(ticket)
+            budget.leave_queue(ticket)
         assert budget.used_bytes == sum(held)
         assert budget.used_bytes <= 100 or len(held) == 1
         assert budget.waiting_count == len(waiting)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import LINE_PERIOD_MS, LINE_PERIODS, BufferedResponses, ResponseMemory
+from broker.network.response_memory import QUEUE_PERIOD_MS, QUEUE_PERIODS, BufferedResponses, ResponseMemory
 from runtime.timer import Timer
 from tests.broker.harness import FakeClock, Turns
 
@@ -11,11 +11,11 @@ LIMIT = 100_000
 class Peer:
     def __init__(self, world: World) -> None:
         self.unsent_bytes = 0
-        self.cut_off_reason = ""
+        self.disconnect_reason = ""
         self.held = BufferedResponses(world.memory, self)
 
-    def cut_off(self, reason: str) -> None:
-        self.cut_off_reason = reason
+    def disconnect(self, reason: str) -> None:
+        self.disconnect_reason = reason
 
     def answer(self, size: int) -> None:
         """Encode an answer and write it; nothing of it is sent."""
@@ -32,7 +32,7 @@ class World:
         self.memory = ResponseMemory(self.budget, Timer(clock, self.turns.call_later))
 
     def pass_periods(self, count: int) -> None:
-        self.turns.advance(LINE_PERIOD_MS * count)
+        self.turns.advance(QUEUE_PERIOD_MS * count)
 
 
 def test_a_fetch_gets_half_of_what_is_left() -> None:
@@ -87,8 +87,8 @@ def test_the_line_waits_no_longer_than_so_long() -> None:
     served: list[str] = []
     world.memory.wait(lambda: served.append("a"))
     ticket = world.memory.wait(lambda: served.append("gone"))
-    world.memory.leave_line(ticket)
-    world.pass_periods(LINE_PERIODS - 1)
+    world.memory.leave_queue(ticket)
+    world.pass_periods(QUEUE_PERIODS - 1)
     assert served == []
     world.pass_periods(2)
     assert served == ["a"]
@@ -103,13 +103,13 @@ def test_who_takes_nothing_is_cut_off_first() -> None:
     moving.unsent_bytes = 50_000
     moving.held.trim()  # it took something since
     newest.answer(90_000)
-    assert stuck.cut_off_reason
-    assert not moving.cut_off_reason
-    assert not newest.cut_off_reason
-    assert world.memory.leaving_bytes == 80_000
+    assert stuck.disconnect_reason
+    assert not moving.disconnect_reason
+    assert not newest.disconnect_reason
+    assert world.memory.closing_bytes == 80_000
     assert world.budget.used_bytes == 220_000  # until it is really gone
     stuck.held.drop()
-    assert world.memory.leaving_bytes == 0
+    assert world.memory.closing_bytes == 0
     assert world.budget.used_bytes == 140_000
 
 
@@ -117,9 +117,9 @@ def test_one_answer_may_be_as_large_as_it_is_and_a_second_may_not() -> None:
     world = World()
     peer = Peer(world)
     peer.answer(5 * LIMIT)
-    assert not peer.cut_off_reason
+    assert not peer.disconnect_reason
     peer.held.add(1_000)
-    assert peer.cut_off_reason
+    assert peer.disconnect_reason
 
 
 def test_nobody_is_served_over_the_limit_while_cut_off_connections_leave() -> None:
@@ -127,10 +127,10 @@ def test_nobody_is_served_over_the_limit_while_cut_off_connections_leave() -> No
     stuck = Peer(world)
     stuck.answer(150_000)
     Peer(world).answer(60_000)
-    assert stuck.cut_off_reason
+    assert stuck.disconnect_reason
     served: list[int] = []
     world.memory.wait(lambda: served.append(1))
-    world.pass_periods(LINE_PERIODS * 2)
+    world.pass_periods(QUEUE_PERIODS * 2)
     assert served == []
     stuck.held.drop()
     world.pass_periods(2)
