@@ -27,6 +27,7 @@ PACKAGES = (
     "protocol",
     "replication",
     "runtime",
+    "security",
     "storage",
 )
 CALLS = ("debug", "info", "warning", "error", "exception", "critical", "log")

@@ -50,6 +50,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "protocol",
         "replication",
         "runtime",
+        "security",
         "storage",
     )
     for name in ("barnabas", *names):
