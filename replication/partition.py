@@ -33,6 +33,7 @@ from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchChannel, Rep
 from replication.replica_selector import preferred_read_replica
 from replication.waiters import WakeUps, mark
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from storage.log.transaction_verifications import VerificationGuard
 from storage.log.validation import ValidatedRecords
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class Partition(Awaited):
         """Another log, in another directory, holds all that this one had written, and is the partition's from now on."""
         old, self.log = self.log, log
         old.start_listener, log.start_listener = log.start_listener, self
+        log.take_over_verifications(old)
         self.last_stable_offset = log.commit(old.high_watermark)
         self._wake_fetches()
 
@@ -204,12 +206,13 @@ class Partition(Awaited):
         now_ms: int,
         produce_version: int | None = None,
         checked: ValidatedRecords | None = None,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append as leader. The records are readable once the high watermark passes `result.last_offset`.
 
         `records` is patched in place and belongs to the log until written. `acks` is the client's: -1 asks for a full
         ISR. The write may still be under way when this returns: see `when_written` and `when_committed`.
-        `checked` is what the log's `validate_apart` made of records that take long.
+        `checked` is what the log's `validate_apart` made of records that take long; `guard`, see `begin_verification`.
         Raises KafkaError or LongValidation, and then nothing has changed.
         """
         leader = self.leader
@@ -230,10 +233,16 @@ class Partition(Awaited):
             done=self._on_written,
             produce_version=produce_version,
             checked=checked,
+            guard=guard,
         )
         if self.leader is None:  # the write failed at once and took the directory offline
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic}-{self.partition} has failed.")
         return result
+
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
+        """See `PartitionLog`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+        self.check_leader()
+        return self.log.begin_verification(producer_id, epoch, sequence)
 
     def append_as_follower(
         self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, now_ms: int

@@ -179,7 +179,7 @@ class LogUpkeep:
         """Drop the state of producers that were silent for `producer.id.expiration.ms`."""
         now_ms, expiration_ms = self._clock.wall_ms(), self._current_settings().producer_id_expiration_ms
         for log in list(self._logs.values()):
-            log.producers.remove_expired(now_ms, expiration_ms)
+            log.forget_producers(now_ms, expiration_ms)
 
 
 async def _repeat(first_ms: int, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

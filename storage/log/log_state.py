@@ -32,6 +32,7 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.log_reader import LogReader
 from storage.log.log_writer import LogWriter
 from storage.log.producer_state import NO_PRODUCERS, ProducerStates
+from storage.log.transaction_verifications import TransactionVerifications
 from storage.log.validation import PlainBatchRules, ValidationLevel
 from storage.segments.segment import OpenedSegment, Segment, random_roll_jitter_ms
 from storage.segments.segment_list import Segments
@@ -82,6 +83,7 @@ class LogState:
         "_rules",
         "_segments",
         "_truncation",
+        "_verifications",
         "_writer",
         "config",
         "first_dirty_offset",
@@ -124,6 +126,7 @@ class LogState:
         self.next_offset = loaded.log_end_offset
         self._environment = environment
         self._producers = loaded.producers if len(loaded.producers) else NO_PRODUCERS
+        self._verifications: TransactionVerifications | None = None
         self._lacks_snapshot = loaded.lacks_snapshot
         # False of a log that was cut until its files were asked for its producers.
         self._knows_producers = True

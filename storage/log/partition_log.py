@@ -30,8 +30,9 @@ from storage.log.loading import (
 from storage.log.log_ends import LogEnds
 from storage.log.log_environment import LogEnvironment
 from storage.log.log_reader import EMPTY
-from storage.log.producer_state import Duplicate
+from storage.log.producer_state import NO_PRODUCERS, CompletedTransaction, Duplicate
 from storage.log.timestamp_search import TimestampOffset
+from storage.log.transaction_verifications import ONGOING, TransactionVerifications, VerificationGuard
 from storage.log.validation import (
     AppendOrigin,
     ValidatedRecords,
@@ -92,9 +93,11 @@ class PartitionLog(LogEnds):
         done: Done,
         produce_version: int | None = None,
         checked: ValidatedRecords | None = None,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append batches; `records` is patched in place and belongs to the log until `done`. `checked` is what
-        `validate_apart` made of them.
+        `validate_apart` made of them. With a `guard` a transactional batch is refused unless its transaction has begun
+        here, or the guard, which `begin_verification` made, is the producer's still.
 
         Raises KafkaError or LongValidation, and then nothing has changed. `done` may be called before this returns.
         """
@@ -130,9 +133,11 @@ class PartitionLog(LogEnds):
                 return self._append_copied(checked, now_ms, done)
             header, whole, log_append_time_ms = checked.headers[0], checked.records, checked.log_append_time_ms
         if header.producer_id >= 0:
-            if not is_client:
-                self._check_coordinators(whole, header)
-            elif (earlier := self._producers.check(header)) is not None:
+            if is_client and guard is None:
+                earlier = self._producers.check(header)
+            else:
+                earlier = self._check_producer(whole, header, guard, is_client=is_client)
+            if earlier is not None:
                 return self._answer_duplicate(earlier, done)
         base_offset = self.next_offset
         last_offset = base_offset + header.last_offset_delta
@@ -140,7 +145,7 @@ class PartitionLog(LogEnds):
         header.base_offset, header.partition_leader_epoch = base_offset, leader_epoch
         max_timestamp = header.max_timestamp if header.max_timestamp > NO_TIMESTAMP else NO_TIMESTAMP
         writer.make_room(base_offset, last_offset, header.size_bytes, max_timestamp, now_ms)
-        ended = self._own_producers().replay(whole, 0, header) if header.producer_id >= 0 else None
+        ended = self._replay_producer(whole, 0, header) if header.producer_id >= 0 else None
         if leader_epoch > self._epoch_file.epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch, base_offset)
         self.next_offset = last_offset + 1
@@ -164,6 +169,24 @@ class PartitionLog(LogEnds):
         async with self._environment.validating:
             return await self._environment.readers.run(job)
 
+    def _check_producer(
+        self, records: Buffer, header: BatchHeader, guard: VerificationGuard | None, *, is_client: bool
+    ) -> Duplicate | None:
+        """Whether this batch of a producer may be appended: None when it may, or how it was appended before. Raises
+        INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED."""
+        producers, verifications = self._producers, self._verifications
+        if is_client and (earlier := producers.find_duplicate(header)) is not None:
+            return earlier
+        if guard is not None and header.is_transactional and not self._is_verified(header, guard):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        if not is_client:
+            self._check_coordinators(records, header)
+            return None
+        earlier = producers.check(header)
+        if verifications is not None:
+            verifications.check_sequence(header)
+        return earlier
+
     def _check_coordinators(self, records: Buffer, header: BatchHeader) -> None:
         """Whether a coordinator of this broker or another may append this batch of a producer, or the marker that ends
         its transaction. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, INVALID_TXN_STATE."""
@@ -172,6 +195,41 @@ class PartitionLog(LogEnds):
             self._producers.check_marker(header, marker)
         elif not header.is_control:
             self._producers.check(header, is_client=False)
+
+    def _is_verified(self, header: BatchHeader, guard: VerificationGuard) -> bool:
+        if self._producers.has_open_transaction(header.producer_id, header.producer_epoch):
+            return True
+        return self._verifications is not None and self._verifications.is_current(header.producer_id, guard)
+
+    def _replay_producer(self, records: Buffer, position: int, header: BatchHeader) -> CompletedTransaction | None:
+        """A batch of a producer is about to be placed. Answers the transaction that it ends."""
+        if self._verifications is not None and header.is_transactional:
+            self._verifications.end(header.producer_id)
+        producers = self._producers
+        if producers is NO_PRODUCERS:
+            producers = self._own_producers()
+        return producers.replay(records, position, header)
+
+    # --- transactions that are about to begin ---
+
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
+        """A guard for the first batch of a transaction, whose coordinator is to be asked meanwhile; `ONGOING`, which nobody
+        need be asked about, if the transaction has begun here."""
+        if self._producers.has_open_transaction(producer_id, epoch):
+            return ONGOING
+        if self._verifications is None:
+            self._verifications = TransactionVerifications()
+        return self._verifications.begin(producer_id, epoch, sequence, self._environment.clock.wall_ms())
+
+    def take_over_verifications(self, before: PartitionLog) -> None:
+        """This log replaces `before`: what is asked about that is asked about this."""
+        self._verifications = before._verifications
+
+    def forget_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Drop the state of producers that have been silent for `expiration_ms`."""
+        self._producers.remove_expired(now_ms, expiration_ms)
+        if self._verifications is not None:
+            self._verifications.remove_expired(now_ms, expiration_ms)
 
     # --- giving way to another log ---
 
@@ -291,7 +349,7 @@ class PartitionLog(LogEnds):
         aborted: list[AbortedTxn] = []
         for header in headers:
             if header.producer_id >= 0:
-                ended = self._own_producers().replay(records, position, header)
+                ended = self._replay_producer(records, position, header)
                 if ended is not None and ended.is_aborted:
                     aborted.append(self._producers.aborted(ended))
             if header.partition_leader_epoch > self._epoch_file.epochs.latest_epoch:

@@ -270,9 +270,16 @@ class ProducerStates:
     # --- transactions ---
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has written here in a transaction of this epoch that no marker has ended."""
+        """Whether the producer has written here, in this epoch or a later one, in a transaction that no marker has ended."""
         state = self._states.get(producer_id)
-        return state is not None and state.current_txn_first_offset != NO_OFFSET and state.epoch == producer_epoch
+        return state is not None and state.current_txn_first_offset != NO_OFFSET and producer_epoch <= state.epoch
+
+    def find_duplicate(self, header: BatchHeader) -> Duplicate | None:
+        """How the same batch was appended before."""
+        state = self._states.get(header.producer_id)
+        if state is None or header.producer_epoch != state.epoch:
+            return None
+        return state.find(header.base_sequence, header.last_sequence)
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
         """Whether the earliest open transaction should have been ended by its coordinator long ago: it hangs, and

@@ -22,6 +22,7 @@ from runtime.tasks import TaskScope
 from storage.directories.log_upkeep import LogUpkeep
 from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from storage.log.transaction_verifications import VerificationGuard
 from storage.segments.open_segments import OpenSegments
 
 NOW_MS = 1_700_000_000_000
@@ -134,9 +135,10 @@ async def append_records(
     epoch: int = 0,
     origin: AppendOrigin = AppendOrigin.CLIENT,
     now_ms: int = NOW_MS,
+    guard: VerificationGuard | None = None,
 ) -> AppendResult:
     done = Outcome()
-    result = log.append(records, leader_epoch=epoch, origin=origin, now_ms=now_ms, done=done)
+    result = log.append(records, leader_epoch=epoch, origin=origin, now_ms=now_ms, done=done, guard=guard)
     await log.settle()
     assert len(done.errors) == 1, "done is called exactly once"
     if done.errors[0] is not None:

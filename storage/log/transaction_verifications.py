@@ -1,0 +1,87 @@
+"""Which producers are about to begin a transaction in a partition, while their coordinator is asked about it. Pure.
+
+    begin    a guard for the producer; the first batch of its transaction brings it along
+    verify   whether the guard is still the one of the partition
+
+A guard ends with the first batch that is appended in the transaction, and with any marker. A confirmation that comes too
+late, after the marker of the transaction that it is about, therefore opens no other transaction, which nobody would end.
+The lowest sequence number that a guard was asked for is kept: a batch must not be the first one if an earlier one of the same
+producer waits for the coordinator, or was refused and comes again.
+
+Rules: pure. Invariants: at most one guard a producer and `GUARDS_MAX` in all; the oldest one goes first.
+Source: KIP-890 part 1; Kafka VerificationGuard, VerificationStateEntry, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import BatchHeader
+
+GUARDS_MAX = 10_000
+
+
+class VerificationGuard:
+    """Stands for one attempt of one producer to begin a transaction in one partition; guards are compared by identity."""
+
+    __slots__ = ("epoch", "lowest_sequence", "since_ms")
+
+    def __init__(self, sequence: int, epoch: int, since_ms: int) -> None:
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.since_ms = since_ms
+
+    def include(self, sequence: int, epoch: int) -> None:
+        """Another batch asks for this guard: a newer epoch begins anew, an older one counts for nothing."""
+        if epoch > self.epoch:
+            self.epoch, self.lowest_sequence = epoch, sequence
+        elif epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
+
+
+ONGOING = VerificationGuard(0, 0, 0)
+"""Of a producer whose transaction had begun in the partition when it was asked for: it begins none."""
+
+
+class TransactionVerifications:
+    """The guards of one partition. Owner: its log."""
+
+    __slots__ = ("_guards",)
+
+    def __init__(self) -> None:
+        self._guards: dict[int, VerificationGuard] = {}
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
+        """The guard of this producer, made if there is none. `sequence` is the first one of its batch."""
+        guard = self._guards.get(producer_id)
+        if guard is None:
+            if len(self._guards) >= GUARDS_MAX:
+                del self._guards[next(iter(self._guards))]
+            guard = self._guards[producer_id] = VerificationGuard(sequence, epoch, now_ms)
+        else:
+            guard.include(sequence, epoch)
+        return guard
+
+    def is_current(self, producer_id: int, guard: VerificationGuard) -> bool:
+        return self._guards.get(producer_id) is guard
+
+    def check_sequence(self, header: BatchHeader) -> None:
+        """Whether `header` may be the first batch of its producer's transaction. Raises OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        guard = self._guards.get(header.producer_id)
+        if guard is not None and header.base_sequence > guard.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {header.producer_id}: {header.base_sequence} (incoming seq. "
+                f"number), {guard.lowest_sequence} (earliest seen sequence)",
+            )
+
+    def end(self, producer_id: int) -> None:
+        """A batch or a marker of a transaction of this producer is in the log."""
+        self._guards.pop(producer_id, None)
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget guards that are `expiration_ms` old."""
+        for producer_id in [key for key, guard in self._guards.items() if now_ms - guard.since_ms >= expiration_ms]:
+            del self._guards[producer_id]
