@@ -2,7 +2,7 @@
 `barnabas log`, `--help`, `--version`.
 
 Rules: parsing and printing only; `broker.process` runs the broker. Exit codes: 0 after a clean stop, 1 when the broker could
-not start or go on, 2 for arguments and settings that cannot be.
+not start or continue, 2 for invalid arguments and settings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "settings":
         return answer(lambda: _settings_command(options))
     if options.command in LOG_COMMANDS:
-        from broker.commands import log_commands  # noqa: PLC0415  what reads logs is loaded for those who read logs
+        from broker.commands import log_commands  # noqa: PLC0415  only these commands need it
 
         return log_commands.run(options)
     if options.command != "start":

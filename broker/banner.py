@@ -1,4 +1,4 @@
-"""The few lines that a started broker prints: what it is, where it listens, where its data is, how to try it."""
+"""The banner that a started broker prints: its version, ids, listeners, directories, and a command to try it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""The owners of a broker, each made once and given to those who need it.
+"""The components of a broker, each made once and passed to the components that use it.
 
-    controller <- line to it <- partitions, producer ids           (a <- b: b is given a)
+    controller <- channel to it <- partitions, producer ids        (a <- b: a is passed to b)
     fetchers <- log moves, partitions <- groups <- control requests <- the controller's channel to this broker
     all that handlers may call <- services
 
-A broker that has no others beside it leaves out what has nobody to talk to: fetchers, and wishes about in-sync sets.
+A standalone broker has no fetchers, and sends no requests to change ISRs.
 
-Rules: this is the composition root: no decisions of the protocol, no IO. Nothing begins or ends here: `broker.server`
-starts and stops the owners, and what they stand on. Who needs an owner that is made later looks it up when it is used.
-Invariant: no owner uses another before all are made.
+Rules: this is the composition root: no decisions of the protocol, no IO. Nothing starts or stops here: `broker.server`
+starts and stops the components and their infrastructure. A component that needs one that is made later looks it up when it
+uses it.
+Invariant: no component uses another before all are made.
 Source: Kafka KafkaServer.startup.
 """
 
@@ -75,8 +76,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Infrastructure:
-    """What the owners stand on. `settings` are the static ones, `version` is what brokers of this cluster understand;
-    `has_others`: it is one of several; `requests` is the budget of the bytes that requests keep in memory."""
+    """What the components are built on. `settings` are the static ones; `version` is the cluster's
+    inter.broker.protocol.version; `has_others` says whether the cluster may have other brokers; `requests` is the budget for
+    the bytes of requests in memory."""
 
     settings: BrokerSettings
     broker_id: int
@@ -98,22 +100,24 @@ class Infrastructure:
 
 
 class Components:
-    """See the module. `services` are for handlers, and `line`, this broker's way to the controller, and `quotas` for who
-    runs the broker. `is_registered` says whether the cluster knows this broker now."""
+    """Makes the components. `services` are for handlers; `controller_channel` and `quotas` are for `broker.server`."""
 
-    def __init__(self, foundation: Infrastructure, *, is_registered: Callable[[], bool]) -> None:
-        self._base = base = foundation
+    def __init__(self, infrastructure: Infrastructure, *, is_registered: Callable[[], bool]) -> None:
+        """`is_registered` returns whether this broker is registered in the store."""
+        self._infrastructure = base = infrastructure
         call_soon = asyncio.get_running_loop().call_soon
         controller = self._controller(is_registered)
         topic_admin = self._topic_admin()
-        self.line = ControllerChannel(base.broker_id, controller, base.metadata, self._broker_client, base.clock)
+        self.controller_channel = ControllerChannel(
+            base.broker_id, controller, base.metadata, self._broker_client, base.clock
+        )
         self.quotas = ReplicationQuotas(base.broker_id, base.settings, base.clock)
         fetchers = self._fetchers() if base.has_others else None
         log_moves = self._log_moves(fetchers)
         elections = CoordinatorElections()
         partitions = Partitions(
             base.broker_id, base.logs, call_soon, elections,
-            doors=self._partition_doors(), following=fetchers, moving=log_moves,
+            doors=self._partition_dependencies(), following=fetchers, moving=log_moves,
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         groups = self._groups(partitions)
@@ -121,7 +125,9 @@ class Components:
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
         marker_appender = self._marker_appender(partitions, groups, serial_queue)
-        blocks = producer_id_blocks(base.broker_id, self._broker_epoch, base.version, self.line, base.store)
+        blocks = producer_id_blocks(
+            base.broker_id, self._broker_epoch, base.version, self.controller_channel, base.store
+        )
         self.services = Services(
             settings=base.settings,
             broker_id=base.broker_id,
@@ -155,24 +161,24 @@ class Components:
             api_versions=base.api_versions,
         )
 
-    # --- the controller, and what it asks for ---
+    # --- the controller and its requests ---
 
     def _controller(self, is_registered: Callable[[], bool]) -> Controller:
-        base = self._base
-        seat = ControllerIdentity(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
+        base = self._infrastructure
+        identity = ControllerIdentity(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
         return Controller(
-            seat, base.store, base.metadata, lambda: base.dynamic_settings.settings,
+            identity, base.store, base.metadata, lambda: base.dynamic_settings.settings,
             clock=base.clock, randomness=base.randomness, tasks=base.tasks,
         )  # fmt: skip
 
     def _topic_admin(self) -> TopicAdmin:
-        base = self._base
+        base = self._infrastructure
         policy = StrictReplication() if base.has_others else FallBackToOneReplica()
         return TopicAdmin(base.store, base.metadata, lambda: base.dynamic_settings.settings, base.randomness, policy)
 
     def _control_requests(self, partitions: Partitions, groups: GroupCoordinator) -> ControlRequests:
-        """And what the controller has not told: topics that are no more."""
-        base = self._base
+        """Make what handles control requests, and what finds the topics that were deleted while this broker was away."""
+        base = self._infrastructure
         claims = ControllerClaims(base.broker_id, base.store)
         control = ControlRequests(
             base.broker_id, partitions, base.metadata, base.dynamic_settings, claims, groups.on_partitions_deleted
@@ -189,8 +195,8 @@ class Components:
     # --- partitions ---
 
     def _fetchers(self) -> Fetchers:
-        base = self._base
-        doors = FetcherDependencies(
+        base = self._infrastructure
+        dependencies = FetcherDependencies(
             clock=base.clock,
             version=base.version,
             broker_epoch=self._broker_epoch,
@@ -198,10 +204,10 @@ class Components:
             metrics=base.metrics,
         )
         settings = FetchSettings.of(base.dynamic_settings.settings, base.broker_id)
-        return Fetchers(settings, base.network, self._address_of, doors, base.tasks)
+        return Fetchers(settings, base.network, self._address_of, dependencies, base.tasks)
 
     def _log_moves(self, fetchers: Fetchers | None) -> LogMoves:
-        base, settings = self._base, self._base.settings
+        base, settings = self._infrastructure, self._infrastructure.settings
         threads = settings.num_replica_alter_log_dirs_threads or len(settings.log_directories)
         return LogMoves(
             LogMoveDependencies(
@@ -215,15 +221,21 @@ class Components:
             )
         )
 
-    def _partition_doors(self) -> PartitionDependencies:
-        base = self._base
+    def _partition_dependencies(self) -> PartitionDependencies:
+        base = self._infrastructure
         if not base.has_others:
             return PartitionDependencies(now_ms=base.clock.monotonic_ms)
         return PartitionDependencies(
             now_ms=base.clock.monotonic_ms,
             is_alive=lambda broker_id: broker_id in base.metadata.image.brokers,
             isr_changes=isr_changes(
-                base.broker_id, self._broker_epoch, base.version, self.line, base.store, base.clock, base.tasks
+                base.broker_id,
+                self._broker_epoch,
+                base.version,
+                self.controller_channel,
+                base.store,
+                base.clock,
+                base.tasks,
             ),
             quota=self.quotas.leader,
             metrics=base.metrics,
@@ -234,7 +246,7 @@ class Components:
     # --- coordinators ---
 
     def _groups(self, partitions: Partitions) -> GroupCoordinator:
-        base, settings = self._base, self._base.settings
+        base, settings = self._infrastructure, self._infrastructure.settings
         log = InternalLog(
             GROUP_METADATA_TOPIC, partitions, base.clock,
             acks=settings.offsets_commit_required_acks, read_bytes=settings.offsets_load_buffer_size,
@@ -242,7 +254,7 @@ class Components:
         return GroupCoordinator(group_coordinator_settings(settings), self._coordinator_of(log), base.metrics)
 
     def _coordinator_of(self, log: InternalLog) -> CoordinatorDependencies:
-        base = self._base
+        base = self._infrastructure
         return CoordinatorDependencies(
             clock=base.clock,
             timer=base.timer,
@@ -258,7 +270,7 @@ class Components:
     def _marker_appender(
         self, partitions: Partitions, groups: GroupCoordinator, serial_queue: SerialQueue
     ) -> MarkerAppender:
-        base = self._base
+        base = self._infrastructure
 
         def on_committed(partition: TopicPartition, marker: WritableTxnMarker) -> None:
             """In `__consumer_offsets` the end of a transaction is also that of its offset commits."""
@@ -272,20 +284,20 @@ class Components:
         )  # fmt: skip
 
     def _transaction_markers(self, marker_appender: MarkerAppender) -> TransactionMarkerSender:
-        base = self._base
+        base = self._infrastructure
         return TransactionMarkerSender(
             base.broker_id, base.metadata, self._marker_client, marker_appender.append,
             version=base.version.write_txn_markers, timer=base.timer, tasks=base.tasks,
         )  # fmt: skip
 
     def _marker_client(self, broker_id: int) -> BrokerClient:
-        return self._client_of(broker_id, f"broker-{self._base.broker_id}-txn-marker-sender")
+        return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-txn-marker-sender")
 
-    # --- lines to brokers ---
+    # --- channels to brokers ---
 
     def _channel(self, known: BrokerRegistration) -> BrokerChannel:
-        """The controller's line to a broker: in process to this one."""
-        base = self._base
+        """Return the controller's channel to a broker; to this broker it is in process."""
+        base = self._infrastructure
         if known.broker_id == base.broker_id:
             return InProcessChannel(self._control)
         connect = network_channels(
@@ -298,8 +310,8 @@ class Components:
         return connect(known)
 
     def _broker_client(self, broker_id: int) -> BrokerClient:
-        """A connection to the controller of now, wherever the image says that it is."""
-        base = self._base
+        """Return a client of the current controller, at the address in the cluster image."""
+        base = self._infrastructure
         return BrokerClient(
             base.network,
             lambda: self._address_of(broker_id),
@@ -308,12 +320,14 @@ class Components:
         )
 
     def _client_of(self, broker_id: int, client_id: str) -> BrokerClient:
-        """A connection to another broker for requests that brokers send each other."""
-        base = self._base
+        """Return a client of another broker for inter-broker requests."""
+        base = self._infrastructure
         return BrokerClient(
             base.network, lambda: self._address_of(broker_id), client_id, timeout_ms=base.settings.request_timeout_ms
         )
 
     def _address_of(self, broker_id: int) -> Address | None:
-        endpoint = self._base.metadata.image.endpoint(broker_id, inter_broker_listener(self._base.plans))
+        endpoint = self._infrastructure.metadata.image.endpoint(
+            broker_id, inter_broker_listener(self._infrastructure.plans)
+        )
         return None if endpoint is None else Address(endpoint.host, endpoint.port)

@@ -1,4 +1,4 @@
-"""How settings and doors become owners: the parts of `broker.components` and `broker.server` that only translate.
+"""Translation of settings into the parameters of components, for `broker.components` and `broker.server`.
 
 Rules: no state, no IO, no order; every function makes one thing.
 """
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
     from runtime.tasks import TaskScope
 
-OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose answers hold record batches
-# AlterPartition by inter.broker.protocol.version: the newest version that every controller of such a cluster takes.
+OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose responses contain record batches
+# AlterPartition by inter.broker.protocol.version: the newest version that every controller of such a cluster supports.
 _ALTER_PARTITION_SINCE = (("3.5-IV0", 3), ("3.3-IV0", 2), ("3.2-IV0", 1))
 _CONTROLLED_SHUTDOWN_SINCE = (("2.4-IV1", 3), ("2.2-IV0", 2))
 
 
 def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
-    """The listeners that the settings ask for. Raises ConfigError."""
+    """Return the configured listeners. Raises ConfigError."""
     given = settings.given
     try:
         plans = parse_listeners(
@@ -64,7 +64,7 @@ def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
 
 
 def inter_broker_version(settings: BrokerSettings) -> InterBrokerVersion:
-    """What brokers of this cluster understand. Raises ConfigError for a time in which records had another format."""
+    """Return the cluster's inter.broker.protocol.version. Raises ConfigError for one older than record batches."""
     version = InterBrokerVersion.parse(settings.inter_broker_protocol_version)
     if not version.is_at_least(OLDEST_VERSION):
         raise ConfigError(
@@ -104,7 +104,8 @@ def registration(
     host_name: str,
     now_ms: int,
 ) -> BrokerRegistration:
-    """What stands under /brokers/ids. `host_name` is for listeners on every interface that nobody gave an address."""
+    """Return this broker's node in /brokers/ids. `host_name` is advertised for listeners on every interface without an
+    advertised address."""
     everywhere = set(needs_advertised(plans))
     protocols = {plan.name: plan.security_protocol for plan in plans}
     return BrokerRegistration(
@@ -120,7 +121,7 @@ def registration(
 
 
 def selector(settings: BrokerSettings) -> ReplicaSelector | None:
-    """Who tells consumers from which replica to read. Raises ConfigError."""
+    """Return the replica selector that `replica.selector.class` names. Raises ConfigError."""
     return replica_selector(settings.replica_selector_class)
 
 
@@ -146,15 +147,15 @@ def isr_changes(
     broker_id: int,
     broker_epoch: Callable[[], int],
     version: InterBrokerVersion,
-    line: AlterPartitionChannel,
+    channel: AlterPartitionChannel,
     store: Store,
     clock: Clock,
     tasks: TaskScope,
 ) -> IsrChanges:
-    """The way in which leaders of this cluster change their in-sync sets."""
+    """Return how leaders of this cluster change ISRs: through the controller, or (before 2.7) in the store."""
     if not version.supports_alter_partition:
         return IsrWrites(broker_id, StoreIsrWriter(store), clock, tasks)
-    return IsrRequests(broker_id, broker_epoch, line, tasks, version=alter_partition_version(version))
+    return IsrRequests(broker_id, broker_epoch, channel, tasks, version=alter_partition_version(version))
 
 
 def alter_partition_version(version: InterBrokerVersion) -> int:

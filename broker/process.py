@@ -1,9 +1,9 @@
-"""The life of a broker process: event loop, doors, signals, the banner, and who is told that it is ready.
+"""The life of a broker process: event loop, dependencies, signals, the banner, and the notice that it is ready.
 
-Rules: SIGTERM and SIGINT stop the broker in order; another one at once, but the same only after a second. SIGHUP (the
-terminal is gone) stops it in order, too, unless it was started with that ignored (nohup), and hurries no stop. A broker that
-cannot go on stops too, with exit code 1. A parent process may hold a lifeline: when that pipe closes, the broker ends at once
-and deletes what it was told to discard.
+Rules: SIGTERM and SIGINT stop the broker in order; a second signal ends the process immediately, the same signal only after a
+second. SIGHUP (the terminal is closed) stops it in order, too, unless it was started with SIGHUP ignored (nohup), and is never
+a second signal. A broker that cannot continue stops, too, with exit code 1. A parent process may pass a pipe as a lifeline:
+when it closes, the broker ends immediately and deletes the folder `discard`.
 Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
-# A loop that stands still for so long will not come back: better a restart than a broker that looks alive.
+# An event loop that is blocked this long is considered hung, and the process ends so that it can be restarted.
 HANG_MS = 60_000
-# A group of processes that is told to end may tell it a second time, one to the other (make does): that is no second wish.
-SAME_WISH_MS = 1_000
-# Kafka's 50 is little for one loop that also serves: a herd that comes back after a restart would lose its first packets
-# and try again a second later. What an operator sets counts as it is.
+# A process group that is signalled may signal its members again (make does): this is not a second signal of the user.
+REPEATED_SIGNAL_MS = 1_000
+# Kafka's 50 is too few for one event loop that also serves: of many clients that reconnect after a restart, some would lose
+# their first packet and retry after a second. A configured value is used as it is.
 DEFAULT_BACKLOG = 1024
 _START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenError, KafkaError, OSError)
 
 
 def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int:
-    """Run a broker until it is told to stop; the exit code. `started_ms` is on the monotonic clock. Raises ConfigError."""
+    """Run a broker until a signal, and return the exit code. `started_ms` is on the monotonic clock. Raises ConfigError."""
     fill_standard_descriptors()
     keep_freed_buffers()
     last_descriptor = last_descriptor_to_connect(raise_open_files_limit())
@@ -77,7 +77,7 @@ def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int
 
 
 class BrokerProcess:
-    """One run of one broker."""
+    """Runs one broker once."""
 
     def __init__(
         self, settings: BrokerSettings, options: StartOptions, started_ms: int, clock: Clock | None = None
@@ -87,11 +87,12 @@ class BrokerProcess:
         self._started_ms = started_ms
         self._clock = clock or SystemClock()
         self._stop = asyncio.Event()
-        self._told_to_stop: tuple[signal.Signals, int] | None = None
+        self._stop_signal: tuple[signal.Signals, int] | None = None
         self._failure: str | None = None
 
     async def serve(self, last_descriptor: int) -> int:
-        """Clients get descriptors up to the last one. Raises ConfigError."""
+        """Run the broker until a signal, and return the exit code. Connections of clients get file descriptors up to
+        `last_descriptor`. Raises ConfigError."""
         self._watch_signals()
         for warning in (*self._settings.unknown, *self._settings.provided.unresolved):
             logger.warning("setting ignored or not resolved: reason=%s", warning)
@@ -109,12 +110,12 @@ class BrokerProcess:
                 last_descriptor=last_descriptor,
             )
         )
-        http_network = OsNetwork()  # whoever watches the process may ask when clients are refused
-        doors = self._doors(disk, network)
-        broker = Broker(self._settings, doors, topics=self._options.topics, on_fatal=self._fail)
-        watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_give_up)
+        http_network = OsNetwork()  # monitoring may connect even when clients are refused
+        dependencies = self._dependencies(disk, network)
+        broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
+        watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
-        http = HttpServer(broker, doors.filesystem) if self._settings.barnabas_http_port is not None else None
+        http = HttpServer(broker, dependencies.filesystem) if self._settings.barnabas_http_port is not None else None
         try:
             return await self._run(broker, http, http_network)
         finally:
@@ -123,8 +124,8 @@ class BrokerProcess:
             network.close()
             await disk.close()
 
-    def _doors(self, disk: OsDisk, network: OsNetwork) -> Dependencies:
-        """Raises ConfigError."""
+    def _dependencies(self, disk: OsDisk, network: OsNetwork) -> Dependencies:
+        """Make the dependencies of a broker. Raises ConfigError."""
         randomness, filesystem = system_randomness(), OsFileSystem()
         if self._settings.zookeeper_connect is None:
             open_store = partial(open_embedded_store, on_failed=self._on_store_failed)
@@ -136,7 +137,7 @@ class BrokerProcess:
 
     @property
     def _hang_ms(self) -> int:
-        """In a cluster, a broker whose loop stands still for a session's time is held for dead by everybody else."""
+        """How long the event loop may be blocked. In a cluster at most the session timeout: then the broker counts as dead."""
         if self._settings.zookeeper_connect is None:
             return HANG_MS
         return min(self._settings.zookeeper_session_timeout_ms, HANG_MS)
@@ -161,7 +162,7 @@ class BrokerProcess:
                 await asyncio.wait((starting,))
             else:
                 starting.result()
-                self._tell_ready(broker, http)
+                self._report_ready(broker, http)
             await stopped
         except _START_REFUSALS as error:
             self._failure = reason_of(error) if isinstance(error, OSError) else str(error)
@@ -176,7 +177,7 @@ class BrokerProcess:
 
     # --- ready ---
 
-    def _tell_ready(self, broker: Broker, http: HttpServer | None) -> None:
+    def _report_ready(self, broker: Broker, http: HttpServer | None) -> None:
         took_ms = self._clock.monotonic_ms() - self._started_ms
         logger.info("broker ready: broker=%d cluster=%s duration_ms=%d", broker.broker_id, broker.cluster_id, took_ms)
         if self._options.show_banner:
@@ -192,63 +193,63 @@ class BrokerProcess:
             )
             _show(banner(facts))
         if self._options.ready_fd >= 0:
-            told = {
+            facts_by_name = {
                 "bootstrap_servers": bootstrap_server(broker.plans[0], broker.bound),
                 "cluster_id": broker.cluster_id,
                 "broker_id": broker.broker_id,
                 "http": None if http is None else f"{http.address.host}:{http.address.port}",
             }
-            os.write(self._options.ready_fd, json.dumps(told).encode() + b"\n")
+            os.write(self._options.ready_fd, json.dumps(facts_by_name).encode() + b"\n")
             os.close(self._options.ready_fd)
 
     # --- the end ---
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        heard = [signal.SIGTERM, signal.SIGINT]
+        handled = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            heard.append(signal.SIGHUP)
-        for number in heard:
+            handled.append(signal.SIGHUP)
+        for number in handled:
             loop.add_signal_handler(number, self._on_signal, number)
         if self._options.lifeline_fd >= 0:
             loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
 
     def _on_signal(self, number: signal.Signals) -> None:
         now_ms = self._clock.monotonic_ms()
-        if self._told_to_stop is None and not self._stop.is_set():
+        if self._stop_signal is None and not self._stop.is_set():
             logger.info("broker stops: signal=%s", number.name)
-            self._told_to_stop = number, now_ms
+            self._stop_signal = number, now_ms
             self._stop.set()
             return
         if number is signal.SIGHUP:
             return
-        if self._told_to_stop is not None:
-            first, told_ms = self._told_to_stop
-            if first in (number, signal.SIGHUP) and now_ms - told_ms < SAME_WISH_MS:
+        if self._stop_signal is not None:
+            first, stopped_ms = self._stop_signal
+            if first in (number, signal.SIGHUP) and now_ms - stopped_ms < REPEATED_SIGNAL_MS:
                 return
         logger.warning("broker stops without shutdown: signal=%s", number.name)
         os._exit(128 + number)
 
     def _on_lifeline(self) -> None:
-        """The parent is gone; it never writes."""
+        """End the process: the parent has ended (it never writes to the pipe)."""
         if self._options.discard is not None:
             OsFileSystem().remove_tree(self._options.discard)
         os._exit(0)
 
     def _on_store_failed(self, error: OSError) -> None:
-        """Without it no topic can be made, and no leader chosen for what is left."""
+        """Stop the broker: without the store no topic can be created and no leader elected."""
         self._fail(f"the store cannot be written: {reason_of(error)}")
 
     def _fail(self, reason: str) -> None:
         if self._failure is not None:
-            return  # what follows from the first
+            return  # a consequence of the first failure
         logger.critical("broker stops, it cannot continue: reason=%s", reason)
         self._failure = reason
         self._stop.set()
 
 
 def _show(text: str) -> None:
-    """When standard output takes nothing (its disk is full, its reader is gone), the broker serves all the same."""
+    """Print `text`. If standard output fails (its disk is full, its reader has ended), log it and continue."""
     try:
         print(text, flush=True)  # noqa: T201  a command's answer
     except (OSError, UnicodeError) as error:
@@ -266,7 +267,7 @@ async def open_embedded_store(
     return await EmbeddedStore.open(os.path.join(directory, FILE_NAME), queue, clock, tasks, on_failed)
 
 
-def _give_up(stood_still_ms: int) -> NoReturn:
-    """Called from the watchdog's thread: the loop cannot do anything any more."""
-    logger.critical("event loop hangs, the process ends: duration_ms=%d", stood_still_ms)
+def _end_hung_process(blocked_ms: int) -> NoReturn:
+    """End the process. Called in the watchdog's thread, because the event loop is blocked."""
+    logger.critical("event loop hangs, the process ends: duration_ms=%d", blocked_ms)
     os._exit(EXIT_FAILED)

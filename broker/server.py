@@ -1,15 +1,15 @@
-"""The life of a broker: what it stands on, its owners (`broker.components`), its start in order and its stop in the
-reverse one.
+"""The life of a broker: its infrastructure, its components (`broker.components`), and the order of its start and stop.
 
     lock directories -> store -> identity -> settings -> logs (recovery) -> bind -> register -> elect -> announced -> serve
-    hand over leaderships -> stop accepting -> drain -> step down -> close fetchers, groups, partitions, logs (clean
+    controlled shutdown -> stop accepting -> drain -> resign as controller -> close fetchers, groups, partitions, logs (clean
     marker) -> store -> unlock
 
-With `zookeeper.connect` the broker is one of several: control requests and ApiVersions are served as soon as the port is
-open, everything else once the controller has announced this broker to it. Without it, it is a cluster of its own.
+With `zookeeper.connect` the broker is a member of a cluster: control requests and ApiVersions are served as soon as the port
+is open, everything else once the controller has announced this broker to it. Without it, it is standalone.
 
-Rules: no decisions of the protocol, no state of a partition. Everything that touches the world comes in through `Dependencies`,
-so that a simulation runs the same broker. What is made here is started here and stopped here, and so are the owners.
+Rules: no decisions of the protocol, no state of a partition. Clock, randomness, files, network and store come in through
+`Dependencies`, so that a simulation runs the same broker. What is made here is started and stopped here, and so are the
+components.
 Invariants: connections are accepted early (a port of 0 must be known before registration) but clients are not served
 until the cluster image is there; the clean-shutdown marker is written only after all logs were flushed.
 Source: Kafka KafkaServer.startup, shutdown.
@@ -74,11 +74,11 @@ from storage.directories.log_manager import LogManager
 logger = logging.getLogger(__name__)
 
 READY_TIMEOUT_MS = 30_000
-# So long may requests that have begun take to be answered when the broker stops.
+# How long the broker waits, when it stops, for responses to requests in progress.
 DRAIN_TIMEOUT_MS = 2_000
 REBALANCE_DRAIN_TIMEOUT_MS = 500
-# So many session timeouts may it take until a controller has missed this broker: its own to notice, and a new one's to be
-# elected.
+# Session timeouts until a controller has removed this broker from ISRs: one for this broker's session, and one until another
+# controller is elected.
 POWER_LOSS_SESSIONS = 2
 # queued.max.request.bytes=-1 sets no limit.
 NO_LIMIT_BYTES = 2**63 - 1
@@ -88,9 +88,9 @@ OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The world. `open_store` opens the store of a broker whose first log directory is at a path: the embedded one, or a
-    session with an ensemble (a simulation gives its own). `host_name` is how other machines call this one; `boot_id` tells
-    one boot of it from the next, None when nobody can."""
+    """Access to the outside of the process. `open_store` opens the store of a broker whose first log directory is at a path:
+    the embedded store, or a ZooKeeper session (a simulation passes its own). `host_name` is this machine's name on the
+    network; `boot_id` returns the id of the machine's boot, None if it is unknown."""
 
     clock: Clock
     randomness: Randomness
@@ -108,27 +108,27 @@ class Broker:
     def __init__(
         self,
         settings: BrokerSettings,
-        doors: Dependencies,
+        dependencies: Dependencies,
         *,
         topics: Sequence[TopicAtStart] = (),
         on_fatal: Callable[[str], None] | None = None,
     ) -> None:
-        """`on_fatal` is told when the broker cannot go on (every log directory failed, a task died)."""
+        """`on_fatal` is called with the reason when the broker cannot continue (every log directory failed, a task failed)."""
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.has_others = settings.zookeeper_connect is not None
-        self._doors = doors
+        self._dependencies = dependencies
         self._topics = topics
         self._on_fatal = on_fatal or (lambda reason: None)
         self._tasks = TaskScope(
             "broker", on_failure=lambda name, error: self._on_fatal(f"{name} failed: {reason_of(error)}")
         )
         self._store_tasks = TaskScope("store")
-        self._timer = Timer(doors.clock, loop.call_later)
+        self._timer = Timer(dependencies.clock, loop.call_later)
         self._listeners: list[Listener] = []
-        self._plans = with_host_name(listener_plans(settings), doors.host_name)
+        self._plans = with_host_name(listener_plans(settings), dependencies.host_name)
         self._version = inter_broker_version(settings)
-        self._metrics = BrokerMetrics(doors.clock)
+        self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
         self._store_path: str | None = None
@@ -144,13 +144,13 @@ class Broker:
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
         self.plain_budget = MemoryBudget(self.request_budget.limit_bytes)
         self._membership: Membership | None = None
-        self._line: ControllerChannel | None = None
+        self._controller_channel: ControllerChannel | None = None
         self.metadata = MetadataCache()
         self.broker_id = -1
         self.is_ready = False
-        self._has_stayed_away = not self.has_others
+        self._may_stop_clean = not self.has_others
         self.is_sure_of_its_logs = True
-        """False: it came back from a loss of power as a member of in-sync sets, because nobody took it out in time."""
+        """False after a loss of power if the broker registered while it was still in ISRs."""
         self.phase = "not started"
         """What a broker that is not ready is doing."""
         self.logs = LogManager(
@@ -158,10 +158,10 @@ class Broker:
             directories=settings.log_directories,
             config_of=lambda topic: self._dynamic.log_config(topic),
             current_settings=lambda: self._dynamic.settings,
-            filesystem=doors.filesystem,
-            disk=doors.disk,
-            clock=doors.clock,
-            randomness=doors.randomness,
+            filesystem=dependencies.filesystem,
+            disk=dependencies.disk,
+            clock=dependencies.clock,
+            randomness=dependencies.randomness,
             on_directory_failed=self._on_directory_failed,
             is_named=lambda key: self._services is not None and self._services.partitions.find(*key) is not None,
             on_room_again=self._on_room_again,
@@ -182,13 +182,13 @@ class Broker:
 
     @property
     def broker_epoch(self) -> int:
-        """Of the registration that holds now; -1 before the first."""
+        """The epoch of the current registration; -1 before the first."""
         return -1 if self._services is None else self._services.control.broker_epoch
 
     # --- start ---
 
     async def start(self) -> None:
-        """Return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, BrokerIdTakenError,
+        """Start, and return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, BrokerIdTakenError,
         OSError."""
         self._enter("opening the store")
         await self._open_store()
@@ -197,11 +197,11 @@ class Broker:
         await self.logs.load()
         assert self._store is not None
         if await tell_of_strays(self._store, self.logs.logs) and not self.has_others:
-            await begin_elsewhere(self._store, self.broker_id, self._doors.randomness)
-        services = self._join()
+            await begin_elsewhere(self._store, self.broker_id, self._dependencies.randomness)
+        services = self._make_components()
         await self._bind()
         if self.has_others:
-            self._enter("making sure that nothing was lost with the power")
+            self._enter("waiting to leave ISRs after a possible loss of power")
             await self._stay_away_after_power_loss()
         self._enter("registering")
         assert self._membership is not None
@@ -212,10 +212,12 @@ class Broker:
         await self._announced()
         services.groups.start()
         if self.has_others:
-            self._acceptor.open()  # other brokers need this one, whatever its topics still need
+            self._acceptor.open()  # other brokers need this one before its topics are created
         else:
-            self._enter("taking up its partitions")
-            await services.controller.wait_until_brokers_updated()  # clients would hear of topics that do not exist
+            self._enter("starting its partitions")
+            await (
+                services.controller.wait_until_brokers_updated()
+            )  # or clients would be told of topics that do not exist
         self._enter("creating topics")
         await create_topics_at_start(services.topic_admin, self._topics, has_others=self.has_others)
         self.logs.start()
@@ -223,7 +225,9 @@ class Broker:
         if self.has_others:
             self._tasks.spawn(
                 expire_lagging_replicas(
-                    lambda: services.partitions, self.settings.replica_lag_time_max_ms, self._doors.clock.monotonic_ms
+                    lambda: services.partitions,
+                    self.settings.replica_lag_time_max_ms,
+                    self._dependencies.clock.monotonic_ms,
                 ),
                 name="expire lagging replicas",
             )
@@ -243,13 +247,13 @@ class Broker:
             logger.warning("no controller has announced this broker yet, waiting: broker=%d", self.broker_id)
 
     async def _open_store(self) -> None:
-        """Hold the directories, open the store, and settle who this broker is."""
-        doors = self._doors
+        """Lock the log directories, open the store, and determine the cluster id and the broker id."""
+        dependencies = self._dependencies
         self.logs.lock()
         identity = self.logs.stored_identity()
         directory = self._store_path = self._store_directory()
-        self._store = store = await doors.open_store(
-            directory, doors.disk.queue(f"{directory}#store"), doors.clock, self._store_tasks
+        self._store = store = await dependencies.open_store(
+            directory, dependencies.disk.queue(f"{directory}#store"), dependencies.clock, self._store_tasks
         )
         if self.has_others:
             self._metrics.on_store_session(SessionEvent.CONNECTED)
@@ -258,46 +262,46 @@ class Broker:
         if connect is not None:
             await in_any_session(lambda: check_store_has_a_cluster(store, connect, identity))
         await in_any_session(lambda: ensure_persistent_paths(store))
-        own_cluster = await in_any_session(lambda: cluster_id(store, doors.randomness, identity.cluster_id))
+        own_cluster = await in_any_session(lambda: cluster_id(store, dependencies.randomness, identity.cluster_id))
         self.broker_id = await in_any_session(lambda: choose_broker_id(store, self.settings, identity.broker_id))
         if not self.has_others and identity.broker_id in (None, self.broker_id):
             await check_store_is_of(self.broker_id, store, directory, identity)
         self.logs.claim(self.broker_id, own_cluster)
-        self._store_directory()  # which may have failed in this moment
+        self._store_directory()  # it may have failed meanwhile
         self.metadata.publish(ClusterImage(cluster_id=own_cluster))
-        self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks, doors.clock)
+        self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks, dependencies.clock)
 
     def _store_directory(self) -> str:
         """Raises DirectoryRefused."""
         if self.has_others:
             return self.logs.online_directories[0]
-        return store_directory(self.logs.paths, self.logs.online_directories, self._doors.filesystem)
+        return store_directory(self.logs.paths, self.logs.online_directories, self._dependencies.filesystem)
 
     async def _stay_away_after_power_loss(self) -> None:
-        doors, directory = self._doors, self.logs.online_directories[0]
+        dependencies, directory = self._dependencies, self.logs.online_directories[0]
         assert self._store is not None
         self.is_sure_of_its_logs = await stay_away_after_power_loss(
-            BootFile(directory, doors.filesystem, doors.disk.queue(f"{directory}#store")), doors.boot_id(),
-            self._store, self.broker_id, was_clean=self.logs.was_clean, clock=doors.clock,
+            BootFile(directory, dependencies.filesystem, dependencies.disk.queue(f"{directory}#store")), dependencies.boot_id(),
+            self._store, self.broker_id, was_clean=self.logs.was_clean, clock=dependencies.clock,
             patience_ms=POWER_LOSS_SESSIONS * self.settings.zookeeper_session_timeout_ms,
         )  # fmt: skip
-        self._has_stayed_away = True
+        self._may_stop_clean = True
 
-    def _join(self) -> Services:
-        """Make the owners, and those who tell the cluster of this broker."""
-        doors, settings, tasks, store = self._doors, self.settings, self._tasks, self._store
+    def _make_components(self) -> Services:
+        """Make the components, and those that register this broker and report its failed directories."""
+        dependencies, settings, tasks, store = self._dependencies, self.settings, self._tasks, self._store
         assert store is not None
         table = DispatchTable(ALL)
-        owners = Components(
+        components = Components(
             Infrastructure(
                 settings=settings,
                 broker_id=self.broker_id,
                 has_others=self.has_others,
                 version=self._version,
                 plans=self._plans,
-                clock=doors.clock,
-                randomness=doors.randomness,
-                network=doors.network,
+                clock=dependencies.clock,
+                randomness=dependencies.randomness,
+                network=dependencies.network,
                 timer=self._timer,
                 tasks=tasks,
                 store=store,
@@ -310,19 +314,19 @@ class Broker:
             ),
             is_registered=lambda: self._is_registered,
         )
-        services = self._services = owners.services
-        self._line = owners.line
+        services = self._services = components.services
+        self._controller_channel = components.controller_channel
         self._log_directory_events = LogDirectoryEvents(self.broker_id, store, tasks)
         self._membership = Membership(
             store, self._registration, self._on_registered, self._on_fatal,
-            clock=doors.clock, tasks=tasks, session_timeout_ms=settings.zookeeper_session_timeout_ms,
+            clock=dependencies.clock, tasks=tasks, session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )  # fmt: skip
-        SettingsEffects(services, self._acceptor, owners.quotas, services.fetchers).follow()
+        SettingsEffects(services, self._acceptor, components.quotas, services.fetchers).follow()
         self._serve_through(table, services)
         return services
 
     def _serve_through(self, table: DispatchTable, services: Services) -> None:
-        """Connections dispatch to the owners from now on; `Acceptor.open` says when."""
+        """Give the acceptor what connections dispatch to; `Acceptor.open` starts serving."""
         self._acceptor.serve(
             ConnectionShared(
                 dispatch=Dispatch(table, self._tasks, self._metrics),
@@ -342,15 +346,15 @@ class Broker:
         for plan in self._plans:
             factory = self._acceptor.factory(plan.name, plan.security_protocol)
             try:
-                listener = await self._doors.network.listen(plan.bind.host, plan.bind.port, factory)
+                listener = await self._dependencies.network.listen(plan.bind.host, plan.bind.port, factory)
             except OSError as error:
                 raise OSError(f"listener {plan.name}: {error.strerror or error}") from error
             self._listeners.append(listener)
             self.bound[plan.name] = listener.address
 
     def _registration(self) -> BrokerRegistration:
-        host_name = self._doors.host_name if self.has_others else "localhost"
-        now_ms = self._doors.clock.wall_ms()
+        host_name = self._dependencies.host_name if self.has_others else "localhost"
+        now_ms = self._dependencies.clock.wall_ms()
         return registration(self.broker_id, self.settings, self._plans, self.bound, host_name=host_name, now_ms=now_ms)
 
     # --- changes while it runs ---
@@ -374,12 +378,14 @@ class Broker:
 
     def _on_room_again(self) -> None:
         if self._services is not None and not self._tasks.is_closed:
-            self._tasks.spawn(self._services.control.on_room_again(), name="partitions that wait for room")
+            self._tasks.spawn(
+                self._services.control.on_room_again(), name="start partitions that waited for disk space"
+            )
 
     # --- stop ---
 
     async def stop(self) -> None:
-        """Answer what has begun, flush, leave everything as a clean start wants it. Bounded in time."""
+        """Stop in order: complete requests in progress, flush, and mark the stop as clean. Bounded in time."""
         was_serving, self.is_ready = self.is_ready, False
         self._enter("stopping")
         services = self._services
@@ -406,35 +412,35 @@ class Broker:
             await services.log_moves.close()
             if services.fetchers is not None:
                 await services.fetchers.close()
-        if self._line is not None:
-            self._line.close()
+        if self._controller_channel is not None:
+            self._controller_channel.close()
         self._acceptor.stop()
         self._acceptor.abort_all()
         await self._tasks.close()
         self._timer.close()
-        # What a loss of power took is not there because nothing was lost since.
-        is_clean = self._has_stayed_away or self.logs.was_clean
+        # After a possible loss of power, a stop is clean only if this broker had left the ISRs.
+        is_clean = self._may_stop_clean or self.logs.was_clean
         await self.logs.close(broker_epoch=self.broker_epoch, is_clean=is_clean)
         if self._store is not None:
             await self._store.close()
         await self._store_tasks.close()
 
     async def _hand_over(self) -> None:
-        assert self._line is not None
+        assert self._controller_channel is not None
         if await self._is_alone_within(0):
-            return  # there is nobody to take anything
+            return  # no broker can take over leaderships
         request = ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch)
         version = controlled_shutdown_version(self._version)
-        await hand_over(request, version, self._line, self.settings, self._is_alone_within)
+        await hand_over(request, version, self._controller_channel, self.settings, self._is_alone_within)
 
     async def _is_alone_within(self, timeout_ms: int) -> bool:
         return await wait_for_image(self.metadata, lambda image: image.brokers.keys() <= {self.broker_id}, timeout_ms)
 
     async def _drain(self) -> None:
-        """Let requests that have begun be answered, and the answers be taken.
+        """Wait until requests in progress are complete and their responses sent.
 
-        Members that wait for a rebalance would wait longer than anybody wants: they are told to look for the next
-        coordinator once everybody else had time.
+        JoinGroup requests may wait longer than a stop should take: after `REBALANCE_DRAIN_TIMEOUT_MS` they are answered with
+        NOT_COORDINATOR.
         """
         self._acceptor.finish_all("the broker is stopping")
         if await self._emptied_within(REBALANCE_DRAIN_TIMEOUT_MS):

@@ -1,4 +1,4 @@
-"""The owners a handler may call. Made once, by `broker.components`; handlers keep no state of their own."""
+"""The components that a handler may call. Made once, by `broker.components`; handlers have no state of their own."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`settings` are the static ones; what holds now is `dynamic_settings.settings`. `fetchers` is None for a broker that
-    has no others beside it. `requests` is the budget of the bytes that requests keep in memory."""
+    """Holds the components. `settings` are the static ones, `dynamic_settings.settings` the current ones. `fetchers` is None
+    for a standalone broker. `requests` is the budget for the bytes of requests in memory, `answers` that for responses."""
 
     settings: BrokerSettings
     broker_id: int

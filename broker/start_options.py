@@ -1,4 +1,4 @@
-"""What a start takes besides settings."""
+"""The options of `barnabas start` besides settings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ NO_DESCRIPTOR = -1
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """`ready_fd` is told once, in JSON, when clients are served. When `lifeline_fd` closes, the broker deletes the folder
-    `discard` and ends."""
+    """Options of one start. The broker writes one line of JSON to `ready_fd` when clients are served. When `lifeline_fd`
+    closes, the broker deletes the folder `discard` and ends."""
 
     topics: tuple[TopicAtStart, ...] = ()
     show_banner: bool = True

@@ -21,7 +21,7 @@ from config.topic import LogConfig
 from config.validators import at_least
 
 
-class Source(enum.IntEnum):
+class ConfigSource(enum.IntEnum):
     """Numbers of DescribeConfigs."""
 
     TOPIC = 1
@@ -38,7 +38,7 @@ class Synonym:
 
     name: str
     value: str
-    source: Source
+    source: ConfigSource
 
 
 FETCHERS = "num.replica.fetchers"
@@ -129,10 +129,10 @@ class Layers:
         found = [
             Synonym(synonym, layer[synonym], source)
             for layer, source in (
-                (self.dynamic_broker, Source.DYNAMIC_BROKER),
-                (self.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER),
-                (self.static.given, Source.STATIC_BROKER),
-                (_DEFAULTS, Source.DEFAULT),
+                (self.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
+                (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+                (self.static.given, ConfigSource.STATIC_BROKER),
+                (_DEFAULTS, ConfigSource.DEFAULT),
             )
             for synonym in broker_synonyms(name)
             if synonym in layer
@@ -146,7 +146,7 @@ class Layers:
         row = LogConfig.definitions.get(name)
         found = self.synonyms(row.synonyms[0]) if row is not None and row.synonyms else []
         if name in overrides:
-            found.insert(0, Synonym(name, overrides[name], Source.TOPIC))
+            found.insert(0, Synonym(name, overrides[name], ConfigSource.TOPIC))
         return found
 
 

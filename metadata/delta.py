@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 
-from metadata.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
+from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, PartitionImage, TopicImage
 from protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
@@ -137,10 +137,10 @@ def _shared_partition(
 
 def _broker(broker: UpdateMetadataBroker) -> BrokerImage:
     if broker.v0_host and not broker.endpoints:
-        endpoints = {_PROTOCOL_NAMES[PLAINTEXT]: Endpoint(broker.v0_host, broker.v0_port, PLAINTEXT)}
+        endpoints = {_PROTOCOL_NAMES[PLAINTEXT]: BrokerEndpoint(broker.v0_host, broker.v0_port, PLAINTEXT)}
     else:
         endpoints = {
-            each.listener or _PROTOCOL_NAMES.get(each.security_protocol, ""): Endpoint(
+            each.listener or _PROTOCOL_NAMES.get(each.security_protocol, ""): BrokerEndpoint(
                 each.host, each.port, each.security_protocol
             )
             for each in broker.endpoints

@@ -25,7 +25,7 @@ def is_internal(topic: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class BrokerEndpoint:
     """Where a broker is reached on one listener; `security_protocol` is Kafka's number (0 PLAINTEXT, 1 SSL, 2, 3)."""
 
     host: str
@@ -36,7 +36,7 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
     broker_id: int
-    endpoints: Mapping[str, Endpoint]
+    endpoints: Mapping[str, BrokerEndpoint]
     rack: str | None = None
 
 
@@ -86,7 +86,7 @@ class ClusterImage:
         found = self.topics.get(topic)
         return ZERO_UUID if found is None else found.topic_id
 
-    def endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
+    def endpoint(self, broker_id: int, listener: str) -> BrokerEndpoint | None:
         """None when the broker is not alive or has no such listener."""
         broker = self.brokers.get(broker_id)
         return None if broker is None else broker.endpoints.get(listener)

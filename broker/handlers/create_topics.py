@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from broker.handlers.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from config.layers import Source
+from config.layers import ConfigSource
 from config.topic import LogConfig
 from metadata.admin.topic_admin import CreatedTopic, NewTopic
 from metadata.admin.topic_rules import CLUSTER_METADATA_TOPIC
@@ -140,7 +140,7 @@ class _EffectiveSettings:
                     name=name,
                     value=None if row.is_sensitive else config.text(name),
                     read_only=False,
-                    config_source=synonyms[0].source if synonyms else Source.DEFAULT,
+                    config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
                     is_sensitive=row.is_sensitive,
                 )
             )

@@ -25,7 +25,7 @@ from broker.network.request_context import RequestContext
 from broker.observability import logging_setup
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
-from config.layers import Layers, Source, Synonym, broker_definition
+from config.layers import ConfigSource, Layers, Synonym, broker_definition
 from config.topic import LogConfig
 from metadata.admin.topic_rules import check_name
 from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
@@ -230,13 +230,13 @@ class _Description:
     def _cluster_defaults(self) -> list[DescribeConfigsResourceResult]:
         layers = self._services.dynamic_settings.layers
         return [
-            self._broker_row(name, layers, [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER)])
+            self._broker_row(name, layers, [Synonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)])
             for name, text in sorted(layers.dynamic_default.items())
         ]
 
     def _broker_row(self, name: str, layers: Layers, synonyms: list[Synonym]) -> DescribeConfigsResourceResult:
         row = broker_definition(name)
-        if synonyms and synonyms[0].source is Source.DYNAMIC_DEFAULT_BROKER:
+        if synonyms and synonyms[0].source is ConfigSource.DYNAMIC_DEFAULT_BROKER:
             value: str | None = synonyms[0].value
         elif name in BrokerSettings.definitions:
             value = layers.settings.text(name)
@@ -266,7 +266,7 @@ class _Description:
             name=name,
             value=None if is_secret else value,
             read_only=read_only,
-            config_source=found[0].source if found else Source.DEFAULT,
+            config_source=found[0].source if found else ConfigSource.DEFAULT,
             is_sensitive=is_secret,
             synonyms=found if self._with_synonyms else [],
             config_type=UNKNOWN_TYPE if row is None else row.type,
@@ -280,7 +280,7 @@ def _logger_rows() -> list[DescribeConfigsResourceResult]:
             name=logger,
             value=level,
             read_only=False,
-            config_source=Source.DYNAMIC_BROKER_LOGGER,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER,
             is_sensitive=False,
         )
         for logger, level in sorted(logging_setup.loggers().items())

@@ -16,7 +16,7 @@ from functools import cached_property
 from config.address_limits import address_limits
 from config.broker.coordination import CoordinationSettings
 from config.broker.general import GeneralSettings
-from config.broker.groups import GroupSettings
+from config.broker.groups import ConsumerGroupSettings
 from config.broker.log import LogSettings
 from config.broker.network import NetworkSettings
 from config.broker.observation import ObservationSettings
@@ -54,7 +54,7 @@ ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
 
 
 class BrokerSettings(
-    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, GroupSettings, TransactionSettings,
+    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, ConsumerGroupSettings, TransactionSettings,
     CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
 ):  # fmt: skip
     """Every setting of a broker as an attribute: the wire name with underscores for dots."""

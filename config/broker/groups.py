@@ -9,7 +9,7 @@ from config.definition import BOOLEAN, INT, INT_MAX, LIST, LONG, SHORT, STRING, 
 from config.validators import at_least, between, one_of, one_of_ignoring_case
 
 
-class GroupSettings(SettingTable):
+class ConsumerGroupSettings(SettingTable):
     group_min_session_timeout_ms: int = setting("group.min.session.timeout.ms", INT, 6000, effective=True,
         doc="Shortest session timeout a member may ask for.")
     group_max_session_timeout_ms: int = setting("group.max.session.timeout.ms", INT, 1_800_000, effective=True,

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from broker.process import SAME_WISH_MS, BrokerProcess
+from broker.process import REPEATED_SIGNAL_MS, BrokerProcess
 from broker.start_options import StartOptions
 from config.broker import BrokerSettings
 from tests.broker.harness import FakeClock
@@ -21,12 +21,12 @@ class Exited(BaseException):
 @pytest.mark.parametrize(
     ("first", "second", "later_ms", "ends"),
     [
-        (signal.SIGTERM, signal.SIGTERM, SAME_WISH_MS - 1, False),  # make sends on what its whole group was told
-        (signal.SIGTERM, signal.SIGTERM, SAME_WISH_MS, True),
+        (signal.SIGTERM, signal.SIGTERM, REPEATED_SIGNAL_MS - 1, False),  # make sends on what its whole group was told
+        (signal.SIGTERM, signal.SIGTERM, REPEATED_SIGNAL_MS, True),
         (signal.SIGTERM, signal.SIGINT, 0, True),
-        (signal.SIGTERM, signal.SIGHUP, 10 * SAME_WISH_MS, False),  # a session that ends tells both
-        (signal.SIGHUP, signal.SIGTERM, SAME_WISH_MS - 1, False),
-        (signal.SIGHUP, signal.SIGTERM, SAME_WISH_MS, True),
+        (signal.SIGTERM, signal.SIGHUP, 10 * REPEATED_SIGNAL_MS, False),  # a session that ends tells both
+        (signal.SIGHUP, signal.SIGTERM, REPEATED_SIGNAL_MS - 1, False),
+        (signal.SIGHUP, signal.SIGTERM, REPEATED_SIGNAL_MS, True),
     ],
 )
 def test_another_signal_ends_a_stop_that_takes_too_long(

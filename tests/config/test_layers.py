@@ -6,7 +6,7 @@ import pytest
 
 from config.broker import BrokerSettings
 from config.errors import ConfigError
-from config.layers import Layers, Source, Synonym, check_dynamic_update
+from config.layers import ConfigSource, Layers, Synonym, check_dynamic_update
 
 STATIC = BrokerSettings({"log.retention.hours": "100", "compression.type": "zstd"})
 MS, HOURS = "log.retention.ms", "log.retention.hours"
@@ -23,14 +23,14 @@ def test_dynamic_settings_win_and_hide_weaker_units() -> None:
 def test_synonyms_strongest_first() -> None:
     layers = Layers(STATIC, {MS: "1000"}, {MS: "2000"})
     assert layers.synonyms(MS) == [
-        Synonym(MS, "2000", Source.DYNAMIC_BROKER),
-        Synonym(MS, "1000", Source.DYNAMIC_DEFAULT_BROKER),
-        Synonym(HOURS, "100", Source.STATIC_BROKER),
-        Synonym(HOURS, "168", Source.DEFAULT),
+        Synonym(MS, "2000", ConfigSource.DYNAMIC_BROKER),
+        Synonym(MS, "1000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym(HOURS, "100", ConfigSource.STATIC_BROKER),
+        Synonym(HOURS, "168", ConfigSource.DEFAULT),
     ]
     assert layers.topic_synonyms("retention.ms", {"retention.ms": "3"})[:2] == [
-        Synonym("retention.ms", "3", Source.TOPIC),
-        Synonym(MS, "2000", Source.DYNAMIC_BROKER),
+        Synonym("retention.ms", "3", ConfigSource.TOPIC),
+        Synonym(MS, "2000", ConfigSource.DYNAMIC_BROKER),
     ]
 
 

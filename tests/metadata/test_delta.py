@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metadata import delta
-from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache
+from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache
 from protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -52,7 +52,7 @@ def update(*topics: tuple[str, bytes, list[UpdateMetadataPartitionState]], broke
 def test_a_first_update() -> None:
     image, changes = delta.apply(ClusterImage("c"), update(("a", ID_A, [state(0), state(1)])))
     assert (image.cluster_id, image.controller_id) == ("c", 1)
-    assert image.brokers == {1: BrokerImage(1, {"IN": Endpoint("h", 9092)})}
+    assert image.brokers == {1: BrokerImage(1, {"IN": BrokerEndpoint("h", 9092)})}
     assert image.names_by_id == {ID_A: "a"}
     found = image.partition("a", 1)
     assert found is not None
@@ -119,7 +119,7 @@ def test_old_versions_are_read() -> None:
         live_brokers=[UpdateMetadataBroker(id=1, v0_host="h", v0_port=9)],
     )
     image, _ = delta.apply(ClusterImage(), UpdateMetadataRequest.decode(request.encode(0), 0))
-    assert image.brokers[1].endpoints == {"PLAINTEXT": Endpoint("h", 9)}
+    assert image.brokers[1].endpoints == {"PLAINTEXT": BrokerEndpoint("h", 9)}
     assert image.brokers[1].rack is None
     assert sorted(image.topics["a"].partitions) == [0, 1]
     assert image.names_by_id == {}

@@ -29,10 +29,10 @@ from metadata.store.zookeeper.session import (
     Effect,
     Fire,
     Outcome,
-    Request,
     Send,
     Settle,
     Tell,
+    ZooKeeperRequest,
 )
 from protocol.frame import FrameError, FrameReader
 from runtime.clock import Clock
@@ -100,11 +100,11 @@ class ZooKeeperClient:
     async def over(self) -> None:
         await self._over.wait()
 
-    def submit(self, request: Request, settle: Settle) -> None:
+    def submit(self, request: ZooKeeperRequest, settle: Settle) -> None:
         """`settle` is called with the outcome: never from inside this call."""
         self._carry_out(self.session.submit(request, settle, self._now_ms()))
 
-    async def call(self, request: Request) -> Outcome:
+    async def call(self, request: ZooKeeperRequest) -> Outcome:
         """The result. Raises StoreError."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from metadata.store.port import Operation, OperationResult, Transaction, Watch
 from metadata.store.zookeeper import wire as wire
-from metadata.store.zookeeper.session import Request, WatchTarget
+from metadata.store.zookeeper.session import WatchTarget, ZooKeeperRequest
 from metadata.store.zookeeper.wire import Acl, OpCode, Reader
 
 # What must not be read by everybody: users' credentials, brokers' passwords, delegation tokens.
@@ -45,19 +45,21 @@ class Requests:
 
     # --- reads ---
 
-    def get(self, path: str, watch: Watch | None, *, is_missing_none: bool = False) -> Request:
+    def get(self, path: str, watch: Watch | None, *, is_missing_none: bool = False) -> ZooKeeperRequest:
         return self._read(
             OpCode.GET_DATA, path, watch, WatchTarget.DATA, _read_data_and_stat, is_missing_none=is_missing_none
         )
 
-    def exists(self, path: str, watch: Watch | None) -> Request:
+    def exists(self, path: str, watch: Watch | None) -> ZooKeeperRequest:
         return self._read(OpCode.EXISTS, path, watch, WatchTarget.MISSING, Reader.stat, is_missing_none=True)
 
-    def children(self, path: str, watch: Watch | None) -> Request:
+    def children(self, path: str, watch: Watch | None) -> ZooKeeperRequest:
         return self._read(OpCode.GET_CHILDREN, path, watch, WatchTarget.CHILDREN, _read_sorted_names)
 
-    def sync(self, path: str) -> Request:
-        return Request(OpCode.SYNC, wire.path_body(self.server_path(path)), path, Reader.text, is_repeatable=True)
+    def sync(self, path: str) -> ZooKeeperRequest:
+        return ZooKeeperRequest(
+            OpCode.SYNC, wire.path_body(self.server_path(path)), path, Reader.text, is_repeatable=True
+        )
 
     def _read(
         self,
@@ -68,9 +70,9 @@ class Requests:
         read: wire.ReadBody,
         *,
         is_missing_none: bool = False,
-    ) -> Request:
+    ) -> ZooKeeperRequest:
         server_path = self.server_path(path)
-        return Request(
+        return ZooKeeperRequest(
             code,
             wire.watched_path_body(server_path, is_watched=watch is not None),
             path,
@@ -84,10 +86,10 @@ class Requests:
 
     # --- writes ---
 
-    def write(self, operation: Operation) -> Request:
+    def write(self, operation: Operation) -> ZooKeeperRequest:
         """One operation on its own."""
         code, body = self._operation(operation)
-        return Request(
+        return ZooKeeperRequest(
             code,
             body,
             operation.path,
@@ -95,14 +97,14 @@ class Requests:
             is_repeatable=False,
         )
 
-    def multi(self, operations: Transaction) -> Request:
+    def multi(self, operations: Transaction) -> ZooKeeperRequest:
         paths = [operation.path for operation in operations]
 
         def read(reader: Reader) -> list[OperationResult]:
             return [self._result(result) for result in wire.read_multi_results(reader, paths)]
 
         body = wire.multi_body(map(self._operation, operations))
-        return Request(OpCode.MULTI, body, paths[0] if paths else "", read, is_repeatable=False)
+        return ZooKeeperRequest(OpCode.MULTI, body, paths[0] if paths else "", read, is_repeatable=False)
 
     def _operation(self, operation: Operation) -> tuple[OpCode, bytes]:
         return wire.operation_body(operation, self.server_path(operation.path), self.acl(operation.path))

@@ -79,7 +79,7 @@ class WatchTarget(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ZooKeeperRequest:
     """`path` names the node in errors, `server_path` is the server's name of it. With `is_missing_none` a missing
     node is no error: the answer is None."""
 
@@ -104,7 +104,7 @@ Settle = Callable[[Outcome], None]
 
 @dataclass(slots=True)
 class _Call:
-    request: Request
+    request: ZooKeeperRequest
     settle: Settle
     waits_since_ms: int
     xid: int = 0
@@ -306,7 +306,7 @@ class ClientSession:
 
     # --- requests ---
 
-    def submit(self, request: Request, settle: Settle, now_ms: int) -> list[Effect]:
+    def submit(self, request: ZooKeeperRequest, settle: Settle, now_ms: int) -> list[Effect]:
         """`settle` is called with the outcome, once, by whoever carries out the effects."""
         if self._phase is _Phase.OVER or self._is_ending:
             return [Answer(settle, SessionExpiredError(request.path))]
@@ -422,7 +422,7 @@ class ClientSession:
         self._leave_watch(call.request, outcome, error)
         return [Answer(call.settle, outcome), *self._send_waiting(now_ms)]
 
-    def _leave_watch(self, request: Request, outcome: Outcome, error: int) -> None:
+    def _leave_watch(self, request: ZooKeeperRequest, outcome: Outcome, error: int) -> None:
         if request.watch is None or request.watch_target is None:
             return
         is_there = error == ReplyCode.OK
@@ -481,7 +481,7 @@ class ClientSession:
         return effects
 
 
-def _outcome(request: Request, error: int, reader: Reader) -> Outcome:
+def _outcome(request: ZooKeeperRequest, error: int, reader: Reader) -> Outcome:
     if error == ReplyCode.NO_NODE and request.is_missing_none:
         return None
     if error != ReplyCode.OK:
@@ -500,5 +500,5 @@ def _nothing(_reader: Reader) -> None:
     """The answer has no body that anybody needs."""
 
 
-_SYNC: Final = Request(OpCode.SYNC, wire.path_body("/"), "/", _nothing, is_repeatable=False)
-_CLOSE: Final = Request(OpCode.CLOSE_SESSION, b"", "/", _nothing, is_repeatable=False)
+_SYNC: Final = ZooKeeperRequest(OpCode.SYNC, wire.path_body("/"), "/", _nothing, is_repeatable=False)
+_CLOSE: Final = ZooKeeperRequest(OpCode.CLOSE_SESSION, b"", "/", _nothing, is_repeatable=False)

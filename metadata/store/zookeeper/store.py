@@ -52,7 +52,7 @@ from metadata.store.zookeeper.ensemble import Rotation
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.requests import Requests
 from metadata.store.zookeeper.sasl import DigestMd5
-from metadata.store.zookeeper.session import ClientSession, Credentials, Outcome, Request, SaslExchange
+from metadata.store.zookeeper.session import ClientSession, Credentials, Outcome, SaslExchange, ZooKeeperRequest
 from metadata.store.zookeeper.session_file import SessionFile
 from runtime.tls import TlsNetwork
 
@@ -153,7 +153,7 @@ class _Operations:
         return cast(list[list[OperationResult] | StoreError], outcomes)
 
 
-async def _pipelined(client: ZooKeeperClient, count: int, make: Callable[[int], Request]) -> list[Outcome]:
+async def _pipelined(client: ZooKeeperClient, count: int, make: Callable[[int], ZooKeeperRequest]) -> list[Outcome]:
     """The outcomes of `count` requests, in order. After one without an answer nothing more is sent: the rest has its
     error as well."""
     outcomes: list[Outcome] = [None] * count

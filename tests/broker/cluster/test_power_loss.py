@@ -277,7 +277,7 @@ def test_a_stop_while_it_waits_does_not_make_it_forget() -> None:
             )  # fmt: skip
             broker = Broker(machine._settings, doors)
             starting = asyncio.ensure_future(broker.start())
-            await world.until(lambda broker=broker: broker.phase.startswith("making sure"))  # type: ignore[misc]
+            await world.until(lambda broker=broker: broker.phase.startswith("waiting to leave ISRs"))  # type: ignore[misc]
             await asyncio.sleep(1)
             assert broker.broker_epoch == -1
             starting.cancel()

@@ -12,7 +12,7 @@ from broker.network.request_context import ClientConnection, RequestContext
 from broker.observability.transaction_requests import TransactionRequests
 from broker.services import Services
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
-from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
 from runtime.slices import SerialQueue
@@ -60,7 +60,7 @@ class GroupBroker:
             name: TopicImage(name, ZERO_UUID, {index: _partition(leader) for index, leader in enumerate(of_topic)})
             for name, of_topic in leaders.items()
         }
-        broker = BrokerImage(BROKER_ID, {LISTENER: Endpoint("broker.example", 9092)})
+        broker = BrokerImage(BROKER_ID, {LISTENER: BrokerEndpoint("broker.example", 9092)})
         self.metadata.publish(ClusterImage(brokers=MappingProxyType({BROKER_ID: broker}), topics=topics))
 
     def context(self, api_version: int, *, client_id: str | None = "me", host: str = "127.0.0.1") -> RequestContext:

@@ -19,7 +19,7 @@ from broker.network.gate import Gate
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
-from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.header import encode_request
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.harness import Broker, Peer
@@ -112,7 +112,7 @@ def _content(one: Replica) -> bytes:
 
 
 def _image() -> ClusterImage:
-    brokers = {OTHER: BrokerImage(OTHER, {LISTENER: Endpoint("127.0.0.1", 9002)}, None)}
+    brokers = {OTHER: BrokerImage(OTHER, {LISTENER: BrokerEndpoint("127.0.0.1", 9002)}, None)}
     row = PartitionImage(OTHER, 3, (OTHER,), (OTHER, ME), (), 0, 1)
     return ClusterImage("c", OTHER, brokers, {"t": TopicImage("t", bytes(16), dict.fromkeys(INDEXES, row))}, {})
 

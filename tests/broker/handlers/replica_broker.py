@@ -19,7 +19,7 @@ from broker.network.response_memory import ResponseMemory
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
-from metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataCache, PartitionImage, TopicImage
+from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.messages.write_txn_markers import WritableTxnMarker
 from protocol.schema import Request, Response
 from replication.fetch_sessions import FetchSessions
@@ -182,7 +182,7 @@ class Answer:
 
 def _image() -> ClusterImage:
     brokers = {
-        broker_id: BrokerImage(broker_id, {LISTENER: Endpoint("127.0.0.1", 9000 + broker_id)}, rack)
+        broker_id: BrokerImage(broker_id, {LISTENER: BrokerEndpoint("127.0.0.1", 9000 + broker_id)}, rack)
         for broker_id, rack in RACKS.items()
     }
     row = PartitionImage(1, 0, (1, 2), (1, 2, 3), (), 0, 1)

@@ -10,7 +10,7 @@ import pytest
 from broker.handlers.find_coordinator import TRANSACTION_STATE_TOPIC, find_coordinator
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from coordinator.runtime.partitioner import partition_for
-from metadata.image import BrokerImage, Endpoint
+from metadata.image import BrokerEndpoint, BrokerImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker.handlers.group_world import BROKER_ID, LISTENER, GroupBroker
@@ -88,7 +88,7 @@ def test_another_broker_may_coordinate_transactions(version: int) -> None:
         async with GroupBroker() as broker:
             other = BROKER_ID + 1
             broker.publish({TRANSACTION_STATE_TOPIC: [BROKER_ID, other, BROKER_ID, BROKER_ID]})
-            endpoint = Endpoint("other.example", 9093)
+            endpoint = BrokerEndpoint("other.example", 9093)
             brokers = {**broker.metadata.image.brokers, other: BrokerImage(other, {LISTENER: endpoint})}
             broker.metadata.publish(replace(broker.metadata.image, brokers=brokers))
             found = {partition_for(key, 4): rows(await ask(broker, version, 1, (key,)))[0] for key in "abcd"}

@@ -9,7 +9,7 @@ import pytest
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.metadata import metadata
 from metadata.admin.topic_admin import NewTopic
-from metadata.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
+from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, PartitionImage, TopicImage
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -153,8 +153,8 @@ def test_leaders_that_cannot_be_reached(tmp_path: Path, version: int) -> None:
         member.metadata.publish(
             ClusterImage(
                 brokers={
-                    0: BrokerImage(0, {"PLAINTEXT": Endpoint("h", 1)}, "rack"),
-                    1: BrokerImage(1, {"OTHER": Endpoint("h", 2)}),
+                    0: BrokerImage(0, {"PLAINTEXT": BrokerEndpoint("h", 1)}, "rack"),
+                    1: BrokerImage(1, {"OTHER": BrokerEndpoint("h", 2)}),
                 },
                 topics={"a": topic},
             )

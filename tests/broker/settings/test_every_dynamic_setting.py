@@ -66,7 +66,7 @@ def cleaner_threads(broker: Broker) -> int:
 
 def forgets_a_producer_of_yesterday(broker: Broker) -> bool:
     """One that is silent for a day, when the upkeep comes by."""
-    clock, log = broker._doors.clock, log_of(broker)
+    clock, log = broker._dependencies.clock, log_of(broker)
     assert isinstance(clock, ShiftedClock)
     batch = encode_batch(
         [Record(0, clock.wall_ms(), b"k", b"v", [])], producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=0

@@ -17,9 +17,9 @@ from metadata.store.zookeeper.session import (
     Effect,
     Fire,
     Outcome,
-    Request,
     Send,
     Tell,
+    ZooKeeperRequest,
 )
 from metadata.store.zookeeper.session_file import decode, encode
 from metadata.store.zookeeper.wire import OpCode, ReplyCode
@@ -73,7 +73,7 @@ class Script:
         self.take(self.session.on_opened(self.now_ms))
         self.take(self.session.on_frame(frame or greeting(), self.now_ms))
 
-    def ask(self, name: str, request: Request) -> None:
+    def ask(self, name: str, request: ZooKeeperRequest) -> None:
         def settle(outcome: Outcome) -> None:
             told = type(outcome).__name__ if isinstance(outcome, StoreError | Stat) else outcome
             self.told.append((name, told))
@@ -91,11 +91,11 @@ class Script:
         self.take(self.session.on_tick(self.now_ms))
 
 
-def write(path: str) -> Request:
+def write(path: str) -> ZooKeeperRequest:
     return REQUESTS.write(Create(path))
 
 
-def read(path: str) -> Request:
+def read(path: str) -> ZooKeeperRequest:
     return REQUESTS.exists(path, None)
 
 
