@@ -24,23 +24,13 @@ from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.now_ms = 1_000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
+from tests.clocks import ManualClock
 
 
 class Turns:
     """`call_soon` and `call_later` by hand: `run` is one loop that goes on until nothing is due."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
         self._soon: deque[Callable[[], None]] = deque()
         self._later: list[_Later] = []
@@ -130,7 +120,7 @@ class Broker:
         early_keys: frozenset[int] = frozenset(),
         brokers_listener: str | None = None,
     ) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
         self.timer = Timer(self.clock, self.turns.call_later)
         self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener)

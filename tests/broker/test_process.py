@@ -11,7 +11,7 @@ import pytest
 from broker.process import REPEATED_SIGNAL_MS, BrokerProcess
 from broker.start_options import StartOptions
 from config.broker import BrokerSettings
-from tests.broker.harness import FakeClock
+from tests.clocks import ManualClock
 
 
 class Exited(BaseException):
@@ -39,7 +39,7 @@ def test_another_signal_ends_a_stop_that_takes_too_long(
         raise Exited
 
     monkeypatch.setattr(os, "_exit", leave)
-    clock = FakeClock()
+    clock = ManualClock(1_000)
     process = BrokerProcess(BrokerSettings({}), StartOptions(), 0, clock)
     process._on_signal(first)
     clock.now_ms += later_ms

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controller.event_times import ControllerState, EventTimes
-from tests.broker.harness import FakeClock
+from tests.clocks import ManualClock
 
 
 def test_an_event_is_counted_with_its_wait_and_its_time() -> None:
-    clock = FakeClock()
+    clock = ManualClock(1_000)
     times = EventTimes(clock)
     queued = times.stamp()
     clock.now_ms += 30
@@ -23,7 +23,7 @@ def test_an_event_is_counted_with_its_wait_and_its_time() -> None:
 
 
 def test_an_event_that_fails_counts_as_well() -> None:
-    clock = FakeClock()
+    clock = ManualClock(1_000)
     times = EventTimes(clock)
 
     def lose_the_store() -> None:

@@ -26,10 +26,10 @@ def test_a_session_that_has_run_out_keeps_no_group_from_being_deleted() -> None:
         async with World() as world:
             await world.lead()
             await static_member_alone(world)
-            world.clock.elapsed_ms += 9_999  # and the loop has not come to its timers
+            world.clock.now_ms += 9_999  # and the loop has not come to its timers
             (result,) = await world.groups.delete_groups(["g"])
             assert result.error_code == ErrorCode.NON_EMPTY_GROUP
-            world.clock.elapsed_ms += 1
+            world.clock.now_ms += 1
             (result,) = await world.groups.delete_groups(["g"])
             assert result.error_code == ErrorCode.NONE
             assert (await world.groups.list_groups([], [])) == (ErrorCode.NONE, [])
@@ -45,7 +45,7 @@ def test_a_session_that_has_run_out_keeps_no_offset_from_being_deleted() -> None
             request = delete_offsets_request("g", [ORDERS_0])
             refused = (await world.groups.delete_offsets(request)).topics[0].partitions[0]
             assert refused.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            world.clock.elapsed_ms += 10_000
+            world.clock.now_ms += 10_000
             deleted = (await world.groups.delete_offsets(request)).topics[0].partitions[0]
             assert deleted.error_code == ErrorCode.NONE
 

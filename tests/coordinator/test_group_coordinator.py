@@ -236,7 +236,7 @@ def test_a_long_load_lets_others_run() -> None:
                 log.add(0, encode_batch([Record(0, START_MS, record.key, record.value, [])]))
 
             def slow_read() -> None:
-                world.clock.elapsed_ms += 5
+                world.clock.now_ms += 5
 
             log.on_read = slow_read
             world.groups.runtime.on_leadership(0, 0)

@@ -13,19 +13,9 @@ from protocol.records.batch import patch, read_header
 from runtime.filesystem import Buffer
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
+from tests.clocks import ManualClock
 
 START_MS = 1_000_000_000_000
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.elapsed_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.elapsed_ms
-
-    def wall_ms(self) -> int:
-        return START_MS + self.elapsed_ms
 
 
 class _Handle:
@@ -46,12 +36,12 @@ class ManualCallLater:
         self._handles: list[_Handle] = []
 
     def __call__(self, delay: float, callback: Callable[[], None], /) -> _Handle:
-        handle = _Handle(callback, self._clock.elapsed_ms + round(delay * 1000))
+        handle = _Handle(callback, self._clock.now_ms + round(delay * 1000))
         self._handles.append(handle)
         return handle
 
     def advance(self, duration_ms: int) -> None:
-        until_ms = self._clock.elapsed_ms + duration_ms
+        until_ms = self._clock.now_ms + duration_ms
         while True:
             self._handles = [handle for handle in self._handles if not handle.is_cancelled]
             due = [handle for handle in self._handles if handle.due_ms <= until_ms]
@@ -59,9 +49,9 @@ class ManualCallLater:
                 break
             handle = min(due, key=lambda each: each.due_ms)
             self._handles.remove(handle)
-            self._clock.elapsed_ms = max(self._clock.elapsed_ms, handle.due_ms)
+            self._clock.now_ms = max(self._clock.now_ms, handle.due_ms)
             handle.callback()
-        self._clock.elapsed_ms = until_ms
+        self._clock.now_ms = until_ms
 
 
 class MemoryLog:
@@ -124,7 +114,7 @@ class World:
     ) -> None:
         """`partitions_count` is the topic's; None: it is not known yet."""
         self.partitions_count = partitions_count
-        self.clock = ManualClock()
+        self.clock = ManualClock(wall_ahead_ms=START_MS)
         self.call_later = ManualCallLater(self.clock)
         self.log = log or MemoryLog()
         self.tasks = TaskScope("test")

@@ -12,7 +12,8 @@ from protocol.errors import ErrorCode
 from replication.delayed_operation import DelayedOperation, Wait
 from replication.partition import Partition
 from runtime.timer import Timer
-from tests.coordinator.world import ManualCallLater, ManualClock
+from tests.clocks import ManualClock
+from tests.coordinator.world import ManualCallLater
 from tests.replication.replica_world import Replica, replica
 
 

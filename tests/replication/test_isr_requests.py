@@ -21,6 +21,7 @@ from replication import isr_requests
 from replication.isr_requests import IsrRequests, IsrWrites
 from replication.leader import IsrAnswer, IsrChange
 from runtime.tasks import TaskScope
+from tests.clocks import ManualClock
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 
@@ -242,18 +243,6 @@ def test_an_error_of_one_partition_is_its_own() -> None:
 # --- into the store ---
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 0
-
-    def monotonic_ms(self) -> int:
-        self.now_ms += 1_000
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-
 class Writer:
     def __init__(self, *script: Exception | None) -> None:
         self.script = list(script)
@@ -281,7 +270,7 @@ class Writer:
 def write_all(writer: Writer, owners: Sequence[Owner]) -> None:
     async def play() -> None:
         async with TaskScope("test") as tasks:
-            writes = IsrWrites(1, writer, Clock(), tasks)
+            writes = IsrWrites(1, writer, ManualClock(step_ms=1_000), tasks)
             for owner in owners:
                 writes.submit(owner, owner.wish(1, 2))
             await settled(tasks)

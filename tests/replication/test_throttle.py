@@ -7,20 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.throttle import NO_LIMIT, ReplicationQuota, SampledRate
+from tests.clocks import ManualClock
 
 ME = 101
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 5_000
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-def quota(clock: Clock, limit: int = 100) -> ReplicationQuota:
-    return ReplicationQuota(clock, window_ms=1000, samples_max=3, limit_bytes_per_second=limit)
+def quota(clock: ManualClock, limit: int = 100) -> ReplicationQuota:
+    return ReplicationQuota(clock.monotonic_ms, window_ms=1000, samples_max=3, limit_bytes_per_second=limit)
 
 
 def test_the_rate_counts_at_least_one_sample() -> None:
@@ -51,7 +44,7 @@ def test_memory_is_bounded_and_the_rate_never_negative(events: list[tuple[int, i
 
 
 def test_a_limit_is_exceeded_until_time_has_made_up_for_it() -> None:
-    clock = Clock()
+    clock = ManualClock(5_000)
     throttle = quota(clock)
     assert not throttle.is_exceeded
     throttle.record(250)
@@ -80,7 +73,7 @@ def test_a_limit_is_exceeded_until_time_has_made_up_for_it() -> None:
     ],
 )
 def test_which_replicas_are_throttled(replicas: tuple[str, ...], throttled: set[int]) -> None:
-    throttle = quota(Clock())
+    throttle = quota(ManualClock(5_000))
     throttle.throttle("t", replicas, ME)
     assert {index for index in range(3) if throttle.is_throttled("t", index)} == throttled
     assert not throttle.is_throttled("u", 0)
@@ -90,7 +83,7 @@ def test_which_replicas_are_throttled(replicas: tuple[str, ...], throttled: set[
 
 
 def test_without_a_limit_nothing_ever_waits() -> None:
-    throttle = quota(Clock(), NO_LIMIT)
+    throttle = quota(ManualClock(5_000), NO_LIMIT)
     throttle.throttle("t", ["*"], ME)
     throttle.record(1 << 40)
     assert not throttle.is_exceeded

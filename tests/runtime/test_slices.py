@@ -8,28 +8,13 @@ from collections.abc import Coroutine
 import pytest
 
 from runtime.slices import SHORT_ROWS, SLICE_MS, SerialQueue, Slices
-
-
-class WorkClock:
-    """Time passes only by work."""
-
-    def __init__(self) -> None:
-        self.now_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def work(self, duration_ms: int) -> None:
-        self.now_ms += duration_ms
+from tests.clocks import ManualClock
 
 
 class Watcher:
     """Somebody else on the loop: sees how much time passes between two of its turns."""
 
-    def __init__(self, clock: WorkClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
         self._seen_ms = clock.now_ms
         self.longest_ms = 0
@@ -43,7 +28,7 @@ class Watcher:
             await asyncio.sleep(0)
 
 
-async def watched(clock: WorkClock, work: Coroutine[object, object, object]) -> Watcher:
+async def watched(clock: ManualClock, work: Coroutine[object, object, object]) -> Watcher:
     watcher = Watcher(clock)
     watching = asyncio.ensure_future(watcher.watch())
     await asyncio.sleep(0)
@@ -54,12 +39,12 @@ async def watched(clock: WorkClock, work: Coroutine[object, object, object]) -> 
 
 def test_others_run_whenever_a_slice_is_over() -> None:
     async def run() -> None:
-        clock = WorkClock()
+        clock = ManualClock()
         done: list[int] = []
 
         async def work() -> None:
             async for item in Slices(clock).over(range(100)):
-                clock.work(2)
+                clock.now_ms += 2
                 done.append(item)
 
         watcher = await watched(clock, work())
@@ -72,7 +57,7 @@ def test_others_run_whenever_a_slice_is_over() -> None:
 
 def test_work_that_takes_no_time_is_not_interrupted() -> None:
     async def run() -> None:
-        clock = WorkClock()
+        clock = ManualClock()
 
         async def work() -> None:
             slices = Slices(clock)
@@ -86,13 +71,13 @@ def test_work_that_takes_no_time_is_not_interrupted() -> None:
 
 def test_nested_loops_share_their_slice() -> None:
     async def run() -> None:
-        clock = WorkClock()
+        clock = ManualClock()
 
         async def work() -> None:
             slices = Slices(clock)
             async for outer in slices.over(range(30)):
                 async for _ in slices.over(range(outer % 2)):
-                    clock.work(1)
+                    clock.now_ms += 1
 
         assert (await watched(clock, work())).longest_ms == SLICE_MS
 
@@ -100,7 +85,7 @@ def test_nested_loops_share_their_slice() -> None:
 
 
 def line_of_this_loop() -> SerialQueue:
-    return SerialQueue(WorkClock(), asyncio.get_running_loop().call_soon)
+    return SerialQueue(ManualClock(), asyncio.get_running_loop().call_soon)
 
 
 async def piece(line: SerialQueue, name: str, told: list[str], rows: int | None = None, breaths: int = 3) -> None:

@@ -19,7 +19,8 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
-from tests.storage.logs import NOW_MS, ManualClock, append_records
+from tests.clocks import ManualClock
+from tests.storage.logs import NOW_MS, append_records
 
 TOPIC = ("t", 0)
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.bytes": "300"}
@@ -68,7 +69,7 @@ async def cleanery(
     """Settings of the topic by name with underscores: `segment_bytes=1000`."""
     overrides = COMPACTED | {name.replace("_", "."): str(value) for name, value in topic.items()}
     broker_settings = BrokerSettings(BY_HAND | (settings or {}))
-    disk, clock, failed = OsDisk(), clock or ManualClock(), list[str]()
+    disk, clock, failed = OsDisk(), clock or ManualClock(NOW_MS), list[str]()
     logs = LogManager(
         settings=broker_settings,
         directories=[str(directory)],

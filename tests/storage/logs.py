@@ -24,20 +24,10 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from storage.log.transaction_verifications import VerificationGuard
 from storage.segments.open_segments import OpenSegments
+from tests.clocks import ManualClock
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = BrokerSettings({})
-
-
-@dataclass
-class ManualClock:
-    now_ms: int = NOW_MS
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
 
 
 @dataclass
@@ -62,7 +52,7 @@ async def world(
     clock: ManualClock | None = None,
 ) -> AsyncIterator[World]:
     disk = disk or OsDisk()
-    tasks, clock = TaskScope("test logs"), clock or ManualClock()
+    tasks, clock = TaskScope("test logs"), clock or ManualClock(NOW_MS)
     failed: list[tuple[str, OSError]] = []
     doomed: list[str] = []
     environment = LogEnvironment(

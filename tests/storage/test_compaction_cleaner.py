@@ -18,8 +18,9 @@ from storage.checkpoint import decode_offsets
 from storage.cleaner.compaction import CleaningRange
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.txn_index import decode_transactions
+from tests.clocks import ManualClock
 from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
-from tests.storage.logs import ManualClock, all_values, append_records, read, values_of
+from tests.storage.logs import NOW_MS, all_values, append_records, read, values_of
 
 DAY_MS = 86_400_000
 
@@ -103,7 +104,7 @@ def test_a_buffer_that_is_full_ends_a_cleaning_early(tmp_path: Path) -> None:
 
 def test_delete_markers_go_after_their_retention(tmp_path: Path) -> None:
     async def run() -> None:
-        clock = ManualClock()
+        clock = ManualClock(NOW_MS)
         async with cleanery(tmp_path, clock=clock, delete_retention_ms=DAY_MS) as broker:
             await broker.put(("a", "1"))
             await broker.put(("a", None))
@@ -132,7 +133,7 @@ async def transact(broker: Cleanery, producer: int, key: str, outcome: ControlTy
 
 def test_what_was_aborted_goes_and_its_index_follows(tmp_path: Path) -> None:
     async def run() -> None:
-        clock = ManualClock()
+        clock = ManualClock(NOW_MS)
         async with cleanery(tmp_path, clock=clock, segment_bytes=600) as broker:
             for producer in range(6):
                 outcome = ControlType.ABORT if producer % 2 else ControlType.COMMIT
@@ -188,7 +189,7 @@ def test_what_is_not_replicated_yet_is_not_cleaned(tmp_path: Path) -> None:
 
 def test_min_compaction_lag_goes_by_records_that_were_never_read(tmp_path: Path) -> None:
     async def run() -> None:
-        clock = ManualClock()
+        clock = ManualClock(NOW_MS)
         lag = {"min_compaction_lag_ms": 60_000}
         async with cleanery(tmp_path, clock=clock, **lag) as broker:
             await fill(broker, 3)
@@ -202,7 +203,7 @@ def test_min_compaction_lag_goes_by_records_that_were_never_read(tmp_path: Path)
 
 def test_max_compaction_lag_makes_a_log_due_and_its_segments_roll(tmp_path: Path) -> None:
     async def run() -> None:
-        clock = ManualClock()
+        clock = ManualClock(NOW_MS)
         rules = {"max_compaction_lag_ms": 60_000, "min_cleanable_dirty_ratio": 1}
         async with cleanery(tmp_path, clock=clock, **rules) as broker:
             await broker.put(("a", "1"))
@@ -242,7 +243,7 @@ def test_a_topic_that_is_not_compacted_is_left_alone(tmp_path: Path) -> None:
 
 def test_compact_and_delete_go_together(tmp_path: Path) -> None:
     async def run() -> None:
-        clock = ManualClock()
+        clock = ManualClock(NOW_MS)
         rules = {"cleanup_policy": "compact,delete", "retention_ms": DAY_MS, "segment_bytes": 2000}
         async with cleanery(tmp_path, clock=clock, **rules) as broker:
             await fill(broker, 3)

@@ -17,8 +17,9 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused
 from storage.directories.log_manager import LogManager
+from tests.clocks import ManualClock
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker, files
-from tests.storage.logs import SETTINGS, ManualClock, append
+from tests.storage.logs import NOW_MS, SETTINGS, append
 
 UNIQUE = "0123456789abcdef" * 2
 
@@ -132,7 +133,7 @@ def test_directories_are_told_from_the_root_and_named_once(tmp_path: Path, monke
             config_of=lambda topic: LogConfig.from_settings(SETTINGS, {}),
             filesystem=OsFileSystem(),
             disk=OsDisk(),
-            clock=ManualClock(),
+            clock=ManualClock(NOW_MS),
             randomness=random.Random(1),
             on_directory_failed=lambda path, error: None,
         )

@@ -25,8 +25,9 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from tests.clocks import ManualClock
 from tests.storage.cleaning import BY_HAND, batch_of
-from tests.storage.logs import NOW_MS, ManualClock, all_values, checkpoint_all, read, until_closed
+from tests.storage.logs import NOW_MS, all_values, checkpoint_all, read, until_closed
 from tests.storage.slow_files import Delays, SlowFileSystem
 
 WORKERS = 4
@@ -56,7 +57,7 @@ class Race:
             "file.delete.delay.ms": str(rnd.choice([0, 5, 60_000])),
             "flush.messages": str(rnd.choice([3, 1 << 40, 1 << 40])),
         }
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOW_MS)
         self.records: dict[int, tuple[str, str]] = {}
         self.problems: list[str] = []
         self._doomed: PartitionLog | None = None  # the one that is deleted

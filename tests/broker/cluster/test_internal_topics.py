@@ -12,13 +12,14 @@ import pytest
 from broker.cluster.internal_topics import READ_ATTEMPTS, InternalLog
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.partition_log import PartitionLog
+from tests.clocks import ManualClock
 from tests.replication.replica_world import Replica, replica
-from tests.storage.logs import ManualClock, values_of
+from tests.storage.logs import NOW_MS, values_of
 
 
 def internal_log(one: Replica) -> InternalLog:
     partitions: Any = SimpleNamespace(find=lambda _topic, _index: one.partition)
-    return InternalLog("t", partitions, ManualClock(), acks=1, read_bytes=1 << 20)
+    return InternalLog("t", partitions, ManualClock(NOW_MS), acks=1, read_bytes=1 << 20)
 
 
 async def loaded(one: Replica) -> list[str]:

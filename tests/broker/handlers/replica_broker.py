@@ -30,7 +30,8 @@ from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
-from tests.broker.harness import FakeClock, Turns
+from tests.broker.harness import Turns
+from tests.clocks import ManualClock
 from tests.replication.replica_world import ME, Replica, replica
 
 LISTENER = "PLAINTEXT"
@@ -60,7 +61,7 @@ class ReplicaBroker:
 
     def __init__(self, one: Replica, tasks: TaskScope) -> None:
         self.one = one
-        self.clock = FakeClock()
+        self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
         self.timer = Timer(self.clock, self.turns.call_later)
         self.metrics = BrokerMetrics(self.clock)

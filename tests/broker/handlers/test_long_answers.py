@@ -81,6 +81,7 @@ from storage.description import DirectoryDescription, LogDescription
 from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.group_world import GroupBroker
 from tests.broker.handlers.replica_broker import replica_broker
+from tests.clocks import ManualClock
 from tests.controller.harness import PATIENCE_MS, Member
 from tests.coordinator.requests import commit_request
 from tests.replication.replica_world import ME
@@ -89,27 +90,10 @@ from tests.storage.logs import NOW_MS
 ROWS = 2_000
 
 
-class StandingClock:
-    def monotonic_ms(self) -> int:
-        return 0
-
-    def wall_ms(self) -> int:
-        return 0
-
-
-class RowClock(StandingClock):
-    def __init__(self) -> None:
-        self.now_ms = 0
-
-    def monotonic_ms(self) -> int:
-        self.now_ms += 1
-        return self.now_ms
-
-
 class Others:
     """Whoever else wants the loop: how often they had it, and how long they waited for it."""
 
-    def __init__(self, clock: RowClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
         self._seen_ms = clock.now_ms
         self.turns = 0
@@ -133,8 +117,8 @@ async def check(
     handler: Handler[Any], request: Callable[[], Request], context: RequestContext, rows: int = ROWS, **more: object
 ) -> Any:
     version = context.api_version
-    whole = await handler(request(), with_clock(context, StandingClock(), **more))
-    clock = RowClock()
+    whole = await handler(request(), with_clock(context, ManualClock(), **more))
+    clock = ManualClock(step_ms=1)
     others = Others(clock)
     running = asyncio.ensure_future(others.run())
     await asyncio.sleep(0)

@@ -22,7 +22,8 @@ from runtime import slices
 from runtime.slices import SLICE_MS, SerialQueue
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.broker.handlers.test_fetch import NEWEST_BY_NAME
-from tests.broker.handlers.test_long_answers import Others, RowClock
+from tests.broker.handlers.test_long_answers import Others
+from tests.clocks import ManualClock
 from tests.replication.replica_world import ME
 from tests.storage.logs import values_of
 
@@ -43,7 +44,7 @@ def play(folder: Path, scenario: Callable[[ReplicaBroker], Awaitable[None]]) -> 
     async def run() -> None:
         async with replica_broker(folder) as broker:
             broker.one.lead(isr=(ME,), replicas=(ME, FOLLOWER))
-            clock = RowClock()
+            clock = ManualClock(step_ms=1)
             broker.services.clock = clock
             broker.services.serial_queue = SerialQueue(clock, asyncio.get_running_loop().call_soon)
             await scenario(broker)
@@ -92,7 +93,7 @@ def test_others_run_in_between_and_the_answer_is_the_same(
         with monkeypatch.context() as patch:
             patch.setattr(MODULE, "LONG_FETCH_ITEMS", 1 << 30)
             whole = await answered(broker.start(handler, many(), version))
-        others = Others(cast(RowClock, broker.services.clock))
+        others = Others(cast(ManualClock, broker.services.clock))
         running = asyncio.ensure_future(others.run())
         await asyncio.sleep(0)
         answer = broker.start(handler, many(), version)

@@ -25,8 +25,9 @@ from protocol.messages.describe_configs import (
 )
 from protocol.primitives import Encoded
 from tests.broker.handlers.ask import context_of, on_a_broker
-from tests.broker.handlers.test_long_answers import StandingClock, check, many_topics, names
+from tests.broker.handlers.test_long_answers import check, many_topics, names
 from tests.broker.settings_world import SettingsWorld
+from tests.clocks import ManualClock
 from tests.controller.harness import PATIENCE_MS, Member
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
@@ -66,7 +67,7 @@ def test_all_topics_are_described_as_each_is_alone(version: int, with_all: bool)
     topics = tuple(names(TOPICS))
 
     async def scenario() -> None:
-        async with SettingsWorld(topics=topics, clock=StandingClock()) as world:
+        async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
             for number, settings in own.items():
                 await configs.write_entity_config(world.store, "topics", topics[number], settings)
             alone: dict[int, DescribeConfigsResult] = {}
@@ -123,7 +124,7 @@ def test_what_the_store_holds_back_fails_alone_and_its_silence_is_asked_for_once
         return await read(store, entity_type, name)
 
     async def scenario() -> None:
-        async with SettingsWorld(topics=("t", "u", "v"), clock=StandingClock()) as world:
+        async with SettingsWorld(topics=("t", "u", "v"), clock=ManualClock()) as world:
             monkeypatch.setattr(configs, "named_configs", fail)
             monkeypatch.setattr(configs, "entity_config", read_others)
             answer = await described(world, request_for("t", "u", "v"), 4)
@@ -136,7 +137,7 @@ def test_others_run_while_topics_that_are_all_different_are_described() -> None:
     topics = tuple(names(1_100))
 
     async def scenario() -> None:
-        async with SettingsWorld(topics=topics, clock=StandingClock()) as world:
+        async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
             for number, topic in enumerate(topics):
                 await configs.write_entity_config(world.store, "topics", topic, {"retention.ms": str(number)})
             answer = await check(describe_configs, lambda: request_for(*topics), world.context(4), rows=len(topics))
@@ -147,7 +148,7 @@ def test_others_run_while_topics_that_are_all_different_are_described() -> None:
 
 def test_a_choice_of_settings_is_one_of_every_resource() -> None:
     async def scenario() -> None:
-        async with SettingsWorld(topics=("t", "u"), clock=StandingClock()) as world:
+        async with SettingsWorld(topics=("t", "u"), clock=ManualClock()) as world:
             for keys, count in ((["retention.ms", "segment.bytes", "gone"], 2), ([], len(LogConfig.definitions))):
                 answer = await described(world, request_for("t", "u", keys=keys), 4)
                 assert [len(row.configs) for row in answer.results] == [count] * 2
@@ -160,7 +161,7 @@ def test_more_kinds_of_topics_than_keep_their_rows(monkeypatch: pytest.MonkeyPat
     topics = tuple(names(7))
 
     async def scenario() -> None:
-        async with SettingsWorld(topics=topics, clock=StandingClock()) as world:
+        async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
             for number, topic in enumerate(topics):
                 await configs.write_entity_config(world.store, "topics", topic, {"retention.ms": str(number)})
             answer = await described(world, request_for(*topics, keys=["retention.ms"]), 4)
@@ -174,7 +175,7 @@ def test_so_many_bytes_are_described_and_what_is_behind_them_is_refused(monkeypa
     limit(monkeypatch, describe_configs, MAX_SETTINGS_BYTES=20_000)
 
     async def scenario() -> None:
-        async with SettingsWorld(topics=tuple(names(20)), clock=StandingClock()) as world:
+        async with SettingsWorld(topics=tuple(names(20)), clock=ManualClock()) as world:
             for request in (request_for(*names(20)), request_for(*["0"] * 20, resource_type=BROKER)):
                 answer = await describe_configs(request, world.context(4))
                 told = [row for row in answer.results if row.error_code == ErrorCode.NONE]

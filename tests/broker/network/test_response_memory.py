@@ -3,7 +3,8 @@ from __future__ import annotations
 from broker.network.memory_budget import MemoryBudget
 from broker.network.response_memory import QUEUE_PERIOD_MS, QUEUE_PERIODS, BufferedResponses, ResponseMemory
 from runtime.timer import Timer
-from tests.broker.harness import FakeClock, Turns
+from tests.broker.harness import Turns
+from tests.clocks import ManualClock
 
 LIMIT = 100_000
 
@@ -26,7 +27,7 @@ class Peer:
 
 class World:
     def __init__(self) -> None:
-        clock = FakeClock()
+        clock = ManualClock(1_000)
         self.turns = Turns(clock)
         self.budget = MemoryBudget(LIMIT)
         self.memory = ResponseMemory(self.budget, Timer(clock, self.turns.call_later))

@@ -21,7 +21,7 @@ from broker.server import Broker
 from runtime.filesystem import FileSystem
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
-from tests.broker.harness import FakeClock
+from tests.clocks import ManualClock
 
 PATIENCE_S = 60
 
@@ -31,7 +31,7 @@ def serve(
     gauges: Callable[[Any], Any] = lambda _: iter(()),
 ) -> None:
     async def run() -> None:
-        metrics = BrokerMetrics(FakeClock())
+        metrics = BrokerMetrics(ManualClock(1_000))
         metrics.produced('odd "topic"\\\n', 10, 2)
         topics = {'odd "topic"\\\n': None}
         services = SimpleNamespace(metrics=metrics, metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)))

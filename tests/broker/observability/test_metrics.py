@@ -17,7 +17,7 @@ from broker.observability.metrics import BrokerMetrics
 from metadata.store.port import SessionEvent
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
-from tests.broker.harness import FakeClock
+from tests.clocks import ManualClock
 
 MBEANS = [line for line in (Path(__file__).parent / "mbeans-3.9.txt").read_text().splitlines() if line[:1] != "#"]
 
@@ -144,7 +144,7 @@ def _values(metrics: BrokerMetrics) -> dict[tuple[Any, ...], float]:
 
 
 def test_topics() -> None:
-    metrics = BrokerMetrics(FakeClock())
+    metrics = BrokerMetrics(ManualClock(1_000))
     metrics.produced("a", 100, 3)
     metrics.produced("a", 50, 0)
     metrics.produced("b", 1, 1)
@@ -164,7 +164,7 @@ def test_topics() -> None:
 
 
 def test_replication() -> None:
-    metrics = BrokerMetrics(FakeClock())
+    metrics = BrokerMetrics(ManualClock(1_000))
     metrics.copied(100, is_reassignment=False)
     metrics.copied(20, is_reassignment=True)
     metrics.sent_to_replica(7, is_reassignment=False)
@@ -184,7 +184,7 @@ def test_replication() -> None:
 
 
 def test_sessions_of_the_store() -> None:
-    metrics = BrokerMetrics(FakeClock())
+    metrics = BrokerMetrics(ManualClock(1_000))
     assert ("SessionState",) not in _values(metrics), "a store without sessions has nothing to tell"
     for event, is_connected in (
         (SessionEvent.CONNECTED, 1),
@@ -209,7 +209,7 @@ class SimpleNamespaceRoute(SimpleNamespace):
 
 
 def test_requests() -> None:
-    clock = FakeClock()
+    clock = ManualClock(1_000)
     metrics = BrokerMetrics(clock)
     third, fourth, produce = _route(HeartbeatRequest, 3), _route(HeartbeatRequest, 4), _route(ProduceRequest, 9)
     for route, took_ms, error in ((third, 5, 0), (third, 7, 27), (fourth, 1, 27)):
@@ -230,7 +230,7 @@ def test_requests() -> None:
 
 
 def test_groups() -> None:
-    metrics = BrokerMetrics(FakeClock())
+    metrics = BrokerMetrics(ManualClock(1_000))
     metrics.rebalance_started("member-joined")
     metrics.rebalance_started("member-joined")
     metrics.rebalance_completed()
@@ -244,7 +244,7 @@ def test_groups() -> None:
 
 
 def test_samples_of_a_metric_stand_together() -> None:
-    metrics = BrokerMetrics(FakeClock())
+    metrics = BrokerMetrics(ManualClock(1_000))
     for topic in ("a", "b"):
         metrics.produced(topic, 1, 1)
     seen: list[Metric] = []

@@ -28,7 +28,8 @@ from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.schema import Message
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from tests.coordinator.world import ManualCallLater, ManualClock, MemoryLog
+from tests.clocks import ManualClock
+from tests.coordinator.world import ManualCallLater, MemoryLog
 
 TOPIC = "__counters"
 SCAN_INTERVAL_MS = 1_000

@@ -23,7 +23,8 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
 from storage.directories.log_manager import LogManager
-from tests.storage.logs import SETTINGS, ManualClock, all_values, append, batch, read, until_closed, values_of
+from tests.clocks import ManualClock
+from tests.storage.logs import NOW_MS, SETTINGS, all_values, append, batch, read, until_closed, values_of
 
 TOPIC_ID = bytes(range(16))
 
@@ -32,7 +33,7 @@ TOPIC_ID = bytes(range(16))
 class Broker:
     logs: LogManager
     failed: list[str] = field(default_factory=list)
-    clock: ManualClock = field(default_factory=ManualClock)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW_MS))
     # When a directory that had refused a write was heard to have room.
     room_again_ms: list[int] = field(default_factory=list)
 
@@ -49,7 +50,7 @@ async def broker(
 ) -> AsyncIterator[Broker]:
     """A broker's logs from start to stop, or to kill -9."""
     disk = OsDisk()
-    clock = ManualClock()
+    clock = ManualClock(NOW_MS)
     failed: list[str] = []
     room_again_ms: list[int] = []
     logs = LogManager(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +18,9 @@ from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
+from tests.clocks import ManualClock
 from tests.storage.file_around import FileAround
-from tests.storage.logs import NOW_MS, ManualClock, append, append_records, config, open_log, until, world
+from tests.storage.logs import NOW_MS, append, append_records, config, open_log, until, world
 from tests.storage.test_files_in_use import Gate
 from tests.storage.test_read_cost import Asked
 
@@ -28,17 +28,6 @@ T = TypeVar("T")
 
 BATCHES = 4_000
 LATE_MS = NOW_MS + 3_600_000
-
-
-@dataclass
-class TickingClock(ManualClock):
-    """Whoever looks at it has worked for a millisecond."""
-
-    ticks_ms: int = 0
-
-    def monotonic_ms(self) -> int:
-        self.ticks_ms += 1
-        return self.ticks_ms
 
 
 class HeldBack(OsFileSystem):
@@ -94,7 +83,7 @@ async def log_with_the_latest_deleted(log: PartitionLog, batches: int = BATCHES)
 
 def test_others_run_while_a_segment_is_walked_to_its_end(tmp_path: Path) -> None:
     async def run() -> None:
-        async with world(str(tmp_path), clock=TickingClock()) as one:
+        async with world(str(tmp_path), clock=ManualClock(NOW_MS, step_ms=1)) as one:
             log = await open_log(one, str(tmp_path))
             await log_with_the_latest_deleted(log)
             found, turns = await with_others(log.offset_for_timestamp(LATE_MS))
@@ -124,7 +113,7 @@ def test_what_is_walked_over_is_read_once_and_not_kept(tmp_path: Path) -> None:
 
 def test_headers_that_claim_a_timestamp_which_no_record_has_hold_nobody_up(tmp_path: Path) -> None:
     async def run() -> None:
-        async with world(str(tmp_path), clock=TickingClock()) as one:
+        async with world(str(tmp_path), clock=ManualClock(NOW_MS, step_ms=1)) as one:
             log = await open_log(one, str(tmp_path))
             lying = bytearray(encode_batch([Record(0, NOW_MS, b"k", b"v", [])]))
             patch_timestamp(lying, 0, read_header(lying), is_log_append_time=False, max_timestamp=LATE_MS)
@@ -144,7 +133,7 @@ def test_others_run_while_a_batch_of_many_records_is_looked_through(tmp_path: Pa
     async def run() -> None:
         count = 40 * STEP_RECORDS
         records = [Record(at, NOW_MS + at, None, b"", []) for at in range(count)]
-        async with world(str(tmp_path), clock=TickingClock()) as one:
+        async with world(str(tmp_path), clock=ManualClock(NOW_MS, step_ms=1)) as one:
             log = await open_log(one, str(tmp_path))
             content = encode_batch(records, compression=codec, partition_leader_epoch=0)
             await append_records(log, bytearray(content), origin=AppendOrigin.REPLICA)

@@ -1,6 +1,6 @@
 """The ZooKeeper store over a server in memory, on simulated wires and virtual time: what cuts, silences and crowds do to
-operations, watches and pipelines. Its sessions: `zookeeper/test_session_life.py`. The same store over the real server:
-`zookeeper/test_oracle.py`."""
+operations, watches and pipelines. Its sessions: `test_session_life.py`. The same store over the real server:
+`test_oracle.py`."""
 
 from __future__ import annotations
 
