@@ -1,12 +1,12 @@
-"""Who may connect, and for how long: the open connections of a broker, their limits, and the end of idle ones.
+"""The open connections of a broker: their limits, and the end of idle ones.
 
-Rules: no IO of its own. Until `open` connections are accepted and held: nothing is read from them. `max.connections`
+Rules: no IO of its own. Until `open`, connections are accepted and served only what makes the broker ready. `max.connections`
 and `max.connections.per.ip` (with overrides by address) are checked when a connection is open: one too many is closed
-at once with a log line. Brokers that come by a listener of their own are let in above `max.connections`, for which the
-connection of somebody else goes that has been quiet for the longest. One timer sweeps over all connections. A connection
+immediately with a log line. Brokers that come by a listener of their own are admitted above `max.connections`; for each, the
+connection of a client is closed that has been quiet for the longest. One timer sweeps over all connections. A connection
 is idle when nothing came from it for `connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that
-stops in the middle of a request while others wait for the memory that it holds is closed much sooner. When somebody has
-waited long, so are those whose request comes so slowly that their client will have given up before it is there.
+stops in the middle of a request while others wait for the memory that it has reserved is closed much sooner. When a request has
+waited long, so are those whose request comes so slowly that their client will have given up before it is complete.
 Invariants: the counts are those of the connections that were admitted and are not gone.
 Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager; KIP-402.
 """
@@ -31,9 +31,9 @@ NO_LIMIT = 2**31 - 1
 # Sweeps come at an eighth of the idle time, and at least this often.
 SWEEPS_PER_IDLE_PERIOD = 8
 LONGEST_SWEEP_PERIOD_MS = 5_000
-# A connection that is being closed may take so many sweeps to send its last answers.
+# A connection that is being closed may take so many sweeps to send its last responses.
 CLOSING_SWEEPS = 2
-# One that holds memory others wait for may pause for so many in the middle of a request.
+# One that has reserved memory others wait for may pause for so many in the middle of a request.
 STALLED_SWEEPS = 2
 # A request waits so long for a broker to be ready, or for the rest of it; its client has given up by then (request.timeout.ms).
 BROKER_WAIT_MS = 30_000
@@ -85,7 +85,7 @@ class Acceptor:
         self._schedule_sweep()
 
     def open(self) -> None:
-        """The broker is ready: serve those who came early, and everybody from now on."""
+        """The broker is ready: serve all requests, also of the connections that came early."""
         self._is_open = True
         for connection in list(self._open):
             connection.serve_all()
@@ -96,7 +96,7 @@ class Acceptor:
         shared = self._shared
         return lambda: RequestConnection(shared, listener, security_protocol)
 
-    # --- the connections' side ---
+    # --- called by connections ---
 
     def admit(self, connection: RequestConnection) -> str | None:
         assert connection.client is not None
@@ -121,14 +121,14 @@ class Acceptor:
         return connection.client is not None and connection.client.listener == self._brokers_listener
 
     def _make_room(self) -> None:
-        """A broker comes in above the limit: somebody else goes, unless somebody is already about to."""
+        """A broker is admitted above the limit: close the quietest client, unless a connection is being closed already."""
         staying = [each for each in self._open if not each.is_closing]
         if len(staying) < self.limits.max_connections:
             return
         others = (each for each in staying if not self._is_a_brokers(each))
         quietest = min(others, key=lambda each: (each.has_requests, each.active_tick), default=None)
         if quietest is not None:
-            quietest.close(f"makes room for a broker: max.connections={self.limits.max_connections}")
+            quietest.close(f"closed to make room for a broker: max.connections={self.limits.max_connections}")
 
     def closed(self, connection: RequestConnection) -> None:
         self._closing.pop(connection, None)
@@ -143,15 +143,15 @@ class Acceptor:
         if not self._count_by_host[host]:
             del self._count_by_host[host]
 
-    # --- the broker's side ---
+    # --- called by the broker ---
 
     @property
     def unsent_bytes(self) -> int:
-        """Answers that no peer has taken yet, over all connections."""
+        """Bytes of responses that no peer has taken yet, over all connections."""
         return sum(connection.unsent_bytes for connection in self._open)
 
     def finish_all(self, reason: str) -> None:
-        """Let every connection answer what has begun, and close it then: at once when nothing has."""
+        """Close every connection when the requests that have started have their responses."""
         for connection in list(self._open):
             connection.finish(reason)
 

@@ -1,13 +1,13 @@
-"""From a decoded request to its answer: the table of handlers, and the one place where handlers' errors end.
+"""From a decoded request to its response: the table of handlers, and the one place where handlers' errors end.
 
-Rules: `@handles(XRequest)` marks a handler; the tables stand in `broker.handlers.ALL` and nowhere else. An `async def`
-handler is a barrier of its connection and costs no task unless it really waits; it may come back with a `Deferred`, for
-which the request is kept no longer; a plain `def` handler (Produce, Fetch)
-answers at once, later through a `Deferred`, or with None when nothing is to be sent.
-A `KafkaError` becomes the answer's top-level error where the message has one; anything else that escapes is a bug: it
-is logged once with its traceback and answered UNKNOWN_SERVER_ERROR. Where no answer can carry an error, the connection
-closes.
-A large request may have to wait for its turn before it is decoded (`broker.network.large_requests`).
+Rules: `@handles(XRequest, access)` marks a handler; `broker.handlers.ALL` is the table of all of them. An `async def`
+handler is a barrier of its connection and costs no task unless it really waits; it may return a `Deferred`, for which the
+request is kept no longer. A plain `def` handler (Produce, Fetch) returns a response, a `Deferred`, or None when nothing is to
+be sent. A request reaches its handler through the gate (`broker.network.gate`).
+A `KafkaError` becomes the response's top-level error where the message has one; anything else that escapes is a bug: it
+is logged once with its traceback, and the error is UNKNOWN_SERVER_ERROR. Where no response can carry an error, the connection
+is closed.
+A large request may wait in a queue before it is decoded (`broker.network.large_requests`).
 A handler must not enter `asyncio.timeout` before it has awaited something: until then it runs outside any task.
 """
 
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=Request)
 S = TypeVar("S", bound=Response)
 
-# What a handler, and so `Dispatch.handle`, comes back with. None: nothing is sent.
+# What a handler, and so `Dispatch.handle`, returns. None: nothing is sent.
 Outcome = Response | CloseConnection | None
 HandlerFunction = Callable[[Any, RequestContext], Any]
 
@@ -63,16 +63,16 @@ CONTROL_KEYS = frozenset(
     request_type.api_key for request_type in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 )
 
-# What is served before the broker is ready: what makes it ready, and what a client says before its first request.
+# Served before the broker is ready: what makes it ready, and what clients send before their first real request.
 EARLY_KEYS = CONTROL_KEYS | {
     request_type.api_key for request_type in (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
 }
-# What lets the rebalance of a group end: none of these waits for requests that wait. What members keep while they wait is
-# counted by the group coordinator (`coordinator.group.waiting`).
+# What ends the rebalance of a group: none of these waits for requests that wait. What members keep in memory while they wait
+# is counted by the group coordinator (`coordinator.group.waiting`).
 REBALANCE_KEYS = frozenset(
     request_type.api_key for request_type in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 )
-# What the cluster waits for: none of these stands in line with clients' large requests.
+# What the cluster waits for: none of these waits in the queue of clients' large requests.
 URGENT_KEYS = CONTROL_KEYS | {AlterPartitionRequest.api_key}
 
 THROTTLE_TIME = "throttle_time_ms"
@@ -144,16 +144,16 @@ class FastPath(Protocol):
         """A request took the slow path; its message begins at `position` of the frame."""
 
     def recognise(self, frame: bytearray) -> Any:
-        """What is new in a request of `route`; None when it does not repeat another."""
+        """Return what is new in a request of `route`, or None when it does not repeat another."""
 
     def handle(self, frame: bytearray, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
-        """The whole frame of a small answer, or what a handler comes back with."""
+        """Return the whole frame of a small response, or what a handler returns."""
 
     def throttled(self, frame: bytes, throttle_time_ms: int) -> bytes:
-        """The frame of a response that `handle` returned, with this throttle time."""
+        """Return the frame of a response that `handle` returned, with this throttle time."""
 
     def as_slow_path(self, correlation_id: int) -> tuple[Request, RequestContext]:
-        """What the slow path would have made of the request, but for what is new."""
+        """Return what the slow path would have made of the request, but for what is new."""
 
 
 class ApiVersionRow(NamedTuple):
@@ -205,10 +205,10 @@ class Route:
         self.decode: Callable[[Buffer, int, int], tuple[Request | Undecoded, int]] = (
             decode if self.overlaps or self.has_records or handler.api_key in URGENT_KEYS else small_only(decode)
         )
-        # An element asked for is mostly an element answered, and that is the larger one: it has to fit as well.
+        # An element of a request mostly has one in the response, which is the larger one: it has to fit as well.
         asked = heaviest_element(request_type, version)
-        answered = 0 if self.has_records else heaviest_element(request_type.response_type, version)
-        self.element_cost = -(-(asked + answered) // asked)
+        responded = 0 if self.has_records else heaviest_element(request_type.response_type, version)
+        self.element_cost = -(-(asked + responded) // asked)
         head = _HEAD_V1 if response_header_version(handler.api_key, version) else _HEAD_V0
         self.head = head.pack
         self.head_bytes = head.size - _CORRELATION_BYTES  # of the head, what the length prefix counts
@@ -250,7 +250,7 @@ class DispatchTable:
         return None if same is None else same[-1]
 
     def api_versions(self) -> tuple[ApiVersionRow, ...]:
-        """What ApiVersions answers, by key."""
+        """The rows of an ApiVersions response, by key."""
         return tuple(
             ApiVersionRow(key, same[0].first_version, same[-1].last_version)
             for key, same in sorted(self._handlers.items())
@@ -258,17 +258,17 @@ class DispatchTable:
 
 
 class RequestObserver(Protocol):
-    """Who counts and times requests. `stamp` is its own; both calls are on the hot path."""
+    """Counts and times requests. `stamp` is its own; both calls are on the hot path."""
 
     def began(self, route: Route, size_bytes: int) -> int:
         """A request is handed to its handler; returns a stamp."""
 
     def answered(self, route: Route, stamp: int, response: Response | None) -> None:
-        """Its answer is on the way to the client; None when there is none."""
+        """Its response is ready to be sent; None: without one, or not looked at."""
 
 
 class Dispatch:
-    """Runs handlers for whom `gate` admits. `tasks` owns those that wait."""
+    """Runs the handlers of requests that `gate` admits. `tasks` owns those that wait."""
 
     def __init__(
         self, table: DispatchTable, tasks: TaskScope, observer: RequestObserver | None = None, gate: Gate | None = None
@@ -308,7 +308,7 @@ class Dispatch:
             return _fail(path.route, *path.as_slow_path(correlation_id), error)
 
     def _handle_in_queue(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
-        """A large request: what it starts takes the line before those behind it."""
+        """A large request: it is decoded and handled when it is first in the queue."""
         deferred: Deferred[Outcome] = Deferred()
 
         def handle() -> None:
@@ -381,7 +381,7 @@ def _resume(
 def _refuse(route: Route, request: Request, error: KafkaError) -> Outcome:
     response = error_response(request, route.version, error.code, error.message)
     if response is None:
-        return CloseConnection(f"{route.handler.api_name} failed and cannot answer an error: {error}")
+        return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error: {error}")
     return response
 
 
@@ -397,7 +397,7 @@ def _fail(route: Route, request: Request, context: RequestContext, error: Except
     )
     response = error_response(request, route.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
     if response is None:
-        return CloseConnection(f"{route.handler.api_name} failed and cannot answer an error")
+        return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error")
     return response
 
 

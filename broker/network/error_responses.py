@@ -1,7 +1,6 @@
-"""The answer to a request that failed as a whole, for the messages that can carry it.
+"""The response to a request that failed as a whole, for the messages that can carry the error.
 
-Rules: pure. A response with an error code of its own gets it there, and is empty otherwise; of the others, those that
-stand in the table below repeat the error for everything that the request named. None: the client cannot be told.
+Rules: pure. A response with a top-level error code gets it there, and is empty otherwise. For others there is None.
 Source: Kafka AbstractRequest.getErrorResponse.
 """
 
@@ -30,7 +29,7 @@ def error_response(request: Request, version: int, code: ErrorCode, message: str
 
 
 def unsupported_api_versions(first_version: int, last_version: int) -> ApiVersionsResponse:
-    """The v0 answer to ApiVersions in a version that is not served: the one row that tells which are.
+    """The v0 response to ApiVersions in a version that is not served, with the one row that says which are.
 
     Any client can read it, and one that comes from the future learns from it which version to ask in (KIP-511).
     """

@@ -1,7 +1,7 @@
 """Request headers of one connection. A client sends the same client id again and again: it is decoded once.
 
-Rules: pure. The general way is `protocol.header`; the short one answers the same whenever the client id's bytes are those
-of the request before and no tagged field follows.
+Rules: pure. `protocol.header` decodes any header; what is kept here gives the same result whenever the client id's bytes are
+those of the request before and no tagged field follows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _CLIENT_ID_POSITION = START.size - SIZE.size  # in a frame, which begins behind 
 
 
 class HeaderReader:
+    """Owned by a connection."""
+
     __slots__ = ("_client_id", "_client_id_raw")
 
     def __init__(self) -> None:
@@ -29,7 +31,7 @@ class HeaderReader:
         self._client_id: str | None = None
 
     def read(self, route: Route, frame: Buffer, client_id_bytes: int) -> tuple[str | None, int]:
-        """(client id, position of the message). Raises DecodeError."""
+        """Return (client id, position of the message). Raises DecodeError."""
         end = _CLIENT_ID_POSITION + client_id_bytes
         raw = self._client_id_raw
         if raw and frame[_CLIENT_ID_POSITION:end] == raw and end < len(frame):

@@ -1,6 +1,6 @@
-"""How this machine is called by others, as far as a listener needs it.
+"""The name of this machine, as far as a listener needs it.
 
-Rules: blocks for as long as the look-up takes, so it is asked at the start only, and only where somebody is told the name.
+Rules: blocks for as long as the look-up takes, so it is called at the start only, where a listener advertises the name.
 Source: Java's InetAddress.getLocalHost().getCanonicalHostName(), which Apache Kafka registers.
 """
 

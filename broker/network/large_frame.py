@@ -1,6 +1,6 @@
-"""A frame that is received into a place of its own: no copy behind it, and no memory before its bytes are there.
+"""A frame that is received into a buffer of its own: no copy afterwards, and no memory before its bytes come.
 
-Invariant: `content` holds what was reserved for the frame; what lies behind the received bytes is not looked at.
+Invariant: `content` has the size that was reserved for the frame; the bytes behind the received ones mean nothing.
 Source: Kafka NetworkReceive.
 """
 
@@ -17,7 +17,7 @@ MiB = 1024 * KiB
 
 # A frame that is not complete and larger than this is received apart.
 LARGE_FRAME_BYTES = 16 * KiB
-# From this size on the place is mapped, so that a length prefix alone costs address space and no memory. Smaller
+# From this size on the buffer is mapped, so that a length prefix alone costs address space and no memory. Smaller
 # ones come from the heap (a page of a new mapping costs more than copying it) and grow with their reservation.
 MAPPED_FRAME_BYTES = 4 * MiB
 
@@ -57,7 +57,7 @@ class LargeFrame:
         return self._received_bytes == self.reservation.granted_bytes < self.size_bytes
 
     def waited(self, ticks: int) -> None:
-        """So long nothing was received because nothing was granted."""
+        """Do not count this time: nothing could be received because nothing was granted."""
         self._began_tick += ticks
 
     def is_slow(self, tick: int, after_ticks: int, within_ticks: int) -> bool:
@@ -67,6 +67,6 @@ class LargeFrame:
         return age_ticks > after_ticks and whole_ticks * self.size_bytes > within_ticks * self._received_bytes
 
     def received(self, count: int) -> bool:
-        """`count` bytes came to `missing`; answers whether the frame is complete now."""
+        """`count` bytes came to `missing`; returns whether the frame is complete now."""
         self._received_bytes += count
         return self.is_complete

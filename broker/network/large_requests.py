@@ -1,10 +1,10 @@
 """Large requests wait undecoded: a few kilobytes of frame become megabytes of objects, once it is their turn.
 
 Rules: no IO. Concerns requests that are barriers of their connection and hold no records; what the cluster waits for
-is exempt (`broker.network.dispatch.URGENT_KEYS`). A large request stands in the line of long work
-(`runtime.slices.SerialQueue`) and is
-decoded when its turn has come, so that one of them is in memory at a time however many connections send some.
-Invariant: a client cannot tell: its requests are handled in their order, and refused with the same words.
+is exempt (`broker.network.dispatch.URGENT_KEYS`). A large request waits in the queue of long work
+(`runtime.slices.SerialQueue`) and is decoded when it is the first there, so that one of them is in memory at a time
+however many connections send some.
+Invariant: a client sees no difference: its requests are handled in their order, and refused with the same words.
 """
 
 from __future__ import annotations

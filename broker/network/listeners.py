@@ -1,11 +1,11 @@
-"""Listeners: the settings that say where a broker listens and what it tells clients to connect to.
+"""Listeners: the settings that say where a broker listens and which addresses clients receive.
 
 Pure. `parse_listeners` turns the settings into `ListenerPlan`s with Kafka's rules; every mistake is one ValueError
 whose text names the setting and the value. `advertised_endpoints` joins a plan with the ports that were really bound.
 
 Defaults. Without `listeners` the broker listens on both loopbacks, `PLAINTEXT://localhost:9092` (Kafka: on every
-interface). A listener on a wildcard address without an advertised one has `advertised=None`: Metadata then answers with
-the local address that the client's own connection came in on, so that it works from wherever the client stands. An empty
+interface). A listener on a wildcard address without an advertised one has `advertised=None`: Metadata then has
+the local address of the client's own connection, which the client can reach. An empty
 host in `advertised.listeners` is the machine's own name (`with_host_name`). An advertised port of 0, or of a listener on
 port 0, follows the bound port. Brokers are registered with their listeners in the order of `advertised.listeners`.
 
@@ -50,8 +50,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ListenerPlan:
-    """A listener to open. `advertised` is None when clients are told the address that they used; its host is empty where
-    they are told the machine's name.
+    """A listener to open. `advertised` is None when clients receive the address that they used; its host is empty where
+    they receive the machine's name.
 
     `position` is its place among the registered endpoints. When `advertised.listeners` is set and does not name the
     listener, it has none: it is open but registered nowhere.
@@ -165,7 +165,7 @@ def advertised_endpoints(plans: Iterable[ListenerPlan], bound: Mapping[str, Addr
 
 
 def endpoint_for(plan: ListenerPlan, registered: Address, local: Address) -> Address:
-    """What Metadata answers about this broker to a client whose connection came in at `local`."""
+    """The address of this broker for a client whose connection has the local address `local`."""
     if plan.advertised is None:
         return Address(local.host, registered.port)
     return registered
@@ -177,7 +177,7 @@ def needs_advertised(plans: Iterable[ListenerPlan]) -> list[str]:
 
 
 def needs_host_name(plans: Sequence[ListenerPlan], *, has_others: bool) -> bool:
-    """Whether somebody is told the machine's name. To know it may take a look-up. `has_others` says that the broker is one of
+    """Whether a listener advertises the machine's name. To know it may take a look-up. `has_others`: the broker is one of
     several."""
     is_asked_for = any(plan.advertised is not None and not plan.advertised.host for plan in plans)
     return is_asked_for or (has_others and bool(needs_advertised(plans)))

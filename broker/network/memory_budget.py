@@ -1,23 +1,23 @@
 """One budget of bytes that many connections share: requests that are being read or handled, responses that wait.
 
-Rules: no IO. Who is refused waits in one line, and nobody overtakes it. A reservation larger than the whole budget is granted
+Rules: no IO. A refused reservation waits in one queue, in order. A reservation larger than the whole budget is granted
 when nothing else is reserved, so that it is served alone instead of never.
 
-Large frames are reserved while they come, at their senders' pace, and stand in a line of their own; those of which a part is
-there go first. Frames that are coming fill at most `LARGEST_SHARE` of the limit, so that requests which are there go on
-however slow all senders of frames are; while frames wait, requests leave them the same. A frame is reserved whole at its
-length prefix only while all that is promised so is at most `AHEAD_SHARE` of the limit; else in steps, each as large as what
-has come already: length prefixes alone fill no memory. When frames have used up their share, one of them goes on
-outside the limit, one at a time: the first that needs more, or the one that holds most. So frames do not wait for each
-other, and a single one, however large and slow, is in nobody's way.
+Large frames are reserved while they are received, at their senders' pace, and have a queue of their own, in which those of
+which a part is there come first. Frames that are incomplete fill at most `LARGEST_SHARE` of the limit, so that complete ones
+proceed however slow all senders of frames are; while frames wait, requests leave them the same share. A frame is reserved whole
+at its length prefix only while all that is promised so is at most `AHEAD_SHARE` of the limit; else in steps, each as large as
+what has come already: length prefixes alone fill no memory. When frames have used up their share, one of them proceeds
+outside the limit, one at a time: the first that needs more, or the one that has most. So frames do not wait for each
+other, and a single one, however large and slow, delays no other request.
 
 Requests that wait keep no producer out, for consumers and members of groups always wait. Large ones without records have a
-budget of their own, from their first byte to their answer (`ConnectionShared.plain_budget`); those that others wait for
-(`broker.network.dispatch.REBALANCE_KEYS`), and those with records, leave the budget of requests once nothing needs what they
-brought. What is left of a request then, or of one that was received in place, is parked, in the budget of its kind.
+budget of their own, from their first byte to their response (`ConnectionShared.plain_budget`); those that others wait for
+(`broker.network.dispatch.REBALANCE_KEYS`), and those with records, release their bytes once nothing needs the frame. What
+remains of a request then, or of one that was received in place, is parked, in the budget of its kind.
 
 Invariants: `used_bytes` is the sum of what was reserved and not yet released, `receiving_bytes` the part of it that belongs to
-frames which are still coming, `ahead_bytes` the part of that which was promised; `parked_bytes` is what was parked, and
+frames which are incomplete, `ahead_bytes` the part of that which was promised; `parked_bytes` is what was parked, and
 `outside_bytes` the size of the frame outside the limit. Used and outside together are at most the limit and one frame; on top
 come bytes that were there already. A parked request has at most `SMALL_REQUEST_BYTES`; a connection parks one, and more
 while there is parking room.
@@ -29,18 +29,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# What a request that waits costs at least: its decoded message, its answer, its places in waiting lists.
+# What a request that waits costs at least: its decoded message, its response, its entries in waiting lists.
 LEAST_WAITING_BYTES = 4 * 1024
-# A request up to this size costs no more than the rest of its connection: its receive and send buffers in the kernel.
+# A request up to this size costs no more than its connection does anyway: its receive and send buffers in the kernel.
 SMALL_REQUEST_BYTES = 64 * 1024
-# So much of the limit do frames that are coming take from requests that are there, and these from frames that wait.
+# The share of the limit that incomplete frames may take from complete requests, and these from frames that wait.
 LARGEST_SHARE = 3 / 4
-# So much of it is promised to frames before their bytes come: a place for all of a frame at once costs the least.
+# The share that is promised to frames before their bytes come: one buffer for all of a frame costs the least.
 AHEAD_SHARE = 1 / 2
 
 
 class BudgetTicket:
-    """A place in the line. `take` reserves and says so, or answers False: then it is not its turn yet."""
+    """An entry in the queue. `take` reserves and returns True, or returns False when it is not its turn yet."""
 
     __slots__ = ("granted", "size_bytes", "take")
 
@@ -51,6 +51,8 @@ class BudgetTicket:
 
 
 class MemoryBudget:
+    """Shared by all connections of an event loop."""
+
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
         self.limit_bytes = limit_bytes
@@ -61,14 +63,14 @@ class MemoryBudget:
         self.outside_bytes = 0
         self._receiving: dict[FrameReservation, None] = {}  # inside the limit
         self.waiting_count = 0
-        self._line: dict[BudgetTicket, None] = {}
-        self._begun_frames: dict[BudgetTicket, None] = {}  # in line, with a part already
-        self._new_frames: dict[BudgetTicket, None] = {}  # in line, behind those
+        self._queue: dict[BudgetTicket, None] = {}
+        self._begun_frames: dict[BudgetTicket, None] = {}  # waiting, with a part already
+        self._new_frames: dict[BudgetTicket, None] = {}  # waiting, behind those
 
     @property
     def available_bytes(self) -> int:
-        """What can be reserved now without waiting; 0 while anybody but frames waits."""
-        return 0 if self._line else max(self.limit_bytes - self.used_bytes, 0)
+        """What can be reserved now without waiting; 0 while anything but frames waits."""
+        return 0 if self._queue else max(self.limit_bytes - self.used_bytes, 0)
 
     @property
     def has_parking_room(self) -> bool:
@@ -76,33 +78,33 @@ class MemoryBudget:
 
     @property
     def is_short(self) -> bool:
-        """Whether requests wait that are there."""
-        return bool(self._line)
+        """Whether complete requests wait."""
+        return bool(self._queue)
 
     def has_room(self, size_bytes: int) -> bool:
-        return not self._line and self._fits(size_bytes)
+        return not self._queue and self._fits(size_bytes)
 
     def reserve(self, size_bytes: int) -> bool:
-        return not self._line and self._take(size_bytes)
+        return not self._queue and self._take(size_bytes)
 
     def reserve_anyway(self, size_bytes: int) -> None:
-        """For bytes that are there already: others wait the longer for it."""
+        """Reserve without a check, for bytes that are in memory already: others wait the longer for it."""
         self.used_bytes += size_bytes
 
     def reserve_later(self, size_bytes: int, granted: Callable[[], None]) -> BudgetTicket:
-        """Join the line; `granted` is called from a `release`, with the bytes reserved. It must not reserve at once."""
-        return self._join(self._line, BudgetTicket(size_bytes, lambda: self._take(size_bytes), granted))
+        """Join the queue; `granted` is called from a `release`, with the bytes reserved. It must not reserve at once."""
+        return self._join(self._queue, BudgetTicket(size_bytes, lambda: self._take(size_bytes), granted))
 
-    def _join(self, line: dict[BudgetTicket, None], ticket: BudgetTicket) -> BudgetTicket:
-        line[ticket] = None
+    def _join(self, queue: dict[BudgetTicket, None], ticket: BudgetTicket) -> BudgetTicket:
+        queue[ticket] = None
         self.waiting_count += 1
         return ticket
 
     def leave_queue(self, ticket: BudgetTicket) -> None:
         """No effect when it was granted. Others behind it may be granted now."""
-        for line in (self._line, self._begun_frames, self._new_frames):
-            if ticket in line:
-                del line[ticket]
+        for queue in (self._queue, self._begun_frames, self._new_frames):
+            if ticket in queue:
+                del queue[ticket]
                 self.waiting_count -= 1
         self._grant()
 
@@ -113,7 +115,7 @@ class MemoryBudget:
             self._grant()
 
     def park(self, size_bytes: int) -> None:
-        """A small request waits, or what is left of another: nothing of it is reserved."""
+        """Count a small request that waits, or what remains of another: nothing of it is reserved."""
         self.parked_bytes += size_bytes
 
     def release_parked(self, size_bytes: int) -> None:
@@ -135,13 +137,13 @@ class MemoryBudget:
         return True
 
     def _grant(self) -> None:
-        while self._grant_first(self._line) or self._grant_first(self._begun_frames or self._new_frames):
+        while self._grant_first(self._queue) or self._grant_first(self._begun_frames or self._new_frames):
             pass
 
-    def _grant_first(self, line: dict[BudgetTicket, None]) -> bool:
-        for ticket in line:
+    def _grant_first(self, queue: dict[BudgetTicket, None]) -> bool:
+        for ticket in queue:
             if ticket.take():
-                del line[ticket]
+                del queue[ticket]
                 self.waiting_count -= 1
                 ticket.granted()
                 return True
@@ -150,7 +152,7 @@ class MemoryBudget:
 
 
 class FrameReservation:
-    """What a frame that is still coming holds of a budget: `granted_bytes` of its `size_bytes` may be received.
+    """What an incomplete frame has of a budget: `granted_bytes` of its `size_bytes` may be received.
 
     Life: `take` as often as more is needed, or `wait` until it was granted; at last `complete`, or `drop`.
     """
@@ -161,7 +163,7 @@ class FrameReservation:
     __slots__ = ("_ahead_bytes", "_budget", "_is_outside", "_step_bytes", "granted_bytes", "size_bytes")
 
     def __init__(self, budget: MemoryBudget, size_bytes: int, step_bytes: int) -> None:
-        """`step_bytes` are the least that are granted, but for the last ones."""
+        """`step_bytes` is the least that is granted at a time, but for the last step."""
         self._budget = budget
         self._step_bytes = step_bytes
         self._ahead_bytes = 0
@@ -170,7 +172,7 @@ class FrameReservation:
         self.granted_bytes = 0
 
     def take(self) -> bool:
-        """Reserve all, or the next step. False when somebody is before it or there is no room: `wait`."""
+        """Reserve all, or the next step. False when another frame is before it or there is no room: `wait`."""
         budget = self._budget
         if budget._begun_frames or (budget._new_frames and not self.granted_bytes):
             return False
@@ -178,25 +180,25 @@ class FrameReservation:
 
     def wait(self, granted: Callable[[], None]) -> BudgetTicket:
         budget = self._budget
-        line = budget._begun_frames if self.granted_bytes else budget._new_frames
-        return budget._join(line, BudgetTicket(self.size_bytes, self._take, granted))
+        queue = budget._begun_frames if self.granted_bytes else budget._new_frames
+        return budget._join(queue, BudgetTicket(self.size_bytes, self._take, granted))
 
     def complete(self) -> None:
-        """All is there. The bytes stay reserved, and whoever handles the request releases them."""
+        """The frame is complete. The bytes stay reserved until the request releases them."""
         is_outside = self._is_outside
         self._leave()
         if is_outside:
             self._budget.used_bytes += self.size_bytes
-        self._budget.release(0)  # others may be granted the share that it had while it came
+        self._budget.release(0)  # others may be granted the share that it had while incomplete
 
     def drop(self) -> None:
-        """The rest will not come. Who waits has left the line before."""
+        """The frame will not be completed. If it waited, it has left the queue before."""
         is_outside = self._is_outside
         self._leave()
         self._budget.release(0 if is_outside else self.granted_bytes)  # it may be another's turn to be outside
 
     def _leave(self) -> None:
-        """Be no frame that is coming any more, for the budget."""
+        """Count no longer as an incomplete frame."""
         budget = self._budget
         if self._is_outside:
             budget.outside_bytes = 0

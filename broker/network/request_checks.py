@@ -1,6 +1,6 @@
-"""Who is turned away before a request is decoded: strangers, impossible sizes, APIs and versions that are not served.
+"""Checks before a request is decoded: foreign protocols, impossible sizes, APIs and versions that are not served.
 
-Rules: pure; each function answers the reason to close the connection, which becomes its one log line, or None.
+Rules: pure; each function returns the reason to close the connection, which becomes its one log line, or None.
 Source: Kafka NetworkReceive (sizes), RequestContext.parseRequest (versions). Kafka does not name HTTP and TLS.
 """
 
@@ -19,7 +19,7 @@ TLS_HANDSHAKE = b"\x16\x03"
 
 
 def foreign_protocol(first: bytes, security_protocol: str) -> str | None:
-    """Who speaks so instead of sending a request's length."""
+    """The protocol that begins with these bytes, which are no request's length."""
     if first in HTTP_STARTS:
         return "an HTTP request came to a Kafka listener"
     if first.startswith(TLS_HANDSHAKE):
@@ -33,7 +33,7 @@ def impossible_length(prefix: bytes, limits: ConnectionLimits) -> str | None:
 
 
 def not_served(table: DispatchTable, api_key: int, version: int) -> str | None:
-    """Why nobody answers such requests. ApiVersions is answered in any version, so that the client learns which ones."""
+    """Why such requests are not served. ApiVersions has a response in any version, so that the client learns which are."""
     if table.route(api_key, version) is not None or api_key == ApiVersionsRequest.api_key:
         return None
     handler = table.handler(api_key)
