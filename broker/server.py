@@ -22,13 +22,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from broker.cluster.controlled_shutdown import hand_over
+from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
 from broker.cluster.membership import Membership
-from broker.cluster.power_loss import BootFile, stay_away_after_power_loss
+from broker.cluster.power_loss import BootFile, wait_until_out_of_isrs
 from broker.cluster.store_directory import check_store_has_a_cluster, check_store_is_of, store_directory
-from broker.cluster.stray_logs import tell_of_strays
+from broker.cluster.stray_logs import warn_of_stray_logs
 from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
 from broker.components import Components, Infrastructure
 from broker.composition import (
@@ -196,13 +196,13 @@ class Broker:
         self._enter("loading logs")
         await self.logs.load()
         assert self._store is not None
-        if await tell_of_strays(self._store, self.logs.logs) and not self.has_others:
+        if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
             await begin_elsewhere(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
         await self._bind()
         if self.has_others:
             self._enter("waiting to leave ISRs after a possible loss of power")
-            await self._stay_away_after_power_loss()
+            await self._wait_until_out_of_isrs()
         self._enter("registering")
         assert self._membership is not None
         await self._membership.join()
@@ -277,13 +277,13 @@ class Broker:
             return self.logs.online_directories[0]
         return store_directory(self.logs.paths, self.logs.online_directories, self._dependencies.filesystem)
 
-    async def _stay_away_after_power_loss(self) -> None:
+    async def _wait_until_out_of_isrs(self) -> None:
         dependencies, directory = self._dependencies, self.logs.online_directories[0]
         assert self._store is not None
-        self.is_sure_of_its_logs = await stay_away_after_power_loss(
+        self.is_sure_of_its_logs = await wait_until_out_of_isrs(
             BootFile(directory, dependencies.filesystem, dependencies.disk.queue(f"{directory}#store")), dependencies.boot_id(),
             self._store, self.broker_id, was_clean=self.logs.was_clean, clock=dependencies.clock,
-            patience_ms=POWER_LOSS_SESSIONS * self.settings.zookeeper_session_timeout_ms,
+            timeout_ms=POWER_LOSS_SESSIONS * self.settings.zookeeper_session_timeout_ms,
         )  # fmt: skip
         self._may_stop_clean = True
 
@@ -370,7 +370,7 @@ class Broker:
     def _on_directory_failed(self, path: str, error: OSError) -> None:
         if self._services is not None:
             self._services.partitions.on_directory_failed(path)
-            self._log_directory_events.tell()
+            self._log_directory_events.notify()
         if not self.logs.online_directories:
             self._on_fatal(f"every log directory has failed, the last one {path}: {reason_of(error)}")
         elif path == self._store_path and not self.has_others:
@@ -392,7 +392,7 @@ class Broker:
         if services is not None and services.fetchers is not None:
             services.fetchers.take_no_more()
         if was_serving and self.has_others and self.settings.controlled_shutdown_enable:
-            await self._hand_over()
+            await self._request_controlled_shutdown()
         for listener in self._listeners:
             await listener.close()
         self._listeners.clear()
@@ -425,13 +425,15 @@ class Broker:
             await self._store.close()
         await self._store_tasks.close()
 
-    async def _hand_over(self) -> None:
+    async def _request_controlled_shutdown(self) -> None:
         assert self._controller_channel is not None
         if await self._is_alone_within(0):
             return  # no broker can take over leaderships
         request = ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch)
         version = controlled_shutdown_version(self._version)
-        await hand_over(request, version, self._controller_channel, self.settings, self._is_alone_within)
+        await request_controlled_shutdown(
+            request, version, self._controller_channel, self.settings, self._is_alone_within
+        )
 
     async def _is_alone_within(self, timeout_ms: int) -> bool:
         return await wait_for_image(self.metadata, lambda image: image.brokers.keys() <= {self.broker_id}, timeout_ms)

@@ -1,11 +1,11 @@
-"""What this broker does when the controller speaks: LeaderAndIsr, UpdateMetadata, StopReplica.
+"""Handling of the controller's requests: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-The same requests come in process from our own controller (`ControlHandlers`) and over the wire from another one
-(`refusal` first).
+They come in process from the controller of this broker (`ControlHandlers`), and over the network from that of another broker
+(which `refusal` checks first).
 
-Rules: one request at a time, in the order of arrival. A request that carries a lower broker epoch than ours was meant for
-an earlier life of this broker: STALE_BROKER_EPOCH; none (-1, the old versions) and a higher one are taken. A sender that
-is not, or is no longer, the controller gets STALE_CONTROLLER_EPOCH and changes nothing.
+Rules: one request at a time, in the order of arrival. A request with a lower broker epoch than the
+current one is for an earlier registration of this broker: STALE_BROKER_EPOCH. No epoch (-1, in old versions) and a higher one
+are accepted. A sender that is not, or no longer, the controller gets STALE_CONTROLLER_EPOCH and changes nothing.
 Source: Kafka KafkaApis.handleLeaderAndIsrRequest, handleUpdateMetadataRequest, handleStopReplicaRequest; KIP-380.
 """
 
@@ -37,7 +37,7 @@ ControlRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataReques
 
 
 class TopicSettings(Protocol):
-    """The part of the dynamic settings that follows topics as they come and go."""
+    """The part of the dynamic settings that is updated when topics are created and deleted."""
 
     async def learn_topics(self, topics: Iterable[str]) -> None: ...
 
@@ -45,7 +45,7 @@ class TopicSettings(Protocol):
 
 
 class ControlRequests:
-    """Fits `controller.requests.channels.ControlHandlers`. `broker_epoch` is set at each registration."""
+    """Implements `controller.requests.channels.ControlHandlers`. `broker_epoch` is set at each registration."""
 
     def __init__(
         self,
@@ -67,22 +67,22 @@ class ControlRequests:
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
     def registered(self, broker_epoch: int) -> None:
-        """A new life of the broker in the cluster's eyes: requests for the one before are stale."""
+        """Set the epoch of a new registration: requests for earlier registrations are stale from now on."""
         self.broker_epoch = broker_epoch
         self._is_registered.set()
 
-    # --- who asks ---
+    # --- checks of the sender ---
 
     async def refusal(self, request: ControlRequest) -> ErrorCode:
-        """NONE when a request that came over a connection is the controller's and meant for this life of the broker.
+        """Return NONE if a request from a connection is the controller's and for the current registration.
 
-        What comes before this broker knows its epoch waits for it: the controller may have seen the registration first,
-        or may still speak to the life before.
+        A request that arrives before the broker knows its epoch waits for it: the controller may have seen the registration
+        first, or may still address the one before.
         """
         await self._is_registered.wait()
         if self._is_stale(request):
             return ErrorCode.STALE_BROKER_EPOCH
-        if not await self._claims.is_believed(request.controller_id, request.controller_epoch):
+        if not await self._claims.is_controller(request.controller_id, request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
 
@@ -90,16 +90,16 @@ class ControlRequests:
         return UNKNOWN_BROKER_EPOCH < request.broker_epoch < self.broker_epoch
 
     def _late_refusal(self, request: ControlRequest) -> ErrorCode:
-        """The same when it is the request's turn: another controller may have been heard meanwhile."""
+        """Check again when the request is processed: another controller may have sent a request meanwhile."""
         if self._is_stale(request):
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_id == self._broker_id:
-            counts = self._claims.own_term(request.controller_epoch)
+            is_valid = self._claims.accept_own_epoch(request.controller_epoch)
         else:
-            counts = self._claims.is_current(request.controller_id, request.controller_epoch)
-        return ErrorCode.NONE if counts else ErrorCode.STALE_CONTROLLER_EPOCH
+            is_valid = self._claims.is_current(request.controller_id, request.controller_epoch)
+        return ErrorCode.NONE if is_valid else ErrorCode.STALE_CONTROLLER_EPOCH
 
-    # --- what is asked ---
+    # --- requests ---
 
     async def on_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         async with self._in_order:
@@ -110,7 +110,7 @@ class ControlRequests:
             return await self._partitions.on_leader_and_isr(request)
 
     async def _learn_new_topics(self, request: LeaderAndIsrRequest) -> None:
-        """A log opens with its topic's settings, so they must be here first."""
+        """Read the settings of topics whose logs are about to be opened with them."""
         new = {topic for topic, index in _named(request) if self._partitions.find(topic, index) is None}
         try:
             await self._topic_settings.learn_topics(sorted(new))
@@ -142,21 +142,22 @@ class ControlRequests:
                 self._topic_settings.forget_topic(topic)
 
     def _resign_elsewhere(self, image: ClusterImage, changes: delta.Changes) -> None:
-        """Who was not registered when a partition went to other brokers is told of that in no other way."""
+        """Stop leading or following partitions that have no replica here any more. A broker that was not registered when a
+        partition was reassigned gets no StopReplica."""
         for topic, index in changes.updated:
             row = image.partition(topic, index)
             if row is not None and self._broker_id not in row.replicas:
                 self._partitions.on_elsewhere(topic, index, row.leader_epoch)
 
-    # --- what nobody has told ---
+    # --- changes without a request ---
 
     async def on_room_again(self) -> None:
-        """A log directory that had refused a write has room."""
+        """Start partitions that waited, because a log directory that had refused a write has space again."""
         async with self._in_order:
             await self._partitions.on_room_again()
 
     async def forget_topics(self, gone: Iterable[TopicImage]) -> None:
-        """They are no more, as the store says."""
+        """Remove topics that the store has no longer."""
         async with self._in_order:
             image, changes = delta.without_topics(self._metadata.image, gone)
             if changes.deleted:

@@ -1,10 +1,9 @@
 """Controlled shutdown: before a broker stops, the controller moves its leaderships to others.
 
-Rules: asked again, after a pause, while the controller says that some remain or does not answer; as often as the
-settings say, and altogether not much longer than those pauses: a controller that hangs, because its store does or its
-machine, must not keep a broker until whoever stops it loses patience. A broker that is alone has nobody to hand over to
-and does not ask.
-A broker that finds itself alone between two attempts gives up: when all brokers are stopped together, one is the last.
+Rules: the request is sent again, after a pause, while the controller reports remaining leaderships or does not respond; as
+often as the settings say, and in total not much longer than those pauses: a controller that hangs must not delay the stop of a
+broker until it is killed. A broker that is the only live one does not send it, and gives up when it becomes the only one
+between two attempts: when all brokers are stopped together, one is the last.
 Source: Kafka KafkaServer.controlledShutdown.
 """
 
@@ -26,24 +25,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AloneWithin = Callable[[int], Awaitable[bool]]
-"""Waits so many ms, or until no other broker is known to be alive: then True."""
+"""Waits for the given ms, or until no other broker is alive: then it returns True."""
 
-# For the answers, beside the pauses between the attempts.
-ANSWERS_PATIENCE_MS = 5_000
+# Time for the responses, in addition to the pauses between the attempts.
+RESPONSES_TIMEOUT_MS = 5_000
 
 
-async def hand_over(
+async def request_controlled_shutdown(
     request: ControlledShutdownRequest,
     version: int,
-    line: ControllerChannel,
+    channel: ControllerChannel,
     settings: BrokerSettings,
     alone_within: AloneWithin,
 ) -> bool:
-    """Whether all leaderships that can move have moved. Raises nothing: the broker stops in any case."""
+    """Ask the controller to move leaderships; return whether all that can move have moved. Raises nothing: the broker
+    stops in any case."""
     pauses_ms = (settings.controlled_shutdown_max_retries - 1) * settings.controlled_shutdown_retry_backoff_ms
     try:
-        async with asyncio.timeout((max(pauses_ms, 0) + ANSWERS_PATIENCE_MS) / 1000):
-            return await _attempt(request, version, line, settings, alone_within)
+        async with asyncio.timeout((max(pauses_ms, 0) + RESPONSES_TIMEOUT_MS) / 1000):
+            return await _attempt(request, version, channel, settings, alone_within)
     except TimeoutError:
         logger.warning("controlled shutdown given up, the controller did not respond in time")
         return False
@@ -52,14 +52,14 @@ async def hand_over(
 async def _attempt(
     request: ControlledShutdownRequest,
     version: int,
-    line: ControllerChannel,
+    channel: ControllerChannel,
     settings: BrokerSettings,
     alone_within: AloneWithin,
 ) -> bool:
     attempts = max(settings.controlled_shutdown_max_retries, 1)
     for attempt in range(1, attempts + 1):
         try:
-            response = await line.ask(
+            response = await channel.ask(
                 request, version, ControlledShutdownResponse, timeout_ms=settings.controlled_shutdown_retry_backoff_ms
             )
         except (OSError, KafkaError) as error:

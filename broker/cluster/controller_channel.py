@@ -1,11 +1,11 @@
-"""This broker's way to the controller of now: the one that the cluster image names, in process when that is us.
+"""This broker's channel to the current controller: the one in the cluster image, in process if it is this broker.
 
-Rules: one attempt a `send`, no pauses: who asks knows how long it may wait and how often to ask. `ask` is for those who
-want one answer: it asks again while nobody is the controller, while the one asked is no more, and while no answer comes,
-until its time is over. The line to a controller that was replaced is closed when the image says so: who waits for its answer
-hears that none came, and asks the next one. Of a machine that is gone nothing else would tell.
-Errors: OSError when no answer came (whether the request was carried out is unknown); KafkaError(NOT_CONTROLLER) when the
-image names nobody.
+Rules: `send` makes one attempt and does not pause: its callers decide how often to send. `ask` repeats the request, until its
+timeout, while there is no controller, while the receiver is no longer the controller, and while no response comes. The
+connection to a controller that was replaced is closed when the image names another: its pending requests fail, and are sent
+to the new one. Nothing else would end them if the machine is gone.
+Errors: OSError when no response came (it is unknown whether the request was executed); KafkaError(NOT_CONTROLLER) when the
+image names no controller.
 Source: Kafka NodeToControllerChannelManager, MetadataCacheControllerNodeProvider.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
 
 RETRY_PAUSE_S = 0.1
-# What one says who is not the controller any more. ControlledShutdown says it in its own way.
+# Errors of a broker that is no longer the controller; ControlledShutdown has one of its own.
 _MOVED = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 R = TypeVar("R", bound=Response)
@@ -41,7 +41,7 @@ Connect = Callable[[int], "BrokerClient"]
 
 
 class ControllerChannel:
-    """Fits `replication.isr_requests.ControllerChannel`. `connect` makes a line to a broker by its id."""
+    """Implements `replication.isr_requests.AlterPartitionChannel`. `connect` makes a client of a broker by its id."""
 
     def __init__(
         self, broker_id: int, controller: Controller, metadata: MetadataCache, connect: Connect, clock: Clock
@@ -60,11 +60,11 @@ class ControllerChannel:
             self.close()
 
     async def send(self, request: Request, version: int, response_type: type[R]) -> R:
-        """Raises OSError, KafkaError(NOT_CONTROLLER)."""
+        """Send a request once and return the response. Raises OSError, KafkaError(NOT_CONTROLLER)."""
         controller_id = self._metadata.image.controller_id
         if controller_id == self._broker_id:
             self.close()
-            return cast(R, await answer(self._controller, request, version))
+            return cast(R, await controller_response(self._controller, request, version))
         if controller_id == NO_CONTROLLER:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "No controller is known.")
         if self._client is None or self._client_id != controller_id:
@@ -73,15 +73,15 @@ class ControllerChannel:
         return await self._client.send(request, version, response_type)
 
     async def ask(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int) -> R:
-        """An answer from a controller: one that is in office says something else than NOT_CONTROLLER. Raises OSError
-        (the last one), KafkaError(NOT_CONTROLLER)."""
+        """Send a request until the controller responds with something else than NOT_CONTROLLER, for `timeout_ms` at most.
+        Raises OSError (the last one), KafkaError(NOT_CONTROLLER)."""
         await asyncio.sleep(0)  # a handler becomes a task at its first wait, and only a task can be timed out
         end_ms = self._clock.monotonic_ms() + timeout_ms
         while True:
             failure: OSError | KafkaError
             try:
                 response = await self.send(request, version, response_type)
-                if cast("_Answer", response).error_code not in _MOVED:
+                if cast("_ControllerResponse", response).error_code not in _MOVED:
                     return response
                 failure = KafkaError(ErrorCode.NOT_CONTROLLER)
             except OSError as error:
@@ -95,17 +95,17 @@ class ControllerChannel:
             await asyncio.sleep(RETRY_PAUSE_S)
 
     def close(self) -> None:
-        """Let go of the connection; the next `send` opens another."""
+        """Close the connection; the next `send` opens another."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
 
-_Answer = AllocateProducerIdsResponse | AlterPartitionResponse | ControlledShutdownResponse
+_ControllerResponse = AllocateProducerIdsResponse | AlterPartitionResponse | ControlledShutdownResponse
 
 
-async def answer(controller: Controller, request: Request, version: int) -> Response:
-    """What `controller` answers a broker. The same over a connection and in process. Its refusals are in the answer."""
+async def controller_response(controller: Controller, request: Request, version: int) -> Response:
+    """Return the controller's response to a broker, over a connection or in process. Errors are in the response."""
     match request:
         case AlterPartitionRequest():
             return await _alter_partition(controller, request, version)

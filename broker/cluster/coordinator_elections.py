@@ -1,4 +1,4 @@
-"""Which coordinator hears that this broker begins or ends to lead a partition of an internal topic: that of the topic.
+"""Notifies the coordinator of an internal topic when this broker becomes, or is no longer, the leader of one of its partitions.
 
 Source: Kafka RequestHandlerHelper.onLeadershipChange.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ElectedCoordinator(Protocol):
-    """What a coordinator hears of elections. `coordinator.runtime.coordinator_runtime.CoordinatorRuntime` implements it."""
+    """The notifications of a coordinator. `coordinator.runtime.coordinator_runtime.CoordinatorRuntime` implements it."""
 
     @property
     def topic(self) -> str: ...
@@ -25,14 +25,14 @@ class ElectedCoordinator(Protocol):
 class CoordinatorElections:
     """Implements `replication.partitions.LeadershipListener`.
 
-    Coordinators are added once they are made, before the first election: they and the partitions need each other.
+    Coordinators are added when they are made, before the first election: they and the partitions refer to each other.
     """
 
     def __init__(self) -> None:
         self._coordinators: dict[str, ElectedCoordinator] = {}
 
     def add(self, coordinator: ElectedCoordinator) -> None:
-        """One coordinator a topic."""
+        """Add the coordinator of a topic, the only one of it."""
         assert coordinator.topic not in self._coordinators
         self._coordinators[coordinator.topic] = coordinator
 

@@ -1,13 +1,13 @@
-"""Forgets topics that were deleted behind this broker's back.
+"""Removes topics that were deleted while this broker was not notified.
 
-A controller tells of a deletion once. Whoever is not registered at that moment, or whose line is down when the next
-controller takes over, never hears of it: both are told afterwards what there is, not what there was. A broker that was
-not restarted in between would show such a topic for ever.
+A controller sends a deletion once. A broker that is not registered then, or not connected when the next controller is elected,
+misses it: afterwards it receives only the topics that exist. Without this module it would list the deleted topic until its
+next restart.
 
-Rules: whenever another term of a controller, or another registration of this broker, begins to speak, the topics in the
-image are compared with those in the store. The store is synced first: what the image holds was there before, so what is
-missing afterwards is gone. Asked until the store answers, by one task at a time.
-Apache Kafka has no such thing: its brokers keep the topic until they are restarted.
+Rules: with the first image of another controller epoch or another registration of this broker, the topics in the image are
+compared with those in the store. The store is synced first: topics in the image existed before, so those that are missing
+afterwards were deleted. Retried until the store responds, by one task at a time.
+Source: none in Apache Kafka, whose brokers keep the topic until they are restarted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_S = 1.0
 
-# Of whoever speaks: the controller's epoch, and our own.
+# The controller epoch, and the broker epoch.
 Epochs = tuple[int, int]
 
 
 class DeletedTopics:
-    """`epochs` are those of now; `forget` takes topics out of the image, if they are in it still."""
+    """`epochs` returns the current epochs; `forget` removes topics from the image, if they are still in it."""
 
     def __init__(
         self,
@@ -49,22 +49,22 @@ class DeletedTopics:
         self._epochs = epochs
         self._forget = forget
         self._tasks = tasks
-        self._looked_in: Epochs | None = None
-        self._is_looking = False
+        self._checked_epochs: Epochs | None = None
+        self._is_checking = False
 
     def on_image(self, image: ClusterImage) -> None:
-        """Hears of every image of the cluster, in order."""
-        if self._epochs() == self._looked_in or self._tasks.is_closed:
+        """Check for deleted topics if the epochs have changed. Called with every image, in order."""
+        if self._epochs() == self._checked_epochs or self._tasks.is_closed:
             return
-        if not image.topics:  # nothing that could be gone
-            self._looked_in = self._epochs()
-        elif not self._is_looking:
-            self._is_looking = True
-            self._tasks.spawn(self._look(), name="forget deleted topics")
+        if not image.topics:  # no topic could have been deleted
+            self._checked_epochs = self._epochs()
+        elif not self._is_checking:
+            self._is_checking = True
+            self._tasks.spawn(self._check(), name="forget deleted topics")
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         try:
-            while (epochs := self._epochs()) != self._looked_in:
+            while (epochs := self._epochs()) != self._checked_epochs:
                 known = list(self._metadata.image.topics.values())
                 try:
                     await self._store.sync(znodes.TOPICS)
@@ -78,6 +78,6 @@ class DeletedTopics:
                         "topics were deleted while this broker was away: topics=%d example=%s", len(gone), gone[0].name
                     )
                     await self._forget(gone)
-                self._looked_in = epochs
+                self._checked_epochs = epochs
         finally:
-            self._is_looking = False
+            self._is_checking = False

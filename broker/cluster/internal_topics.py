@@ -1,7 +1,7 @@
-"""The coordinators' way to their topics: made on demand, written and read as ordinary partitions of this broker.
+"""Internal topics: created on demand, and written and read by coordinators as ordinary partitions of this broker.
 
-Rules: one append path for clients and coordinators. A new coordinator begins when all that it has read is committed: what
-it would tell of the rest could be lost with it, and be less on the next one.
+Rules: one append path for clients and coordinators. A coordinator has loaded when all that it has read is committed: state from
+uncommitted records could be lost with this broker, and be missing on the next one.
 Source: Kafka AutoTopicCreationManager, GroupMetadataManager.appendForGroup and doLoadGroupsAndOffsets (which reads to the end
 of the log and serves at once; KRaft's new coordinator hides what is behind the high watermark).
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOST = -1
-# A read that is refused, by a log that moves to another directory just now or by its disk, is tried again as a client does it:
-# a coordinator that has not loaded does not serve until its partition has another leader.
+# A read that fails, because the log is being moved to another directory or because of its disk, is retried as a client would:
+# a coordinator that failed to load does not serve until its partition has another leader.
 READ_ATTEMPTS = 3
-READ_AGAIN_S = 0.01
+READ_RETRY_PAUSE_S = 0.01
 
 
 class InternalTopics:
-    """Makes internal topics when somebody first needs them."""
+    """Creates internal topics when they are first needed."""
 
     def __init__(self, topic_admin: TopicAdmin, tasks: TaskScope) -> None:
         self._topic_admin = topic_admin
@@ -44,7 +44,7 @@ class InternalTopics:
         self._under_way: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Start to create `topic`, unless that is under way. Returns at once; failures are logged."""
+        """Start to create `topic`, unless that is in progress. Returns immediately; failures are logged."""
         if topic not in self._under_way:
             self._under_way.add(topic)
             self._tasks.spawn(self._create(topic), name=f"create {topic}")
@@ -59,7 +59,7 @@ class InternalTopics:
 
 
 class InternalLog:
-    """One internal topic's partitions, as a coordinator writes and reads them (`ShardLogWriter` and `ShardLogReader`)."""
+    """The partitions of one internal topic. Implements `ShardLogWriter` and `ShardLogReader`."""
 
     def __init__(self, topic: str, partitions: Partitions, clock: Clock, *, acks: int, read_bytes: int) -> None:
         self.topic = topic
@@ -91,8 +91,8 @@ class InternalLog:
         attempts_left = READ_ATTEMPTS
         while offset < end_offset:
             if self._led(partition) is not target:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{partition} changed hands.")
-            log = target.log  # it may move to another directory meanwhile
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{partition} has another leader now.")
+            log = target.log  # it may be moved to another directory meanwhile
             try:
                 chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
                 if chunk is None:
@@ -101,24 +101,24 @@ class InternalLog:
                     )
             except KafkaError as error:
                 if offset < log.log_start_offset:
-                    offset = log.log_start_offset  # what was to be read is deleted
+                    offset = log.log_start_offset  # the records at `offset` were deleted
                     continue
-                attempts_left -= not log.is_held  # for as long as it gives way to another its files have no name
+                attempts_left -= not log.is_held  # while another log replaces it, its files have no names
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
                     raise
-                await asyncio.sleep(READ_AGAIN_S)
+                await asyncio.sleep(READ_RETRY_PAUSE_S)
                 continue
             whole_bytes = 0
             for position, header in iter_any_headers(chunk):
                 whole_bytes = position + header.size_bytes
                 offset = header.next_offset
             if whole_bytes == 0:
-                break  # nothing is left but offsets without records
+                break  # only offsets without records remain
             yield memoryview(chunk)[:whole_bytes]
         await self._committed(target, end_offset)
 
     async def _committed(self, target: Partition, end_offset: int) -> None:
-        """Return when everything below `end_offset` is committed. Raises KafkaError when the leadership ends first."""
+        """Wait until everything below `end_offset` is committed. Raises KafkaError when the leadership ends first."""
         if target.is_committed(end_offset):
             return
         outcomes: list[ErrorCode] = []
@@ -127,7 +127,7 @@ class InternalLog:
         await operation.completed()
         [error] = outcomes
         if error is not ErrorCode.NONE:
-            raise KafkaError(error, f"This broker leads {self.topic}-{target.partition} no more.")
+            raise KafkaError(error, f"This broker no longer leads {self.topic}-{target.partition}.")
 
     def _led(self, index: int) -> Partition:
         partition = self._partitions.find(self.topic, index)

@@ -1,8 +1,8 @@
-"""How leaders change their in-sync sets in clusters without AlterPartition: they write the store themselves.
+"""ISR changes in clusters without AlterPartition: leaders write them to the store.
 
-For `inter.broker.protocol.version` below 2.7-IV2. Fits `replication.isr_requests.IsrWriter`.
-Rules: the write is conditional on the version that the leader knows. One whose answer was lost is looked up: it was ours
-when the data is what we wrote and the version the next one.
+For `inter.broker.protocol.version` below 2.7-IV2.
+Rules: the write is conditional on the version that the leader knows. After a write whose response was lost the node is read:
+the write was successful if the data is the written one and the version the next one.
 Source: Kafka ZkIsrManager, ReplicationUtils.updateLeaderAndIsr; KafkaZkClient.propagateIsrChanges.
 """
 
@@ -20,28 +20,31 @@ if TYPE_CHECKING:
     from metadata.store.port import Store
     from replication.leader import IsrChange
 
-# As many partitions stand in one notification as fit a node easily (Kafka's number).
+# Partitions in one notification at most, so that it fits into a node (Kafka's number).
 PARTITIONS_PER_NOTIFICATION = 3_000
 
 
 class StoreIsrWriter:
+    """Implements `replication.isr_requests.IsrWriter`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def write(
         self, topic: str, partition: int, change: IsrChange, *, leader_id: int, controller_epoch: int
     ) -> int | None:
-        """The new version of the state node, None when another was faster. Raises OSError when nobody knows."""
+        """Write a change; return the new version of the state node, None if another write came first. Raises OSError when the
+        outcome is unknown."""
         path = znodes.state_path(topic, partition)
         data = PartitionState(leader_id, change.leader_epoch, change.isr, controller_epoch).encode()
         try:
             return (await self._store.set(path, data, change.partition_epoch)).version
         except NoNodeError:
             return None
-        except (BadVersionError, ConnectionLossError):  # the version may be that of an earlier attempt, never answered
+        except (BadVersionError, ConnectionLossError):  # the version may be that of an earlier attempt without response
             return await self._written(path, data, change.partition_epoch + 1)
         except SessionExpiredError as error:
-            raise ConnectionError("the session with the store is over") from error
+            raise ConnectionError("the session with the store has ended") from error
 
     async def _written(self, path: str, data: bytes, version: int) -> int | None:
         try:
@@ -49,7 +52,7 @@ class StoreIsrWriter:
         except NoNodeError:
             return None
         except (ConnectionLossError, SessionExpiredError) as error:
-            raise ConnectionError("the store does not answer") from error
+            raise ConnectionError("the store does not respond") from error
         if (found, stat.version) == (data, version):
             return version
         if stat.version >= version:
@@ -57,10 +60,10 @@ class StoreIsrWriter:
         raise ConnectionError("the write was lost")
 
     async def announce(self, partitions: Sequence[TopicPartition]) -> None:
-        """Raises OSError."""
+        """Notify the controller of changed partitions. Raises OSError."""
         for start in range(0, len(partitions), PARTITIONS_PER_NOTIFICATION):
             data = znodes.encode_topic_partitions(partitions[start : start + PARTITIONS_PER_NOTIFICATION])
             try:
                 await self._store.create(znodes.isr_change_path(), data, sequential=True)
             except (ConnectionLossError, SessionExpiredError) as error:
-                raise ConnectionError("the store does not answer") from error
+                raise ConnectionError("the store does not respond") from error

@@ -1,7 +1,7 @@
-"""Tells the controller that a log directory of this broker has failed: a node under `/log_dir_event_notification`.
+"""Notifies the controller that a log directory of this broker has failed: a node under `/log_dir_event_notification`.
 
-The controller then asks this broker about its replicas with a LeaderAndIsr and moves those away that are offline.
-Rules: told until it is written, once however many directories fail meanwhile.
+The controller then sends this broker a LeaderAndIsr, learns which replicas are offline, and elects other leaders.
+Rules: retried until the node is written; one node for all directories that fail meanwhile.
 Source: Kafka ReplicaManager.handleLogDirFailure, KafkaZkClient.propagateLogDirEvent; KIP-112.
 """
 
@@ -24,29 +24,31 @@ RETRY_PAUSE_S = 1.0
 
 
 class LogDirectoryEvents:
+    """Writes the notifications, by one task at a time."""
+
     def __init__(self, broker_id: int, store: Store, tasks: TaskScope) -> None:
         self._broker_id = broker_id
         self._store = store
         self._tasks = tasks
-        self._is_telling = False
+        self._is_pending = False
 
-    def tell(self) -> None:
-        """Returns at once."""
-        if not self._is_telling and not self._tasks.is_closed:
-            self._is_telling = True
-            self._tasks.spawn(self._tell(), name="tell of a failed log directory")
+    def notify(self) -> None:
+        """Start to notify the controller. Returns immediately."""
+        if not self._is_pending and not self._tasks.is_closed:
+            self._is_pending = True
+            self._tasks.spawn(self._notify(), name="report a failed log directory")
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         data = znodes.encode_log_dir_event(self._broker_id)
         while True:
-            self._is_telling = False  # what fails from now on may be missed by the write below
+            self._is_pending = False  # a directory that fails from now on needs another notification
             try:
                 await self._store.create(znodes.log_dir_event_path(), data, sequential=True)
             except StoreError as error:
                 logger.warning(
                     "failed log directory not reported to the controller yet, retrying: error=%s", type(error).__name__
                 )
-                self._is_telling = True
+                self._is_pending = True
                 await asyncio.sleep(RETRY_PAUSE_S)
             else:
                 return

@@ -1,11 +1,11 @@
-"""This broker's place in the cluster: `/brokers/ids/N`, held by the store's session, and made anew with each new session.
+"""This broker's registration in the cluster: the ephemeral node `/brokers/ids/N`, created again with each new session.
 
-    joining --registered--> member --session expired--> (nobody sees us) --new session: registered again--> member
-       '---- the id is another session's: wait for that to end; it does not: the broker cannot go on ----'
+    joining --registered--> member --session expired--> not registered --new session: registered again--> member
+       '---- the id is registered by another session: wait for its end; if it does not end, the broker stops ----'
 
-Rules: the broker epoch is the czxid of the node, so each registration has a higher one; who listens hears it before
-anybody else can. A node of another session is never touched: it is our own life before, which ends by itself, or
-another broker, which does not.
+Rules: the broker epoch is the czxid of the node, so it increases with each registration; `on_registered` gets it before
+requests with it can arrive. A node of another session is never deleted: it is of an earlier run of this broker, and ends by
+itself, or of another broker.
 Source: Kafka KafkaController.RegisterBrokerAndReelect, KafkaZkClient.registerBroker; KIP-380.
 """
 
@@ -30,16 +30,17 @@ logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_S = 0.1
 TAKEN_PAUSE_S = 0.25
-LEAVE_PATIENCE_S = 2.0
-# Sessions of others may be longer than ours: Apache Kafka's default.
-TAKEN_PATIENCE_MIN_MS = 18_000
+LEAVE_TIMEOUT_S = 2.0
+# The session of another process may have a longer timeout than ours: Apache Kafka's default.
+TAKEN_TIMEOUT_MIN_MS = 18_000
 NO_SESSION = 0
 
 
 class Membership:
-    """`join` once; from then on sessions are followed until `leave`.
+    """Registers this broker: at `join`, and again with each new session until `leave`.
 
-    `describe` tells what is registered, `on_registered` hears each broker epoch, `on_lost` why there is none any more.
+    `describe` returns what to register, `on_registered` gets each broker epoch, `on_lost` the reason why the broker cannot be
+    registered again.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Membership:
         self._on_lost = on_lost
         self._clock = clock
         self._tasks = tasks
-        self._patience_ms = 2 * max(session_timeout_ms, TAKEN_PATIENCE_MIN_MS)
+        self._taken_timeout_ms = 2 * max(session_timeout_ms, TAKEN_TIMEOUT_MIN_MS)
         self._one_at_a_time = asyncio.Lock()
         self._session_id = NO_SESSION
         self._has_left = False
@@ -69,17 +70,17 @@ class Membership:
         return self._session_id != NO_SESSION
 
     async def join(self) -> None:
-        """Raises BrokerIdTakenError when the id stays another's."""
+        """Register. Raises BrokerIdTakenError if the id remains registered by another session."""
         await self._register()
         self._store.subscribe(self._on_session)
 
     async def leave(self) -> None:
-        """Be gone for the others from now on: the session itself ends only when all logs are closed. Where the store does
-        not answer in time, the node goes with the session."""
+        """Remove the registration: the session itself ends only when all logs are closed. If the store does not respond in
+        time, the node is removed with the session."""
         self._has_left = True
         try:
-            # A registration that is under way has its outcome first: it would outlast this.
-            async with asyncio.timeout(LEAVE_PATIENCE_S), self._one_at_a_time:
+            # Wait for a registration in progress: otherwise it would remain.
+            async with asyncio.timeout(LEAVE_TIMEOUT_S), self._one_at_a_time:
                 if not self.is_registered:
                     return
                 session, self._session_id = self._store.session(), NO_SESSION
@@ -101,8 +102,8 @@ class Membership:
 
     async def _register(self) -> None:
         async with self._one_at_a_time:
-            end_ms = self._clock.monotonic_ms() + self._patience_ms
-            has_told = False
+            end_ms = self._clock.monotonic_ms() + self._taken_timeout_ms
+            is_logged = False
             while not self._has_left:
                 session = self._store.session()
                 if session.session_id == self._session_id:
@@ -116,8 +117,8 @@ class Membership:
                 except BrokerIdTakenError as error:
                     if self._clock.monotonic_ms() >= end_ms:
                         raise
-                    if not has_told:
-                        has_told = True
+                    if not is_logged:
+                        is_logged = True
                         logger.warning("broker id is taken, waiting for its session to end: reason=%s", str(error))
                     await asyncio.sleep(TAKEN_PAUSE_S)
                     continue

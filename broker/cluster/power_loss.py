@@ -1,17 +1,17 @@
-"""After a loss of power: a broker whose logs may have lost their ends does not come back as a member of in-sync sets.
+"""After a loss of power: a broker whose logs may have lost their ends does not register while it is in ISRs.
 
-What was appended and not yet forced to the disk survives the end of a process, in the page cache, but not the machine's. A
-broker that restarts so fast that no controller has missed it would be elected as it is, and take from everybody else
-what they have and it has lost. So it stays away until it is out of the ISR of every partition that has other members:
-its old session is over, and whoever controls takes a broker that is gone out of them. Then it comes back as a follower.
+Records that were appended but not flushed survive the end of a process, in the page cache, but not a loss of power. A broker
+that restarts before a controller has noticed its absence could be elected with such a log, and the other replicas would
+truncate records that it has lost. So it waits until it is out of the ISR of every partition with other members: its old session
+ends, and the controller removes it. Then it registers and follows.
 
-    last stop clean, or the same boot as the one noted   ->  register at once
-    else                                                 ->  wait until it is out, `patience_ms` at most; register
+    last stop clean, or the boot id is the stored one    ->  register immediately
+    else                                                 ->  wait until out of all ISRs, `timeout_ms` at most; register
 
-Rules: the machine's boot id stands in a file of the first log directory. It is written when the wait is over, so that a
-process which dies in it waits again, and before anything is appended. A boot that cannot be told counts as another one.
-An ISR of this broker alone is no reason to wait: nobody else has the records. Nor is a topic that is being deleted, whose
-states controllers leave alone.
+Rules: the machine's boot id is stored in a file of the first log directory. It is written after the wait, so that a process
+that ends during the wait waits again, and before anything is appended. An unknown boot id counts as another one. An ISR
+with this broker alone is no reason to wait: no other replica has the records. Nor is a topic that is being deleted: controllers
+do not change its states.
 Source: none in Kafka; KIP-966 does so where brokers register with the controller. docs/decisions/009-power-loss-and-the-isr.md.
 """
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "barnabas-boot-id"
-LOOK_AGAIN_S = 0.1
-# So many states are read at a time, once it is known which ones matter.
-LOOK_AT_ONCE = 100
+POLL_PAUSE_S = 0.1
+# States read at a time, after the first reading of all.
+STATES_PER_READ = 100
 
 
 @dataclass(frozen=True, slots=True)
 class BootFile:
-    """Under which boot of the machine the logs of `directory` were last written. Its lock is the caller's."""
+    """Stores the boot id under which the logs of `directory` were last written. The caller has locked the directory."""
 
     directory: str
     filesystem: FileSystem
@@ -59,20 +59,20 @@ class BootFile:
     def _path(self) -> str:
         return posixpath.join(self.directory, FILE_NAME)
 
-    async def noted(self) -> str | None:
-        """None when there is no file, or nothing in it. Raises OSError."""
+    async def read(self) -> str | None:
+        """Return the stored boot id, None if there is none. Raises OSError."""
 
-        def read() -> bytes:
+        def content() -> bytes:
             return self.filesystem.read_bytes(self._path) if self.filesystem.exists(self._path) else b""
 
-        return (await self.queue.run(read)).decode("ascii", "replace").strip() or None
+        return (await self.queue.run(content)).decode("ascii", "replace").strip() or None
 
-    async def note(self, boot_id: str) -> None:
-        """On the disk when this returns. Raises OSError."""
+    async def write(self, boot_id: str) -> None:
+        """Store the boot id, durably. Raises OSError."""
         await self.queue.run(lambda: self.filesystem.replace(self._path, f"{boot_id}\n".encode()))
 
 
-async def stay_away_after_power_loss(
+async def wait_until_out_of_isrs(
     file: BootFile,
     boot_id: str | None,
     store: Store,
@@ -80,15 +80,16 @@ async def stay_away_after_power_loss(
     *,
     was_clean: bool,
     clock: Clock,
-    patience_ms: int,
+    timeout_ms: int,
 ) -> bool:
-    """Return when this broker may register. False: it does so as a member of an ISR that may know more than it does."""
-    noted = await _noted(file)
-    may_have_lost = not was_clean and (boot_id is None or boot_id != noted)
-    is_out = not may_have_lost or await _is_out_within(store, broker_id, clock, patience_ms)
-    if boot_id is not None and boot_id != noted:
+    """Wait until this broker may register. Returns False if it is still in an ISR whose other members may have more
+    records."""
+    stored = await _stored(file)
+    may_have_lost = not was_clean and (boot_id is None or boot_id != stored)
+    is_out = not may_have_lost or await _is_out_within(store, broker_id, clock, timeout_ms)
+    if boot_id is not None and boot_id != stored:
         try:
-            await file.note(boot_id)
+            await file.write(boot_id)
         except OSError as error:
             logger.warning(
                 "boot id not stored, the next start assumes a loss of power: directory=%s error=%s",
@@ -98,21 +99,21 @@ async def stay_away_after_power_loss(
     return is_out
 
 
-async def _noted(file: BootFile) -> str | None:
+async def _stored(file: BootFile) -> str | None:
     try:
-        return await file.noted()
+        return await file.read()
     except OSError as error:
         logger.warning("boot id of the last start not read: directory=%s error=%s", file.directory, reason_of(error))
         return None
 
 
-async def _is_out_within(store: Store, broker_id: int, clock: Clock, patience_ms: int) -> bool:
-    began_ms = clock.monotonic_ms()
+async def _is_out_within(store: Store, broker_id: int, clock: Clock, timeout_ms: int) -> bool:
+    started_ms = clock.monotonic_ms()
     remaining: list[TopicPartition] | None = None
-    has_told = False
-    while clock.monotonic_ms() - began_ms < patience_ms:
+    is_logged = False
+    while clock.monotonic_ms() - started_ms < timeout_ms:
         try:
-            await store.sync(znodes.TOPICS)  # a server that lags behind may not know yet that this broker is in
+            await store.sync(znodes.TOPICS)  # a server that lags may not have this broker in the ISRs yet
             if remaining is None:
                 replicas = await _replicas(store, broker_id)
                 remaining = await _still_in_sync(store, broker_id, replicas)
@@ -120,20 +121,20 @@ async def _is_out_within(store: Store, broker_id: int, clock: Clock, patience_ms
                 remaining = await _some_still_in_sync(store, broker_id, remaining)
         except StoreError as error:
             logger.info("ISRs not read, retrying: error=%s", type(error).__name__)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(POLL_PAUSE_S)
             continue
         if not remaining:
-            if has_told:
-                logger.info("out of all ISRs, registering: duration_ms=%d", clock.monotonic_ms() - began_ms)
+            if is_logged:
+                logger.info("out of all ISRs, registering: duration_ms=%d", clock.monotonic_ms() - started_ms)
             return True
-        if not has_told:
-            has_told = True
+        if not is_logged:
+            is_logged = True
             logger.warning(
                 "the ends of some logs may have been lost with the power, not registering while in their "
                 "ISR: partitions=%d example=%s-%d timeout_ms=%d",
-                len(remaining), *remaining[0], patience_ms,
+                len(remaining), *remaining[0], timeout_ms,
             )  # fmt: skip
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(POLL_PAUSE_S)
     logger.warning(
         "registering although still in the ISR of partitions, records may be missing: partitions=%d",
         len(remaining or ()),
@@ -142,9 +143,9 @@ async def _is_out_within(store: Store, broker_id: int, clock: Clock, patience_ms
 
 
 async def _replicas(store: Store, broker_id: int) -> list[TopicPartition]:
-    """The partitions of which this broker has a replica and others too."""
-    going = set(await store.children(znodes.DELETE_TOPICS))
-    names = [name for name in await store.children(znodes.TOPICS) if name not in going]
+    """Return the partitions that have a replica here and on other brokers."""
+    deleting = set(await store.children(znodes.DELETE_TOPICS))
+    names = [name for name in await store.children(znodes.TOPICS) if name not in deleting]
     nodes = await store.read_many([znodes.topic_path(name) for name in names])
     found = []
     for name, node in zip(names, nodes, strict=True):
@@ -161,10 +162,10 @@ async def _replicas(store: Store, broker_id: int) -> list[TopicPartition]:
 
 
 async def _some_still_in_sync(store: Store, broker_id: int, keys: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """`keys` without those at the front that are out: one that is in is reason enough to wait. Thousands are not read again
-    and again from an ensemble that has an election to carry."""
-    for at in range(0, len(keys), LOOK_AT_ONCE):
-        behind = at + LOOK_AT_ONCE
+    """Return `keys` from the first one on that is still in sync: one is enough to wait. So thousands of states are not read
+    repeatedly from an ensemble that is busy with elections."""
+    for at in range(0, len(keys), STATES_PER_READ):
+        behind = at + STATES_PER_READ
         staying = await _still_in_sync(store, broker_id, keys[at:behind])
         if staying:
             return [*staying, *keys[behind:]]

@@ -1,7 +1,7 @@
-"""Where a broker's blocks of producer ids come from: the controller, and in old clusters the store itself.
+"""The source of a broker's blocks of producer ids: the controller, or in old clusters the store.
 
-Rules: AllocateProducerIds from `inter.broker.protocol.version` 3.0-IV0 on (KIP-730); below it, every broker takes its
-blocks from `/latest_producer_id_block` as the controller does.
+Rules: AllocateProducerIds from `inter.broker.protocol.version` 3.0-IV0 on (KIP-730); below it, every broker allocates its
+blocks in `/latest_producer_id_block`, as the controller does.
 Source: Kafka ProducerIdManager.rpc, ZkProducerIdManager.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metadata.store.port import Store
 
 VERSION = 0
-# Who waits for an id is told to come again sooner than its own request times out.
+# Shorter than the request timeout of clients, so that they get an error they retry.
 TIMEOUT_MS = 5_000
 
 
@@ -30,26 +30,26 @@ def producer_id_blocks(
     broker_id: int,
     broker_epoch: Callable[[], int],
     version: InterBrokerVersion,
-    line: ControllerChannel,
+    channel: ControllerChannel,
     store: Store,
 ) -> Callable[[], Awaitable[ProducerIdBlock]]:
-    """Gets the next block. Raises KafkaError."""
+    """Return a function that allocates the next block, and raises KafkaError."""
 
     async def from_controller() -> ProducerIdBlock:
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
         try:
-            answer = await line.ask(request, VERSION, AllocateProducerIdsResponse, timeout_ms=TIMEOUT_MS)
+            response = await channel.ask(request, VERSION, AllocateProducerIdsResponse, timeout_ms=TIMEOUT_MS)
         except OSError as error:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The controller does not answer.") from error
-        if answer.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(answer.error_code))
-        first = answer.producer_id_start
-        return ProducerIdBlock(broker_id, first, first + answer.producer_id_len)
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The controller does not response.") from error
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(response.error_code))
+        first = response.producer_id_start
+        return ProducerIdBlock(broker_id, first, first + response.producer_id_len)
 
     async def from_store() -> ProducerIdBlock:
         try:
             return await allocate_block(store, broker_id)
         except StoreError as error:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The store does not answer.") from error
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The store does not response.") from error
 
     return from_controller if version.supports_producer_id_allocation else from_store

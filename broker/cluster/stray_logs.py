@@ -1,8 +1,8 @@
-"""Logs that no topic of the cluster has: told at the start, and left alone.
+"""Stray logs, whose topics the cluster does not know: logged at the start, kept, and not served.
 
-They are what a lost or foreign store leaves behind, or a directory that moved to another cluster. Their records are there
-and nobody can read them, which an operator has to know before a topic of that name is made anew. Neither retention nor
-the cleaner touches them: what their topics' settings are nobody knows.
+They remain when a store was lost or replaced, or when a directory was moved to another cluster. An operator must know of them
+before a topic of that name is created again. Neither retention nor the cleaner changes them: the settings of their topics are
+unknown.
 
 Source: Kafka LogManager.isStrayReplica, which looks for them in KRaft mode alone.
 """
@@ -25,8 +25,9 @@ class StoredLog(Protocol):
     def directory(self) -> str: ...
 
 
-async def tell_of_strays(store: Tree, logs: Mapping[TopicPartition, StoredLog]) -> bool:
-    """One warning for all of them; whether there are any. A store that cannot be asked now is no reason to stop a start."""
+async def warn_of_stray_logs(store: Tree, logs: Mapping[TopicPartition, StoredLog]) -> bool:
+    """Log one warning for all stray logs; return whether there are any. If the store does not respond, the check is
+    skipped: it must not stop a start."""
     try:
         topics = set(await store.children(TOPICS))
     except NoNodeError:
@@ -45,5 +46,5 @@ async def tell_of_strays(store: Tree, logs: Mapping[TopicPartition, StoredLog]) 
 
 
 def stray_logs(logs: Iterable[TopicPartition], topics: Container[str]) -> list[TopicPartition]:
-    """Those whose topic is not among `topics`, in order."""
+    """Return the logs whose topic is not among `topics`, in order."""
     return sorted(key for key in logs if key[0] not in topics)

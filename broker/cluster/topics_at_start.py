@@ -1,7 +1,7 @@
-"""Topics that must exist before the first client comes: `--topic name[:partitions[:replicas]]` and KAFKA_CREATE_TOPICS.
+"""Topics that must exist before clients are served: `--topic name[:partitions[:replicas]]` and KAFKA_CREATE_TOPICS.
 
-Rules: a topic that is there already stays as it is; one that cannot be made stops the start with its reason. In a
-cluster the brokers that its replicas need may still be on their way: they are waited for.
+Rules: an existing topic is not changed; a topic that cannot be created fails the start with the reason. In a cluster, the
+brokers that its replicas need may not be registered yet: the start waits for them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TopicAtStart:
 
 
 def parse_topics(text: str) -> list[TopicAtStart]:
-    """`name[:partitions[:replicas]],...`. Raises ConfigError."""
+    """Parse `name[:partitions[:replicas]],...`. Raises ConfigError."""
     topics: list[TopicAtStart] = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, *counts = item.split(":")
@@ -41,7 +41,7 @@ def parse_topics(text: str) -> list[TopicAtStart]:
 async def create_topics_at_start(
     topic_admin: TopicAdmin, topics: Iterable[TopicAtStart], *, has_others: bool = False
 ) -> None:
-    """Return when the topics can be written to. `has_others`: more brokers may come. Raises ConfigError."""
+    """Create topics; return when they can be written to. `has_others`: more brokers may register. Raises ConfigError."""
     wanted = {topic.name: NewTopic(topic.name, topic.partitions, topic.replicas) for topic in topics}
     for attempts_left in reversed(range(OTHERS_ATTEMPTS if has_others else 1)):
         if not wanted:

@@ -1,6 +1,6 @@
-"""The doors of a broker that is one of several: its store is a ZooKeeper ensemble.
+"""The dependencies of a broker in a cluster: its store is a ZooKeeper ensemble.
 
-Rules: imported only where `zookeeper.connect` is set, so that a broker without an ensemble has no client of one in memory.
+Rules: imported only if `zookeeper.connect` is set, so that a standalone broker has no ZooKeeper client in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def zookeeper_dependencies(
     settings: BrokerSettings, clock: Clock, randomness: Randomness, filesystem: FileSystem, disk: Disk, network: Network
 ) -> Dependencies:
-    """Raises ConfigError."""
+    """Make the dependencies. Raises ConfigError."""
     options = ZooKeeperOptions.of(settings)
 
     async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from broker.cluster.controller_channel import answer
+from broker.cluster.controller_channel import controller_response
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -20,4 +20,4 @@ async def allocate_producer_ids(
     request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     controller = context.services.controller
-    return cast(AllocateProducerIdsResponse, await answer(controller, request, context.api_version))
+    return cast(AllocateProducerIdsResponse, await controller_response(controller, request, context.api_version))

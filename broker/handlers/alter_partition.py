@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from broker.cluster.controller_channel import answer
+from broker.cluster.controller_channel import controller_response
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -20,4 +20,4 @@ from security.access import Operation, on_cluster
 @handles(AlterPartitionRequest, on_cluster(Operation.CLUSTER_ACTION))
 async def alter_partition(request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     controller = context.services.controller
-    return cast(AlterPartitionResponse, await answer(controller, request, context.api_version))
+    return cast(AlterPartitionResponse, await controller_response(controller, request, context.api_version))

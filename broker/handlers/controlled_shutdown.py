@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from broker.cluster.controller_channel import answer
+from broker.cluster.controller_channel import controller_response
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
@@ -22,4 +22,4 @@ async def controlled_shutdown(
     request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:
     controller = context.services.controller
-    return cast(ControlledShutdownResponse, await answer(controller, request, context.api_version))
+    return cast(ControlledShutdownResponse, await controller_response(controller, request, context.api_version))

@@ -158,7 +158,7 @@ def test_a_controller_that_was_replaced_meanwhile_changes_nothing() -> None:
         await site.elect(OTHER_ID, EPOCH)
         request = metadata_request(OTHER_ID, EPOCH)
         assert await site.control.refusal(request) is ErrorCode.NONE
-        assert site.claims.own_term(EPOCH + 1)
+        assert site.claims.accept_own_epoch(EPOCH + 1)
         leader = LeaderAndIsrRequest(controller_id=OTHER_ID, controller_epoch=EPOCH, live_leaders=[])
         stop = StopReplicaRequest(controller_id=OTHER_ID, controller_epoch=EPOCH)
         codes = [

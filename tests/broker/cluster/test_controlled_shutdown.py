@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 import pytest
 
-from broker.cluster.controlled_shutdown import hand_over
+from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from config.broker import BrokerSettings
 from metadata.image import ClusterImage, MetadataCache
@@ -70,7 +70,7 @@ def played(*answers: Response | OSError, delay_s: float = 0, alone_after_s: floa
             await asyncio.sleep(min(timeout_ms / 1000, max(left_s, 0)))
             return loop.time() - began_s >= alone_after_s
 
-        outcome = await hand_over(REQUEST, 3, line, SETTINGS, alone_within)
+        outcome = await request_controlled_shutdown(REQUEST, 3, line, SETTINGS, alone_within)
         return outcome, client, loop.time() - began_s
 
     return simulate(1, program)

@@ -41,7 +41,7 @@ def run(scenario: Callable[[ControllerClaims, Election], Awaitable[None]]) -> No
 def test_the_one_that_the_store_names_is_believed() -> None:
     async def scenario(claims: ControllerClaims, election: Election) -> None:
         await election.won_by(2, 5)
-        assert await claims.is_believed(2, 5)
+        assert await claims.is_controller(2, 5)
         assert (claims.controller_id, claims.epoch) == (2, 5)
         assert claims.is_current(2, 5)
         assert not claims.is_current(3, 5)
@@ -53,19 +53,19 @@ def test_the_one_that_the_store_names_is_believed() -> None:
 def test_others_are_not(sender: int, epoch: int) -> None:
     async def scenario(claims: ControllerClaims, election: Election) -> None:
         await election.won_by(2, 5)
-        assert not await claims.is_believed(sender, epoch)
-        assert await claims.is_believed(2, 5), "the lie has changed nothing"
-        assert not await claims.is_believed(sender, epoch)
+        assert not await claims.is_controller(sender, epoch)
+        assert await claims.is_controller(2, 5), "the lie has changed nothing"
+        assert not await claims.is_controller(sender, epoch)
 
     run(scenario)
 
 
 def test_nobody_is_believed_where_nobody_was_elected() -> None:
     async def scenario(claims: ControllerClaims, election: Election) -> None:
-        assert not await claims.is_believed(2, 0)
-        assert not await claims.is_believed(2, 5)
+        assert not await claims.is_controller(2, 0)
+        assert not await claims.is_controller(2, 5)
         await election.store.create(znodes.CONTROLLER, b"not JSON")
-        assert not await claims.is_believed(2, 5)
+        assert not await claims.is_controller(2, 5)
 
     run(scenario)
 
@@ -73,25 +73,25 @@ def test_nobody_is_believed_where_nobody_was_elected() -> None:
 def test_a_later_controller_replaces_an_earlier_one() -> None:
     async def scenario(claims: ControllerClaims, election: Election) -> None:
         await election.won_by(2, 5)
-        assert await claims.is_believed(2, 5)
+        assert await claims.is_controller(2, 5)
         await election.won_by(3, 6)
-        assert await claims.is_believed(2, 5), "nobody has told of the next one yet"
-        assert await claims.is_believed(3, 6)
-        assert not await claims.is_believed(2, 5)
+        assert await claims.is_controller(2, 5), "nobody has told of the next one yet"
+        assert await claims.is_controller(3, 6)
+        assert not await claims.is_controller(2, 5)
 
     run(scenario)
 
 
 def test_our_own_controller_needs_no_proof_and_counts_until_another_is_heard() -> None:
     async def scenario(claims: ControllerClaims, election: Election) -> None:
-        assert claims.own_term(5)
-        assert claims.own_term(5)
-        assert not await claims.is_believed(OWN_ID, 5), "it speaks in process only"
+        assert claims.accept_own_epoch(5)
+        assert claims.accept_own_epoch(5)
+        assert not await claims.is_controller(OWN_ID, 5), "it speaks in process only"
         await election.won_by(2, 6)
-        assert await claims.is_believed(2, 6)
-        assert not claims.own_term(5)
-        assert not claims.own_term(6)
-        assert claims.own_term(7)
+        assert await claims.is_controller(2, 6)
+        assert not claims.accept_own_epoch(5)
+        assert not claims.accept_own_epoch(6)
+        assert claims.accept_own_epoch(7)
 
     run(scenario)
 
@@ -111,11 +111,11 @@ class SilentStore:
 @pytest.mark.parametrize("fails", [True, False])
 def test_without_the_store_the_higher_epoch_wins(fails: bool) -> None:
     async def program() -> None:
-        claims = ControllerClaims(OWN_ID, SilentStore(fails=fails), patience_s=0.01)  # type: ignore[arg-type]
-        assert await claims.is_believed(2, 5)
-        assert not await claims.is_believed(3, 5)
-        assert not await claims.is_believed(3, 4)
-        assert await claims.is_believed(3, 6)
-        assert not await claims.is_believed(OWN_ID, 7)
+        claims = ControllerClaims(OWN_ID, SilentStore(fails=fails), timeout_s=0.01)  # type: ignore[arg-type]
+        assert await claims.is_controller(2, 5)
+        assert not await claims.is_controller(3, 5)
+        assert not await claims.is_controller(3, 4)
+        assert await claims.is_controller(3, 6)
+        assert not await claims.is_controller(OWN_ID, 7)
 
     asyncio.run(program())

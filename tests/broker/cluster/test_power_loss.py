@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.cluster import power_loss
-from broker.cluster.power_loss import LOOK_AGAIN_S, BootFile, stay_away_after_power_loss
+from broker.cluster.power_loss import LOOK_AGAIN_S, BootFile, wait_until_out_of_isrs
 from broker.server import Broker, Dependencies
 from metadata.store import znodes
 from metadata.store.port import Create, Stat, Watch
@@ -59,8 +59,8 @@ class Site:
     async def returned_after_s(self, boot: str | None, *, was_clean: bool = False) -> tuple[bool, float]:
         """(Whether it may be sure, how long it took)."""
         began_s = self.loop.time()
-        is_sure = await stay_away_after_power_loss(
-            self.file, boot, self.store, BROKER, was_clean=was_clean, clock=self.clock, patience_ms=PATIENCE_MS
+        is_sure = await wait_until_out_of_isrs(
+            self.file, boot, self.store, BROKER, was_clean=was_clean, clock=self.clock, timeout_ms=PATIENCE_MS
         )
         return is_sure, self.loop.time() - began_s
 
@@ -75,7 +75,7 @@ def on_a_site(scenario: Callable[[Site], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noted", "boot", "was_clean", "waits"),
+    ("read", "boot", "was_clean", "waits"),
     [
         pytest.param("a", "a", False, False, id="the process died"),
         pytest.param("a", "b", False, True, id="the machine went down"),
@@ -86,15 +86,15 @@ def on_a_site(scenario: Callable[[Site], Awaitable[None]]) -> None:
         pytest.param("a", None, True, False, id="a machine that cannot tell, and need not"),
     ],
 )
-def test_who_stays_away(noted: str | None, boot: str | None, was_clean: bool, waits: bool) -> None:
+def test_who_stays_away(read: str | None, boot: str | None, was_clean: bool, waits: bool) -> None:
     async def scenario(site: Site) -> None:
-        if noted is not None:
-            await site.file.note(noted)
+        if read is not None:
+            await site.file.note(read)
         await site.set_isr(2, 1)
 
         async def take_out() -> None:
             await asyncio.sleep(3)
-            assert await site.file.noted() == (noted if waits else boot or noted), "while it waits it may die"
+            assert await site.file.read() == (read if waits else boot or read), "while it waits it may die"
             await site.set_isr(2)
 
         taking = asyncio.ensure_future(take_out())
@@ -103,7 +103,7 @@ def test_who_stays_away(noted: str | None, boot: str | None, was_clean: bool, wa
         assert is_sure
         assert (took_s >= 3) is waits
         assert took_s < 3.5
-        assert await site.file.noted() == (boot or noted)
+        assert await site.file.read() == (boot or read)
 
     on_a_site(scenario)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.cluster.stray_logs import stray_logs, tell_of_strays
+from broker.cluster.stray_logs import stray_logs, warn_of_stray_logs
 from metadata.store.port import ConnectionLossError, NoNodeError, StoreError, Tree
 
 
@@ -35,7 +35,7 @@ LOGS = {("b", 1): Log("/d/b-1"), ("a", 0): Log("/d/a-0"), ("a", 1): Log("/d/a-1"
 def told(answer: list[str] | StoreError, caplog: pytest.LogCaptureFixture) -> list[str]:
     caplog.clear()
     store: Tree = Topics(answer)  # type: ignore[assignment]
-    found = asyncio.run(tell_of_strays(store, LOGS))
+    found = asyncio.run(warn_of_stray_logs(store, LOGS))
     assert found == bool(caplog.records)
     return [record.getMessage() for record in caplog.records]
 

@@ -266,12 +266,12 @@ def _wishes_unjudged(patches: Patches) -> None:
 
 
 def _any_controller_believed(patches: Patches) -> None:
-    async def is_believed(self: ControllerClaims, controller_id: int, epoch: int) -> bool:
+    async def is_controller(self: ControllerClaims, controller_id: int, epoch: int) -> bool:
         return True
 
-    patches.replace(ControllerClaims, "is_believed", lambda original: is_believed)
+    patches.replace(ControllerClaims, "is_controller", lambda original: is_controller)
     patches.replace(ControllerClaims, "is_current", lambda original: lambda self, controller_id, epoch: True)
-    patches.replace(ControllerClaims, "own_term", lambda original: lambda self, epoch: True)
+    patches.replace(ControllerClaims, "accept_own_epoch", lambda original: lambda self, epoch: True)
 
 
 def _former_life_answers(patches: Patches) -> None:
@@ -286,7 +286,7 @@ def _power_loss_ignored(patches: Patches) -> None:
     async def at_once(*args: Any, **options: Any) -> bool:
         return True
 
-    patches.replace(server, "stay_away_after_power_loss", lambda original: at_once)
+    patches.replace(server, "wait_until_out_of_isrs", lambda original: at_once)
 
 
 # --- moves between log directories ---
