@@ -14,19 +14,19 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from coordinator.group.committing import FetchedOffsets, commit_response
+from coordinator.group.committing import FetchedOffsets, commit_response, transactional_commit_response
 from coordinator.group.describing import described_error
 from coordinator.group.group import GroupState
 from coordinator.group.joining import Join
 from coordinator.group.removing import offset_delete_error
-from coordinator.group.responses import join_error, sync_error
+from coordinator.group.responses import join_error, offset_append_error, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.group.waiting import WaitingBytes
 from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
-from coordinator.runtime.contract import Effect
+from coordinator.runtime.contract import Effect, TransactionalProducer
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
 from protocol.errors import ErrorCode
@@ -40,6 +40,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from protocol.records.compression import Compression
 from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
@@ -47,6 +48,24 @@ from runtime.slices import Slices
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 
 GroupContext: TypeAlias = ShardContext[GroupShard]
+
+NO_PRODUCER_ID = -1
+# The first version of TxnOffsetCommit whose clients know TRANSACTION_ABORTABLE (KIP-890).
+_ABORTABLE_SINCE = 4
+
+
+class CommitVerification(Protocol):
+    """Verifies that a partition of `__consumer_offsets` is part of a producer's transaction, before the first write."""
+
+    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> ErrorCode:
+        """NONE when the partition is part of the ongoing transaction, or needs no verification."""
+
+
+class NoCommitVerification:
+    """Verifies nothing, as `transaction.partition.verification.enable=false` does."""
+
+    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> ErrorCode:
+        return ErrorCode.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +87,10 @@ class GroupCoordinator:
         settings: GroupCoordinatorSettings,
         dependencies: CoordinatorDependencies,
         metrics: GroupMetrics | None = None,
+        verification: CommitVerification | None = None,
     ) -> None:
         self._groups = settings.groups
+        self._verification = verification or NoCommitVerification()
         self._waiting = WaitingBytes(settings.groups.waiting_max_bytes)
         self._clock = dependencies.clock
         self._randomness = dependencies.randomness
@@ -193,6 +214,33 @@ class GroupCoordinator:
             return commit_response(request, context)
         return await self.runtime.run(
             context, lambda shard, waiter, now_ms: shard.commit_offsets(request, waiter, now_ms)
+        )
+
+    async def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> TxnOffsetCommitResponse:
+        """Return when the offsets are stored; the marker of the transaction makes them visible. `request` names existing
+        partitions only.
+
+        The transaction is verified first: the membership that counts is that of the moment of the append.
+        """
+        context = self._shard_of(request.group_id)
+        if isinstance(context, ErrorCode):
+            return transactional_commit_response(request, context)
+        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        error = await self._verification.verify(context.partition, request.transactional_id, producer)
+        if error is not ErrorCode.NONE:
+            if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_SINCE:
+                error = ErrorCode.INVALID_TXN_STATE
+            return transactional_commit_response(request, offset_append_error(error))
+        context = self._shard_of(request.group_id)  # its leadership may have ended meanwhile
+        if isinstance(context, ErrorCode):
+            return transactional_commit_response(request, context)
+        # As in Apache Kafka, which verifies such a commit too, and then stores it outside of a transaction.
+        stored_for = None if request.producer_id == NO_PRODUCER_ID else producer
+        return await self.runtime.run(
+            context,
+            lambda shard, waiter, now_ms: shard.commit_offsets_in_transaction(request, stored_for, waiter, now_ms),
         )
 
     def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:

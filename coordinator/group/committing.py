@@ -1,16 +1,21 @@
-"""OffsetCommit and OffsetFetch of one group.
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch of one group.
 
-A commit becomes one record a partition; it is visible when those are committed. Partitions whose metadata string is too
-long are refused one by one, and the others go on.
+A commit becomes one record for each partition, and is visible when those are committed; that of a transaction is visible
+when the transaction is committed too. Partitions whose metadata string is too long are refused one by one, and the others
+are stored.
 
 Rules: no IO. The caller has checked that the topics exist (handlers have the cluster's metadata, a shard has not).
 Invariant: OffsetFetch returns committed offsets only; with `require_stable`, only those without a pending commit.
-Source: Kafka GroupCoordinator.handleCommitOffsets, GroupMetadataManager.storeOffsets and getOffsets; KIP-447.
+Source: Kafka GroupCoordinator.handleCommitOffsets and doTxnCommitOffsets, GroupMetadataManager.storeOffsets and getOffsets;
+KIP-98, KIP-447.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 from coordinator.group.events import OffsetsCommitted
 from coordinator.group.group import Group, GroupState
@@ -20,7 +25,7 @@ from coordinator.group.records import offset_record
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import commit_error
-from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
+from coordinator.runtime.contract import AppendRecords, Outbox, Result, TransactionalProducer, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -30,14 +35,25 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from protocol.schema import Message
 from protocol.topic_partition import TopicPartition
+
+# The response of a commit: an error code for every partition but those whose metadata is too large.
+CommitResponse: TypeAlias = Callable[[ErrorCode, set[TopicPartition]], Message]
 
 NO_TIMESTAMP = -1
 LAST_TIMESTAMP_MS = 2**63 - 1
 
 
 class Committing:
-    """Handles OffsetCommit for the groups of a shard."""
+    """Handles OffsetCommit and TxnOffsetCommit for the groups of a shard."""
 
     def __init__(self, settings: GroupSettings, rebalancing: Rebalancing, outbox: Outbox) -> None:
         self._settings = settings
@@ -51,16 +67,65 @@ class Committing:
             return
         if group.state is not GroupState.EMPTY:
             self._rebalancing.extend_session(group, group.members[request.member_id], now_ms)
+        expire_timestamp_ms = _expire_timestamp_ms(request.retention_time_ms, now_ms)
+        rows = [
+            (
+                (topic.name, row.partition_index),
+                _committed_offset(row, row.commit_timestamp, expire_timestamp_ms, now_ms),
+            )
+            for topic in request.topics
+            for row in topic.partitions
+        ]
+        self._store(group, rows, partial(commit_response, request), waiter)
+
+    def commit_in_transaction(
+        self,
+        group: Group,
+        request: TxnOffsetCommitRequest,
+        producer: TransactionalProducer | None,
+        waiter: Waiter,
+        now_ms: int,
+    ) -> None:
+        """Store offsets that the marker of `producer` decides about; without a producer they are stored at once.
+
+        A member commits for its generation, also while the next one is being formed, and this is no heartbeat.
+        """
+        error = commit_error(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            self._outbox,
+            is_transactional=True,
+        )
+        if error is not ErrorCode.NONE:
+            self._outbox.respond(waiter, transactional_commit_response(request, error))
+            return
+        rows = [
+            ((topic.name, row.partition_index), _committed_offset(row, NO_TIMESTAMP, NO_TIMESTAMP, now_ms))
+            for topic in request.topics
+            for row in topic.partitions
+        ]
+        self._store(group, rows, partial(transactional_commit_response, request), waiter, producer)
+
+    def _store(
+        self,
+        group: Group,
+        rows: Iterable[tuple[TopicPartition, CommittedOffset]],
+        response_of: CommitResponse,
+        waiter: Waiter,
+        producer: TransactionalProducer | None = None,
+    ) -> None:
+        """Append a record for each of `rows` whose metadata is not too large; of rows for one partition the last counts."""
+        limit = self._settings.offset_metadata_max_bytes
         commits: dict[TopicPartition, CommittedOffset] = {}
         too_large: set[TopicPartition] = set()
-        for topic in request.topics:
-            for partition in topic.partitions:
-                topic_partition = (topic.name, partition.partition_index)
-                if metadata_is_too_large(partition.committed_metadata, self._settings.offset_metadata_max_bytes):
-                    too_large.add(topic_partition)
-                else:
-                    commits[topic_partition] = _committed_offset(partition, request.retention_time_ms, now_ms)
-        response = commit_response(request, ErrorCode.NONE, too_large)
+        for topic_partition, commit in rows:
+            if metadata_is_too_large(commit.metadata, limit):
+                too_large.add(topic_partition)
+            else:
+                commits[topic_partition] = commit
+        response = response_of(ErrorCode.NONE, too_large)
         if not commits:
             self._outbox.respond(waiter, response)
             return
@@ -69,9 +134,9 @@ class Committing:
             offset_record(group.group_id, topic_partition, commit, version)
             for topic_partition, commit in commits.items()
         )
-        group.offsets.stage(commits)
-        change = _Commit(group, request, tuple(commits), too_large, self._outbox)
-        self._outbox.put(AppendRecords(Result(records, change, response, waiter)))
+        change = _Commit(group, tuple(commits), producer is not None, too_large, response_of, self._outbox)
+        group.offsets.add_pending(commits, is_transactional=change.is_transactional)
+        self._outbox.put(AppendRecords(Result(records, change, response, waiter, producer)))
 
     def _error(self, group: Group, request: OffsetCommitRequest) -> ErrorCode:
         error = commit_error(
@@ -94,21 +159,22 @@ class _Commit:
     """The offsets of one request while their records are appended."""
 
     group: Group
-    request: OffsetCommitRequest
     topic_partitions: tuple[TopicPartition, ...]
+    is_transactional: bool
     too_large: set[TopicPartition]
+    response_of: CommitResponse
     outbox: Outbox
 
     def committed(self, now_ms: int) -> None:
-        self.group.offsets.unstage(self.topic_partitions)
+        self.group.offsets.remove_pending(self.topic_partitions, is_transactional=self.is_transactional)
         self.outbox.put(OffsetsCommitted(self.group.group_id, len(self.topic_partitions)))
 
-    def failed(self, error: ErrorCode, now_ms: int) -> OffsetCommitResponse:
-        self.group.offsets.unstage(self.topic_partitions)
-        return commit_response(self.request, offset_append_error(error), self.too_large)
+    def failed(self, error: ErrorCode, now_ms: int) -> Message:
+        self.group.offsets.remove_pending(self.topic_partitions, is_transactional=self.is_transactional)
+        return self.response_of(offset_append_error(error), self.too_large)
 
-    def timed_out(self, now_ms: int) -> OffsetCommitResponse:
-        return commit_response(self.request, ErrorCode.REQUEST_TIMED_OUT, self.too_large)
+    def timed_out(self, now_ms: int) -> Message:
+        return self.response_of(ErrorCode.REQUEST_TIMED_OUT, self.too_large)
 
 
 def metadata_is_too_large(metadata: str | None, limit: int) -> bool:
@@ -138,6 +204,30 @@ def commit_response(
             )
             for topic in request.topics
         ]
+    )
+
+
+def transactional_commit_response(
+    request: TxnOffsetCommitRequest, error: ErrorCode, too_large: set[TopicPartition] | None = None
+) -> TxnOffsetCommitResponse:
+    """`error` for every partition but those whose metadata is `too_large`."""
+    return TxnOffsetCommitResponse(
+        throttle_time_ms=0,
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=row.partition_index,
+                        error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE
+                        if too_large and (topic.name, row.partition_index) in too_large
+                        else error,
+                    )
+                    for row in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
     )
 
 
@@ -173,14 +263,22 @@ def fetch_offsets(group: Group | None, wanted: OffsetFetchRequestGroup, *, requi
     return FetchedOffsets(ErrorCode.NONE, topic_partitions)
 
 
-def _committed_offset(partition: OffsetCommitRequestPartition, retention_time_ms: int, now_ms: int) -> CommittedOffset:
-    """v1 may have the time of the commit, v2-v4 its retention time: the largest number means for ever."""
-    has_retention = retention_time_ms != NO_TIMESTAMP
-    expire_timestamp_ms = min(now_ms + retention_time_ms, LAST_TIMESTAMP_MS) if has_retention else NO_TIMESTAMP
+def _expire_timestamp_ms(retention_time_ms: int, now_ms: int) -> int:
+    """v2-v4 may have a retention time: the largest number means for ever."""
+    return NO_TIMESTAMP if retention_time_ms == NO_TIMESTAMP else min(now_ms + retention_time_ms, LAST_TIMESTAMP_MS)
+
+
+def _committed_offset(
+    row: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int,
+    now_ms: int,
+) -> CommittedOffset:
+    """The commit of one partition; v1 of OffsetCommit may have a time of its own."""
     return CommittedOffset(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
-        commit_timestamp_ms=now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp,
+        offset=row.committed_offset,
+        leader_epoch=row.committed_leader_epoch,
+        metadata=row.committed_metadata or "",
+        commit_timestamp_ms=now_ms if commit_timestamp_ms == NO_TIMESTAMP else commit_timestamp_ms,
         expire_timestamp_ms=expire_timestamp_ms,
     )

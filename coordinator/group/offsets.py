@@ -1,13 +1,16 @@
 """The offsets of one group: committed ones, pending ones whose records are being appended, and those of open transactions.
 
-`stage` counts a pending commit when its record is appended; `replay_commit` makes it the committed one when the record is
+`add_pending` counts a commit when its record is appended; `replay_commit` makes it the committed one when the record is
 committed, or when it is read while loading. A transactional commit waits in `_transactional` under its producer until
 `end_transaction`, because the record alone decides nothing.
 
 Rules: no IO, no clock. Only the `replay_*` methods and `end_transaction` change `_committed` and `_transactional`.
-Invariants: of two commits the one later in the log wins, also when it came by a transaction that ended earlier; a
-tombstone ends the committed offset and never touches an open transaction, so that replay equals what was live.
-Source: Kafka GroupMetadata and GroupMetadataManager (offsets), KIP-98, KIP-211 (expiry), KIP-447 (stable offsets).
+Invariants: of two commits the one later in the log wins, also when it came by a transaction that ended earlier. A tombstone
+removes the committed offset and those before it in open transactions; therefore expiry, which must not affect an open
+transaction, writes none for a partition with a pending commit. Replay equals the live state.
+Source: Kafka GroupMetadata and GroupMetadataManager (offsets), CommitRecordMetadataAndOffset; KIP-98, KIP-211 (expiry), KIP-447
+(stable offsets). Kafka 3.9 drops pending offsets in memory alone, where they are back after a reload; the tombstone that drops
+them is that of its newer OffsetMetadataManager.
 """
 
 from __future__ import annotations
@@ -41,12 +44,13 @@ class _LoggedCommit:
 class GroupOffsets:
     """Owned by its group."""
 
-    __slots__ = ("_committed", "_removals", "_staged", "_transactional")
+    __slots__ = ("_committed", "_pending", "_pending_transactional", "_removals", "_transactional")
 
     def __init__(self) -> None:
         self._committed: dict[TopicPartition, _LoggedCommit] = {}
-        # How many appended, uncommitted records there are for a partition: commits, and tombstones.
-        self._staged: Counter[TopicPartition] = Counter()
+        # The number of appended, uncommitted records for a partition: commits, transactional commits, tombstones.
+        self._pending: Counter[TopicPartition] = Counter()
+        self._pending_transactional: Counter[TopicPartition] = Counter()
         self._removals: Counter[TopicPartition] = Counter()
         self._transactional: dict[int, dict[TopicPartition, _LoggedCommit]] = {}
 
@@ -72,41 +76,46 @@ class GroupOffsets:
 
     def is_unstable(self, topic_partition: TopicPartition) -> bool:
         """Whether a commit for `topic_partition` is pending, so that the committed offset may change (KIP-447)."""
-        return topic_partition in self._staged or any(
-            topic_partition in pending for pending in self._transactional.values()
+        return (
+            topic_partition in self._pending
+            or topic_partition in self._pending_transactional
+            or any(topic_partition in pending for pending in self._transactional.values())
         )
 
     def topic_partitions(self) -> list[TopicPartition]:
-        """The partitions with a committed offset or a pending commit."""
-        return [
-            *self._committed,
-            *(topic_partition for topic_partition in self._staged if topic_partition not in self._committed),
-        ]
+        """The partitions with a committed offset, a pending commit, or one in an open transaction."""
+        found = dict.fromkeys([*self._committed, *self._pending, *self._pending_transactional])
+        for pending in self._transactional.values():
+            found.update(dict.fromkeys(pending))
+        return list(found)
 
     @property
     def is_in_use(self) -> bool:
-        return bool(self._committed or self._staged or self._removals or self._transactional)
+        return bool(
+            self._committed or self._pending or self._pending_transactional or self._removals or self._transactional
+        )
 
     # --- pending ---------------------------------------------------------------------------------------------------
 
-    def stage(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Commits for `topic_partitions` were appended; each must be unstaged when their outcome is known."""
-        _count(self._staged, topic_partitions)
+    def add_pending(self, topic_partitions: Iterable[TopicPartition], *, is_transactional: bool = False) -> None:
+        """Commits for `topic_partitions` were appended; the caller removes them when their outcome is known."""
+        _count(self._pending_transactional if is_transactional else self._pending, topic_partitions)
 
-    def unstage(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        _uncount(self._staged, topic_partitions)
+    def remove_pending(self, topic_partitions: Iterable[TopicPartition], *, is_transactional: bool = False) -> None:
+        _uncount(self._pending_transactional if is_transactional else self._pending, topic_partitions)
 
-    def stage_removal(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def add_pending_removal(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Tombstones for `topic_partitions` were appended."""
         _count(self._removals, topic_partitions)
 
-    def unstage_removal(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def remove_pending_removal(self, topic_partitions: Iterable[TopicPartition]) -> None:
         _uncount(self._removals, topic_partitions)
 
     def would_be_used_without(self, topic_partitions: set[TopicPartition]) -> bool:
         """Whether anything remains when the committed offsets of `topic_partitions` are removed."""
         return bool(
-            self._staged
+            self._pending
+            or self._pending_transactional
             or self._transactional
             or any(
                 topic_partition not in topic_partitions and topic_partition not in self._removals
@@ -131,17 +140,23 @@ class GroupOffsets:
             self._committed[topic_partition] = logged
 
     def replay_removal(self, topic_partition: TopicPartition, transaction_of: int | None) -> None:
-        if transaction_of is None:
-            self._committed.pop(topic_partition, None)
+        """Apply a tombstone; that of a transaction removes what the same transaction committed before."""
+        if transaction_of is not None:
+            self._drop_transactional(transaction_of, topic_partition)
             return
-        pending = self._transactional.get(transaction_of)
+        self._committed.pop(topic_partition, None)
+        for producer_id in list(self._transactional):
+            self._drop_transactional(producer_id, topic_partition)
+
+    def _drop_transactional(self, producer_id: int, topic_partition: TopicPartition) -> None:
+        pending = self._transactional.get(producer_id)
         if pending is not None:
             pending.pop(topic_partition, None)
             if not pending:
-                del self._transactional[transaction_of]
+                del self._transactional[producer_id]
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """The marker of `producer_id` was written: its commits count, unless a later one overtook them, or go."""
+        """The marker of `producer_id` is committed: its commits are visible unless a later one is, or dropped."""
         pending = self._transactional.pop(producer_id, {})
         if not committed:
             return
@@ -159,19 +174,25 @@ class GroupOffsets:
         retained_since_ms: Callable[[CommittedOffset], int],
         subscribed: frozenset[str] = frozenset(),
     ) -> list[TopicPartition]:
-        """Committed offsets past their retention, except of `subscribed` topics and with a pending record."""
+        """Committed offsets past their retention, except of `subscribed` topics and with a pending commit or tombstone."""
         return [
             topic_partition
             for topic_partition, logged in self._committed.items()
             if topic_partition[0] not in subscribed
-            and topic_partition not in self._staged
+            and not self.is_unstable(topic_partition)
             and topic_partition not in self._removals
             and _is_expired(logged.commit, now_ms, retention_ms, retained_since_ms)
         ]
 
     def of_partitions(self, topic_partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of `topic_partitions` that have a committed offset."""
-        return [topic_partition for topic_partition in topic_partitions if topic_partition in self._committed]
+        """Those of `topic_partitions` that have a committed offset, or one that a transaction may commit."""
+        return [
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition in self._committed
+            or topic_partition in self._pending_transactional
+            or any(topic_partition in pending for pending in self._transactional.values())
+        ]
 
 
 def _is_expired(

@@ -5,7 +5,8 @@ from the append on, refuses every request, and is removed from memory when the t
 they fail).
 
 Rules: no IO. Tombstones of one removal are appended in batches of bounded size, in order; its response waits for the last.
-Invariant: an offset of an open transaction is never removed here; its group outlives its own deletion until the marker.
+Invariant: expiry never removes an offset of an open transaction, nor its group. DeleteGroups, OffsetDelete and the deletion of
+a topic remove it, with a tombstone like any other.
 Source: Kafka GroupMetadataManager.cleanupGroupMetadata, GroupMetadata.removeExpiredOffsets; KIP-211, KIP-229, KIP-496.
 """
 
@@ -130,7 +131,7 @@ class Removing:
             if waiter is not None:
                 self._outbox.respond(waiter, removal.response(ErrorCode.NONE))
             return
-        group.offsets.stage_removal(topic_partitions)
+        group.offsets.add_pending_removal(topic_partitions)
         removal.topic_partitions = topic_partitions
         batches = list(_batches(records))
         removal.pending_batches = len(batches)
@@ -144,7 +145,7 @@ class Removing:
     def ended(self, removal: _Removal, now_ms: int) -> None:
         """Complete `removal`: the outcome of every batch is known."""
         group = removal.group
-        group.offsets.unstage_removal(removal.topic_partitions)
+        group.offsets.remove_pending_removal(removal.topic_partitions)
         if removal.error is ErrorCode.NONE and removal.topic_partitions:
             self._outbox.put(OffsetsRemoved(group.group_id, len(removal.topic_partitions), removal.is_expiry))
         if not removal.removes_group:

@@ -57,6 +57,8 @@ _NOT_AVAILABLE = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
 _NOT_COORDINATOR = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+# The coordinator of a transaction could not be asked: this code makes clients of every version retry without a new lookup.
+_NOT_VERIFIED = ErrorCode.NETWORK_EXCEPTION
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE})
 
 
@@ -74,7 +76,9 @@ def group_append_error(error: ErrorCode) -> ErrorCode:
 
 
 def offset_append_error(error: ErrorCode) -> ErrorCode:
-    """The error code of a commit or deletion when its records could not be stored."""
+    """The error code of a commit or deletion when its records could not be stored, or its transaction not be verified."""
+    if error is _NOT_VERIFIED:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _NOT_COORDINATOR:

@@ -45,6 +45,7 @@ from coordinator.runtime.contract import (
     Respond,
     Result,
     TimerKey,
+    TransactionalProducer,
     Waiter,
 )
 from protocol.errors import ErrorCode
@@ -56,6 +57,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.primitives import DecodeError
 from protocol.stored.group_metadata import GroupMetadataValue
 from protocol.topic_partition import TopicPartition
@@ -78,6 +80,8 @@ class GroupShard:
         self.partition = partition
         self._waiting = waiting
         self._groups: dict[str, Group] = {}
+        # The groups that may have offsets in the open transaction of a producer.
+        self._groups_by_producer: dict[int, set[str]] = {}
         self._is_loading = True
         self._outbox = Outbox()
         self._rebalancing = Rebalancing(settings, self._outbox)
@@ -129,6 +133,14 @@ class GroupShard:
             self._outbox.respond(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
         else:
             self._committing.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
+        return self._outbox.drain()
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, producer: TransactionalProducer | None, waiter: Waiter, now_ms: int
+    ) -> list[Effect]:
+        """Without a `producer` the offsets are part of no transaction."""
+        group = self._known_or_new(request.group_id, now_ms)
+        self._committing.commit_in_transaction(group, request, producer, waiter, now_ms)
         return self._outbox.drain()
 
     def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
@@ -194,6 +206,8 @@ class GroupShard:
             case OffsetKey(group_id, topic_partition):
                 offsets = self._known_or_new(group_id, now_ms).offsets
                 transaction_of = position.producer_id if position.is_transactional else None
+                if transaction_of is not None:
+                    self._groups_by_producer.setdefault(transaction_of, set()).add(group_id)
                 if record.value is None:
                     offsets.replay_removal(topic_partition, transaction_of)
                 else:
@@ -219,8 +233,10 @@ class GroupShard:
             group.adopt_assignment(value, now_ms)
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        for group in self._groups.values():
-            group.offsets.end_transaction(producer_id, committed=committed)
+        for group_id in self._groups_by_producer.pop(producer_id, ()):
+            group = self._groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer_id, committed=committed)
 
     def durable_state(self) -> dict[str, DurableGroup]:
         """The state that a replay of the log must yield again, for tests that compare coordinators."""

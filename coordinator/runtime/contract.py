@@ -58,14 +58,26 @@ class PendingChange(Protocol):
         """The commit takes too long. Returns the waiter's response; the records may still be committed or fail."""
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionalProducer:
+    """The producer whose ongoing transaction a batch belongs to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 @dataclass(slots=True, eq=False)
 class Result:
-    """Records to append as one atomic batch, and the response that `waiter` gets once they are committed."""
+    """Records to append as one atomic batch, and the response that `waiter` gets once they are committed.
+
+    With a `producer` the batch is part of its transaction, whose marker decides about the records.
+    """
 
     records: tuple[CoordinatorRecord, ...]
     change: PendingChange
     response: Message | None = None
     waiter: Waiter | None = None
+    producer: TransactionalProducer | None = None
 
 
 @dataclass(frozen=True, slots=True)

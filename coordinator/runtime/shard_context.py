@@ -99,6 +99,14 @@ class _AppendedResult:
         self.timeout: TimerEntry | None = None
 
 
+def _position_of(entry: _AppendedResult) -> BatchPosition:
+    """The position of the batch, as a load reads it from the log."""
+    producer = entry.result.producer
+    if producer is None:
+        return BatchPosition(entry.base_offset)
+    return BatchPosition(entry.base_offset, producer.producer_id, is_transactional=True)
+
+
 class ShardContext(Generic[S]):
     """Owned by a coordinator's runtime, from the election to the resignation of one partition.
 
@@ -218,7 +226,7 @@ class ShardContext(Generic[S]):
         entry = _AppendedResult(result)
         self._in_flight.append(entry)
         try:
-            batch = self._encode(result.records)
+            batch = self._encode(result)
             entry.base_offset = self._ports.writer.append(
                 self.partition, batch, partial(self._on_append_outcome, entry)
             )
@@ -230,11 +238,18 @@ class ShardContext(Generic[S]):
             timeout_ms = self._ports.commit_timeout_ms
             entry.timeout = self._ports.timer.schedule(timeout_ms, partial(self._on_commit_timeout, entry))
 
-    def _encode(self, records: tuple[CoordinatorRecord, ...]) -> bytes:
+    def _encode(self, result: Result) -> bytes:
         now_ms = self._ports.clock.wall_ms()
+        records = [Record(offset, now_ms, record.key, record.value, []) for offset, record in enumerate(result.records)]
+        producer = result.producer
+        if producer is None:
+            return encode_batch(records, compression=self._ports.compression)
         return encode_batch(
-            [Record(offset, now_ms, record.key, record.value, []) for offset, record in enumerate(records)],
+            records,
             compression=self._ports.compression,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=True,
         )
 
     def _on_append_outcome(self, entry: _AppendedResult, error: ErrorCode, _next_offset: int) -> None:
@@ -251,8 +266,9 @@ class ShardContext(Generic[S]):
                 entry.timeout.cancel()
             assert entry.outcome is not None
             if entry.outcome is ErrorCode.NONE:
+                position = _position_of(entry)
                 for record in entry.result.records:
-                    shard.replay(record, BatchPosition(entry.base_offset), now_ms)
+                    shard.replay(record, position, now_ms)
                 effects += shard.on_committed(entry.result, now_ms)
             else:
                 effects += shard.on_failed(entry.result, entry.outcome, now_ms)

@@ -25,6 +25,7 @@ from coordinator.runtime.contract import (
     ScheduleTimer,
     ShardEvent,
     TimerKey,
+    TransactionalProducer,
     Waiter,
 )
 from protocol.errors import ErrorCode
@@ -37,6 +38,21 @@ START_MS = 1_000_000_000_000
 class Batch:
     base_offset: int
     records: tuple[CoordinatorRecord, ...]
+    producer: TransactionalProducer | None = None
+
+    @property
+    def position(self) -> BatchPosition:
+        if self.producer is None:
+            return BatchPosition(self.base_offset)
+        return BatchPosition(self.base_offset, self.producer.producer_id, is_transactional=True)
+
+
+@dataclass
+class Marker:
+    """The control batch that ends a transaction."""
+
+    producer_id: int
+    committed: bool
 
 
 @dataclass
@@ -45,7 +61,7 @@ class ShardDriver:
 
     settings: GroupSettings = field(default_factory=GroupSettings)
     now_ms: int = START_MS
-    log: list[Batch] = field(default_factory=list)
+    log: list[Batch | Marker] = field(default_factory=list)
     answers: list[tuple[Waiter, Message]] = field(default_factory=list)
     events: list[ShardEvent] = field(default_factory=list)
     timers: dict[TimerKey, int] = field(default_factory=dict)
@@ -53,7 +69,7 @@ class ShardDriver:
     refuse_with: ErrorCode | None = None
 
     def __post_init__(self) -> None:
-        self._in_flight: deque[tuple[Result, int]] = deque()
+        self._in_flight: deque[tuple[Result | Marker, int]] = deque()
         self._next_offset = 0
         self.waiting = WaitingBytes(self.settings.waiting_max_bytes)
         self.shard = GroupShard(0, self.settings, self.waiting)
@@ -88,12 +104,28 @@ class ShardDriver:
         self._next_offset += len(result.records)
         return [] if self.is_holding else self._commit_first()
 
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """A marker is appended; it counts when it is committed."""
+        self._in_flight.append((Marker(producer_id, committed), self._next_offset))
+        self._next_offset += 1
+        if not self.is_holding:
+            self.carry_out(self._commit_first())
+
     def _commit_first(self) -> list[Effect]:
-        result, base_offset = self._in_flight.popleft()
-        self.log.append(Batch(base_offset, result.records))
-        for record in result.records:
-            self.shard.replay(record, BatchPosition(base_offset), self.now_ms)
-        return self.shard.on_committed(result, self.now_ms)
+        entry, base_offset = self._in_flight.popleft()
+        if isinstance(entry, Marker):
+            self.log.append(entry)
+            self.shard.replay_end_transaction(entry.producer_id, committed=entry.committed)
+            return []
+        batch = Batch(base_offset, entry.records, entry.producer)
+        self.log.append(batch)
+        for record in batch.records:
+            self.shard.replay(record, batch.position, self.now_ms)
+        return self.shard.on_committed(entry, self.now_ms)
+
+    @property
+    def in_flight(self) -> list[Result]:
+        return [entry for entry, _ in self._in_flight if isinstance(entry, Result)]
 
     @property
     def is_anything_in_flight(self) -> bool:
@@ -107,15 +139,16 @@ class ShardDriver:
     def fail(self, error: ErrorCode) -> None:
         """Everything held is lost."""
         while self._in_flight:
-            result, _ = self._in_flight.popleft()
-            self.carry_out(self.shard.on_failed(result, error, self.now_ms))
+            entry, _ = self._in_flight.popleft()
+            if isinstance(entry, Result):
+                self.carry_out(self.shard.on_failed(entry, error, self.now_ms))
 
     def time_out(self) -> None:
-        for result, _ in list(self._in_flight):
+        for result in self.in_flight:
             self.carry_out(self.shard.on_commit_timeout(result, self.now_ms))
 
     def unload(self) -> None:
-        self.carry_out(self.shard.on_unloaded([result for result, _ in self._in_flight], self.now_ms))
+        self.carry_out(self.shard.on_unloaded(self.in_flight, self.now_ms))
         self._in_flight.clear()
         self.timers.clear()
 
@@ -137,8 +170,11 @@ class ShardDriver:
         """A shard that replayed the log."""
         shard = GroupShard(0, self.settings, self.waiting)
         for batch in self.log:
+            if isinstance(batch, Marker):
+                shard.replay_end_transaction(batch.producer_id, committed=batch.committed)
+                continue
             for record in batch.records:
-                shard.replay(record, BatchPosition(batch.base_offset), self.now_ms)
+                shard.replay(record, batch.position, self.now_ms)
         return shard
 
     def reload(self) -> None:

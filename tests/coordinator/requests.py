@@ -16,6 +16,11 @@ from protocol.messages.offset_delete import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.stored.consumer_protocol import ConsumerProtocolSubscription
 from protocol.topic_partition import TopicPartition
 
@@ -72,6 +77,37 @@ def commit_request(
                 name=topic,
                 partitions=[
                     OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                    )
+                ],
+            )
+            for (topic, partition), offset in offsets.items()
+        ],
+    )
+
+
+def transactional_commit_request(
+    group_id: str,
+    offsets: dict[TopicPartition, int],
+    *,
+    producer_id: int = 7,
+    producer_epoch: int = 0,
+    member_id: str = "",
+    generation_id: int = -1,
+    metadata: str | None = None,
+) -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id=group_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        generation_id=generation_id,
+        member_id=member_id,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
                         partition_index=partition, committed_offset=offset, committed_metadata=metadata
                     )
                 ],

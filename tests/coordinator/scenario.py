@@ -7,6 +7,8 @@ groups whose shape changed. REWRITE_SCENARIOS=1 writes what happens now; commit 
     sync a assign=a:x,b:y      SyncGroup; without `assign` as a follower
     heartbeat a | leave a ...  also gen=, member=, instance= to say something else than what a client knows
     commit a t-0=5 gen=1       OffsetCommit (`commit - t-0=5` for a simple consumer)
+    txn-commit - t-0=5 producer=7   TxnOffsetCommit; `txn-commit a t-0=5 producer=7` as a member
+    end producer=7 commit|abort     the marker of the producer's transaction
     fetch [t-0 ...]            OffsetFetch, all without a list; stable=yes
     describe | list | delete | delete-offsets t-0 ... | expire | topics-gone t-0 ...
     advance 300ms|3s|2h|7d     virtual time
@@ -39,7 +41,7 @@ from coordinator.group.joining import Join
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings
-from coordinator.runtime.contract import CoordinatorRecord, ShardEvent
+from coordinator.runtime.contract import CoordinatorRecord, ShardEvent, TransactionalProducer
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -59,10 +61,16 @@ from protocol.messages.offset_delete import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from protocol.schema import Message
 from protocol.stored.consumer_protocol import ConsumerProtocolSubscription
 from protocol.topic_partition import TopicPartition
-from tests.coordinator.driver import START_MS, ShardDriver
+from tests.coordinator.driver import START_MS, Batch, Marker, ShardDriver
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -113,7 +121,7 @@ class Scenario:
         self.driver.answers.clear()
         self.driver.events.clear()
         for batch in self.driver.log[log_length:]:
-            lines.append("log: " + "; ".join(_record(record) for record in batch.records))
+            lines.append("log: " + _entry(batch))
         after = self._shapes()
         lines += [f"{group_id}: {shape}" for group_id, shape in after.items() if before.get(group_id) != shape]
         lines += [f"{group_id}: gone" for group_id in before if group_id not in after]
@@ -226,6 +234,37 @@ class Scenario:
         self.driver.do(
             lambda shard, now_ms: shard.commit_offsets(request, f"{name} commit{self.waiter_suffix}", now_ms)
         )
+
+    def do_txn_commit(self, plain: list[str], options: dict[str, str]) -> None:
+        name, *offsets = plain
+        client = self.clients.get(name, Client())
+        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for entry in offsets:
+            where, what = entry.split("=")
+            offset, _, metadata = what.partition(":")
+            topic, partition = place(where)
+            row = TxnOffsetCommitRequestPartition(
+                partition_index=partition,
+                committed_offset=int(offset),
+                committed_metadata=None if metadata == "" else metadata * int(options.get("repeat", "1")),
+            )
+            by_topic.setdefault(topic, []).append(row)
+        request = TxnOffsetCommitRequest(
+            transactional_id="tx",
+            group_id=options.get("group", "g"),
+            producer_id=int(options.get("producer", "7")),
+            producer_epoch=int(options.get("epoch", "0")),
+            generation_id=int(options.get("gen", client.generation_id)),
+            member_id=options.get("member", client.member_id),
+            group_instance_id=options.get("instance"),
+            topics=[TxnOffsetCommitRequestTopic(name=t, partitions=rows) for t, rows in by_topic.items()],
+        )
+        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        waiter = f"{name} txn-commit{self.waiter_suffix}"
+        self.driver.do(lambda shard, now_ms: shard.commit_offsets_in_transaction(request, producer, waiter, now_ms))
+
+    def do_end(self, plain: list[str], options: dict[str, str]) -> None:
+        self.driver.end_transaction(int(options["producer"]), committed={"commit": True, "abort": False}[plain[0]])
 
     def do_fetch(self, plain: list[str], options: dict[str, str]) -> list[str]:
         topics: dict[str, list[int]] = {}
@@ -344,7 +383,7 @@ class Scenario:
                     return f"{waiter}: {error.name}"
                 what = f"{response.protocol_type}/{response.protocol_name}"
                 return f"{waiter}: NONE {what} assignment={response.assignment.decode()}"
-            case OffsetCommitResponse() | OffsetDeleteResponse():
+            case OffsetCommitResponse() | TxnOffsetCommitResponse() | OffsetDeleteResponse():
                 top = ErrorCode(getattr(response, "error_code", 0)).name
                 rows = [
                     f"{topic.name}-{row.partition_index} {ErrorCode(row.error_code).name}"
@@ -419,6 +458,13 @@ def _event(event: ShardEvent) -> str | None:
             return repr(event)
         case _:
             return None
+
+
+def _entry(entry: Batch | Marker) -> str:
+    if isinstance(entry, Marker):
+        return f"{'commit' if entry.committed else 'abort'} of producer {entry.producer_id}"
+    records = "; ".join(_record(record) for record in entry.records)
+    return records if entry.producer is None else f"{records} (producer {entry.producer.producer_id})"
 
 
 def _record(record: CoordinatorRecord) -> str:

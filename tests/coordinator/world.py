@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 
-from coordinator.group_coordinator import GroupCoordinator, GroupCoordinatorSettings
+from coordinator.group_coordinator import CommitVerification, GroupCoordinator, GroupCoordinatorSettings
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch, read_header
@@ -111,6 +111,7 @@ class World:
         log: MemoryLog | None = None,
         *,
         partitions_count: int | None = 4,
+        verification: CommitVerification | None = None,
     ) -> None:
         """`partitions_count` is the topic's; None: it is not known yet."""
         self.partitions_count = partitions_count
@@ -128,7 +129,7 @@ class World:
             reader=self.log,
             partitions_count=lambda: self.partitions_count,
         )
-        self.groups = GroupCoordinator(settings or GroupCoordinatorSettings(), dependencies)
+        self.groups = GroupCoordinator(settings or GroupCoordinatorSettings(), dependencies, verification=verification)
 
     async def __aenter__(self) -> World:
         return self

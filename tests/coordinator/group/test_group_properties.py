@@ -1,6 +1,7 @@
 """Whatever clients do, in whatever order and with a log that fails: what holds of a group shard at every moment.
 
-The property that matters most: replaying the records that were committed yields the durable state that was live.
+The property that matters most: replaying the records that were committed yields the durable state that was live
+(`Scenario.perform` checks it after every step).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ NAMES = st.sampled_from("abcd")
 GROUPS = st.sampled_from(["g", "h"])
 PROTOCOLS = st.sampled_from(["range:t", "range:t+u", "sticky:t,range:t", "range:t,sticky:t", "sticky:u"])
 PLACES = st.lists(st.sampled_from(["t-0", "t-1", "u-0"]), min_size=1, max_size=3, unique=True)
+PRODUCERS = st.sampled_from([7, 8])
 ERRORS = st.sampled_from(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR"])
 DURATIONS = st.sampled_from(["1ms", "3s", "6s", "10s", "59s", "3m", "8d"])
 
@@ -54,7 +56,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.scenario.waiter_suffix = f" #{len(self.waiters)}"
         words = line.split()
         match words[0]:
-            case "join" | "sync" | "commit":
+            case "join" | "sync" | "commit" | "txn-commit":
                 self.waiters.add(f"{words[1]} {words[0]}{self.scenario.waiter_suffix}")
             case "delete" | "delete-offsets":
                 self.waiters.add(f"{words[0]}{self.scenario.waiter_suffix}")
@@ -104,6 +106,27 @@ class GroupMachine(RuleBasedStateMachine):
             self.perform(f"commit - group={group_id} {offsets}")
         else:
             self.ask(f"commit {offsets}", name, group_id)
+
+    @rule(
+        name=NAMES,
+        group_id=GROUPS,
+        places=PLACES,
+        offset=st.integers(0, 99),
+        producer=PRODUCERS,
+        names_member=st.booleans(),
+    )
+    def commit_in_transaction(
+        self, name: str, group_id: str, places: list[str], offset: int, producer: int, names_member: bool
+    ) -> None:
+        offsets = " ".join(f"{place}={offset}" for place in places)
+        if names_member:
+            self.ask(f"txn-commit {offsets} producer={producer}", name, group_id)
+        else:
+            self.perform(f"txn-commit - group={group_id} {offsets} producer={producer}")
+
+    @rule(producer=PRODUCERS, outcome=st.sampled_from(["commit", "abort"]))
+    def end_transaction(self, producer: int, outcome: str) -> None:
+        self.perform(f"end {outcome} producer={producer}")
 
     @rule(group_id=GROUPS)
     def delete(self, group_id: str) -> None:
@@ -170,9 +193,15 @@ class GroupMachine(RuleBasedStateMachine):
             if member.joining is not None
         )
         staged = sum(
-            result.change.size_bytes for result, _ in self.driver._in_flight if isinstance(result.change, Assignment)
+            result.change.size_bytes for result in self.driver.in_flight if isinstance(result.change, Assignment)
         )
         assert self.driver.waiting.used_bytes == joining + staged
+
+    @invariant()
+    def offsets_of_open_transactions_are_unstable(self) -> None:
+        for group in self.driver.shard._groups.values():
+            for pending in group.offsets.transactional_offsets().values():
+                assert all(group.offsets.is_unstable(topic_partition) for topic_partition in pending)
 
     def _check(self, group: Group) -> None:
         members = group.members.values()
@@ -217,7 +246,8 @@ class GroupMachine(RuleBasedStateMachine):
         for group in self.driver.shard._groups.values():
             assert group.state is GroupState.EMPTY
             assert not group.pending_members
-            assert not group.offsets._staged and not group.offsets._removals
+            assert not group.offsets._pending and not group.offsets._pending_transactional
+            assert not group.offsets._removals
         assert self.driver.waiting.used_bytes == 0
         assert set(self.driver.answered) == self.waiters
 

@@ -6,6 +6,7 @@ from coordinator.group.committing import metadata_is_too_large
 from coordinator.group.offsets import CommittedOffset, GroupOffsets
 
 PLACE = ("t", 0)
+OTHER_PLACE = ("t", 1)
 
 
 def commit(offset: int) -> CommittedOffset:
@@ -52,14 +53,36 @@ def test_of_two_transactions_the_later_record_wins_whichever_ends_first() -> Non
         assert committed(offsets) == 2
 
 
-def test_a_removal_does_not_touch_an_open_transaction() -> None:
+def test_a_removal_drops_what_is_before_it_in_open_transactions() -> None:
     offsets = GroupOffsets()
     offsets.replay_commit(PLACE, commit(1), 10, transaction_of=None)
     offsets.replay_commit(PLACE, commit(2), 11, transaction_of=7)
+    offsets.replay_commit(OTHER_PLACE, commit(3), 11, transaction_of=7)
     offsets.replay_removal(PLACE, transaction_of=None)
-    assert committed(offsets) is None and offsets.is_in_use
+    assert committed(offsets) is None and not offsets.is_unstable(PLACE) and offsets.is_unstable(OTHER_PLACE)
+    offsets.replay_commit(PLACE, commit(4), 13, transaction_of=8)
     offsets.end_transaction(7, committed=True)
-    assert committed(offsets) == 2
+    assert committed(offsets) is None
+    offsets.end_transaction(8, committed=True)
+    assert committed(offsets) == 4
+
+
+def test_the_offset_under_an_open_transaction_does_not_expire() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=None)
+    offsets.replay_commit(OTHER_PLACE, commit(1), 10, transaction_of=None)
+    offsets.replay_commit(PLACE, commit(2), 11, transaction_of=7)
+    assert offsets.expired(1_000, 10, lambda _: 0) == [OTHER_PLACE]
+    offsets.end_transaction(7, committed=False)
+    assert offsets.expired(1_000, 10, lambda _: 0) == [PLACE, OTHER_PLACE]
+
+
+def test_the_partitions_of_a_group_are_those_of_open_transactions_too() -> None:
+    offsets = GroupOffsets()
+    offsets.replay_commit(PLACE, commit(2), 11, transaction_of=7)
+    offsets.add_pending([OTHER_PLACE], is_transactional=True)
+    assert offsets.topic_partitions() == [OTHER_PLACE, PLACE]
+    assert offsets.of_partitions([("u", 0), PLACE, OTHER_PLACE]) == [PLACE, OTHER_PLACE]
 
 
 def test_a_transactional_removal_takes_back_its_own_commit() -> None:
@@ -72,11 +95,11 @@ def test_a_transactional_removal_takes_back_its_own_commit() -> None:
 
 def test_two_commits_under_way_are_two() -> None:
     offsets = GroupOffsets()
-    offsets.stage([PLACE])
-    offsets.stage({PLACE: commit(1)})
-    offsets.unstage([PLACE])
+    offsets.add_pending([PLACE])
+    offsets.add_pending({PLACE: commit(1)})
+    offsets.remove_pending([PLACE])
     assert offsets.is_unstable(PLACE)
-    offsets.unstage([PLACE])
+    offsets.remove_pending([PLACE])
     assert not offsets.is_in_use
 
 

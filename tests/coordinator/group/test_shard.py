@@ -9,11 +9,11 @@ from coordinator.group.removing import TOMBSTONE_BATCH_BYTES
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.group.waiting import WaitingBytes
-from coordinator.runtime.contract import AppendRecords, BatchPosition, CoordinatorRecord, Effect, Respond
+from coordinator.runtime.contract import AppendRecords, BatchPosition, CoordinatorRecord, Effect, TransactionalProducer
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from tests.coordinator.driver import START_MS, ShardDriver
-from tests.coordinator.requests import commit_request, fetch_group
+from tests.coordinator.requests import commit_request, fetch_group, transactional_commit_request
 
 PLACE = ("orders", 0)
 
@@ -54,15 +54,19 @@ def test_a_group_of_tombstones_only_is_not_there() -> None:
     assert shard.group_ids() == []
 
 
-def test_an_open_transaction_outlives_the_deletion_of_its_group() -> None:
-    open_commit = offset_record("g", PLACE, CommittedOffset(5, -1, "", START_MS))
-    shard, _ = loaded((open_commit, BatchPosition(0, producer_id=7, is_transactional=True)))
-    assert committed(shard) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    (answer,) = [effect for effect in shard.delete_group("g", "who", START_MS) if isinstance(effect, Respond)]
-    assert isinstance(answer.response, DeletableGroupResult) and answer.response.error_code == ErrorCode.NONE
-    assert shard.group_ids() == ["g"]
-    shard.replay_end_transaction(7, committed=True)
-    assert committed(shard) == (5, ErrorCode.NONE)
+def test_a_deleted_group_has_no_offsets_when_its_open_transaction_ends() -> None:
+    driver = ShardDriver()
+    producer = TransactionalProducer(7, 0)
+    request = transactional_commit_request("g", {PLACE: 5})
+    driver.do(lambda shard, now_ms: shard.commit_offsets_in_transaction(request, producer, "commit", now_ms))
+    assert committed(driver.shard) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    driver.do(lambda shard, now_ms: shard.delete_group("g", "delete", now_ms))
+    _, response = driver.answers[-1]
+    assert isinstance(response, DeletableGroupResult) and response.error_code == ErrorCode.NONE
+    driver.end_transaction(7, committed=True)
+    assert driver.shard.group_ids() == []
+    assert driver.loaded_again().durable_state() == {}
+    assert committed(driver.loaded_again()) == (-1, ErrorCode.NONE)
 
 
 def test_a_large_removal_is_several_batches_and_one_answer() -> None:
