@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.cluster import power_loss
-from broker.cluster.power_loss import LOOK_AGAIN_S, BootFile, wait_until_out_of_isrs
+from broker.cluster.power_loss import POLL_PAUSE_S, BootFile, wait_until_out_of_isrs
 from broker.server import Broker, Dependencies
 from metadata.store import znodes
 from metadata.store.port import Create, Stat, Watch
@@ -75,7 +75,7 @@ def on_a_site(scenario: Callable[[Site], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "boot", "was_clean", "waits"),
+    ("stored", "boot", "was_clean", "waits"),
     [
         pytest.param("a", "a", False, False, id="the process died"),
         pytest.param("a", "b", False, True, id="the machine went down"),
@@ -86,15 +86,15 @@ def on_a_site(scenario: Callable[[Site], Awaitable[None]]) -> None:
         pytest.param("a", None, True, False, id="a machine that cannot tell, and need not"),
     ],
 )
-def test_who_stays_away(read: str | None, boot: str | None, was_clean: bool, waits: bool) -> None:
+def test_who_stays_away(stored: str | None, boot: str | None, was_clean: bool, waits: bool) -> None:
     async def scenario(site: Site) -> None:
-        if read is not None:
-            await site.file.note(read)
+        if stored is not None:
+            await site.file.write(stored)
         await site.set_isr(2, 1)
 
         async def take_out() -> None:
             await asyncio.sleep(3)
-            assert await site.file.read() == (read if waits else boot or read), "while it waits it may die"
+            assert await site.file.read() == (stored if waits else boot or stored), "while it waits it may die"
             await site.set_isr(2)
 
         taking = asyncio.ensure_future(take_out())
@@ -103,7 +103,7 @@ def test_who_stays_away(read: str | None, boot: str | None, was_clean: bool, wai
         assert is_sure
         assert (took_s >= 3) is waits
         assert took_s < 3.5
-        assert await site.file.read() == (boot or read)
+        assert await site.file.read() == (boot or stored)
 
     on_a_site(scenario)
 
@@ -141,7 +141,7 @@ def test_it_does_not_wait_for_ever_and_does_not_hide_it(caplog: pytest.LogCaptur
 
 def test_while_it_waits_few_states_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ensemble has an election to carry just then, and thousands of states may be ours to look at."""
-    monkeypatch.setattr(power_loss, "LOOK_AT_ONCE", 5)
+    monkeypatch.setattr(power_loss, "STATES_PER_READ", 5)
     count, wait_s = 60, 4
 
     async def scenario(site: Site) -> None:
@@ -167,7 +167,7 @@ def test_while_it_waits_few_states_are_read(monkeypatch: pytest.MonkeyPatch) -> 
         await taking
         assert is_sure
         assert wait_s <= took_s < wait_s + 1
-        looks_count = wait_s / LOOK_AGAIN_S + 1
+        looks_count = wait_s / POLL_PAUSE_S + 1
         assert len(reads) < 2 * count + 2 * 5 * looks_count, "the first look, and who has left; and some each time"
 
     on_a_site(scenario)

@@ -85,7 +85,7 @@ def test_no_new_store_is_made_while_the_directory_that_may_hold_it_is_offline(tm
             pass
         (a / ".lock").unlink()
         (a / ".lock").mkdir()
-        with pytest.raises(DirectoryRefused, match=f"{a} is offline, and may hold {FILE_NAME}.*out of log.dirs"):
+        with pytest.raises(DirectoryRefused, match=f"{a} is offline, and may contain {FILE_NAME}.*from log.dirs"):
             async with broker_over(a, b):
                 pass
         (a / ".lock").rmdir()
