@@ -16,7 +16,7 @@ Source: Kafka KafkaServer.startup.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.internal_topics import InternalLog, InternalTopics
 from broker.cluster.producer_id_blocks import producer_id_blocks
 from broker.cluster.transaction_markers import TransactionMarkerSender
+from broker.cluster.transaction_verification import CoordinatorVerification
 from broker.composition import group_coordinator_settings, inter_broker_listener, isr_changes, selector
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
@@ -42,6 +43,7 @@ from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
 from protocol.broker_client import BrokerClient
+from protocol.errors import ErrorCode
 from replication.dependencies import PartitionDependencies
 from replication.fetch_sessions import FetchSessions
 from replication.fetcher import FetcherDependencies
@@ -154,6 +156,7 @@ class Components:
             groups=groups,
             marker_appender=marker_appender,
             transaction_markers=self._transaction_markers(marker_appender),
+            transaction_verification=self._transaction_verification(),
             logs=base.logs,
             store=base.store,
             dynamic_settings=base.dynamic_settings,
@@ -290,6 +293,16 @@ class Components:
             version=base.version.write_txn_markers, timer=base.timer, tasks=base.tasks,
         )  # fmt: skip
 
+    def _transaction_verification(self) -> CoordinatorVerification:
+        infrastructure = self._infrastructure
+        return CoordinatorVerification(
+            infrastructure.broker_id, infrastructure.metadata, self._verification_client, _no_coordinator,
+            clock=infrastructure.clock, tasks=infrastructure.tasks, metrics=infrastructure.metrics,
+        )  # fmt: skip
+
+    def _verification_client(self, broker_id: int) -> BrokerClient:
+        return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-add-partitions-manager")
+
     def _marker_client(self, broker_id: int) -> BrokerClient:
         return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-txn-marker-sender")
 
@@ -331,3 +344,10 @@ class Components:
             broker_id, inter_broker_listener(self._infrastructure.plans)
         )
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+
+def _no_coordinator(
+    _transactional_id: str, _producer_id: int, _producer_epoch: int, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """This broker coordinates no transactions."""
+    return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)

@@ -401,6 +401,7 @@ class Broker:
             await services.controller.retire()
             services.groups.close()
             services.transaction_markers.close()
+            services.transaction_verification.close()
             self._dynamic.close()
         if self._membership is not None:
             await self._membership.leave()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.internal_topics import InternalTopics
     from broker.cluster.transaction_markers import TransactionMarkerSender
+    from broker.cluster.transaction_verification import CoordinatorVerification
     from broker.network.advertised_addresses import AdvertisedAddresses
     from broker.network.dispatch import ApiVersionRow
     from broker.network.memory_budget import MemoryBudget
@@ -65,6 +66,7 @@ class Services:
     groups: GroupCoordinator
     marker_appender: MarkerAppender
     transaction_markers: TransactionMarkerSender
+    transaction_verification: CoordinatorVerification
     logs: LogManager
     store: Store
     dynamic_settings: DynamicSettings

@@ -16,6 +16,7 @@ Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, Dela
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.handlers.partition_lookup import held_partition, is_known, known_leader
@@ -27,6 +28,7 @@ from broker.handlers.produce_checks import (
     has_transaction,
     repeats_partitions,
 )
+from broker.handlers.transaction_start import TransactionStart
 from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import CloseConnection, Deferred, RequestContext
@@ -43,7 +45,6 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.records.batch import holds_transaction, read_header
 from replication.delayed_operation import DelayedOperation, Wait
 from security.access import Operation, ResourceType, on_each, on_named
 from storage.log.partition_log import AppendOrigin, AppendResult
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from broker.services import Services
     from replication.partition import Partition
     from runtime.filesystem import Buffer
+    from storage.log.transaction_verifications import VerificationGuard
 
 ALL_REPLICAS = -1
 NO_ANSWER = 0
@@ -95,17 +97,10 @@ _make_row = PartitionProduceResponse.maker()
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append to one partition after the other, and answer. Raises CloseConnection where no answer can tell."""
     append = ProduceAppend(request, context)
-    postponed: list[Postponed] = []
-    for topic in append.begin(request):
-        rows: list[PartitionProduceResponse] = []
-        append.topics.append(_make_topic(name=topic.name, partition_responses=rows))
-        for data in topic.partition_data:
-            try:
-                rows.append(append.append(topic.name, data))
-            except KafkaError as error:
-                rows.append(append.failed(topic.name, data.index, error))
-            except LongValidation:
-                postponed.append(Postponed.into(rows, topic.name, data))
+    topics = append.begin(request)
+    if append.start is not None and not append.start.is_decided:
+        return append.append_verified(append.start, topics)
+    postponed = append.append_all(topics)
     return append.append_apart(postponed) if postponed else append.outcome()
 
 
@@ -123,6 +118,10 @@ class Postponed(NamedTuple):
         return cls(topic, data, rows, len(rows) - 1)
 
 
+async def _at_once(postponed: list[Postponed]) -> list[Postponed]:
+    return postponed
+
+
 def append_records(
     services: Services,
     partition: Partition,
@@ -131,11 +130,13 @@ def append_records(
     now_ms: int,
     api_version: int,
     checked: ValidatedRecords | None = None,
+    guard: VerificationGuard | None = None,
 ) -> AppendResult:
     """Append what a client sent for one partition, and count it. Raises KafkaError, LongValidation."""
     result = partition.append(
-        records, origin=AppendOrigin.CLIENT, acks=acks, now_ms=now_ms, produce_version=api_version, checked=checked
-    )
+        records, origin=AppendOrigin.CLIENT, acks=acks, now_ms=now_ms, produce_version=api_version, checked=checked,
+        guard=guard,
+    )  # fmt: skip
     services.metrics.produced(partition.topic, len(records), 0 if result.duplicate else result.records_count)
     return result
 
@@ -162,13 +163,13 @@ class ProduceAppend:
         "_acks",
         "_context",
         "_delayed",
-        "_has_transaction",
         "_refusals",
         "_services",
         "_timeout_ms",
         "_unwritten_count",
         "deferred",
         "first_error",
+        "start",
         "topics",
     )
 
@@ -177,13 +178,14 @@ class ProduceAppend:
         self._timeout_ms = request.timeout_ms
         self._context = context
         self._services = context.services
-        self._has_transaction = False
         self._refusals: Refusals = {}
         # Who waits, since the first partition has to; nobody any more once there is an answer.
         self._delayed: DelayedOperation[WaitingRow] | None = None
         self._unwritten_count = 0  # of the partitions it waits for, those that the log has still in memory
         self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
+        # Of a request with transactional batches, as long as partitions are to be verified.
+        self.start: TransactionStart | None = None
         self.topics: list[TopicProduceResponse] = []
 
     def begin(self, request: ProduceRequest) -> list[TopicProduceData]:
@@ -192,9 +194,9 @@ class ProduceAppend:
         if repeats_partitions(topics):
             topics, self._refusals = each_once(topics, api_version)
         try:
-            self._has_transaction = has_transaction(request)
-            if self._has_transaction:
+            if has_transaction(request):
                 check_producer(self._services, topics, api_version)
+                self._begin_transaction(request.transactional_id, topics)
         except KafkaError as error:
             self._refusals = {}
             for topic in topics:
@@ -203,6 +205,26 @@ class ProduceAppend:
             return []
         return topics
 
+    def _begin_transaction(self, transactional_id: str | None, topics: list[TopicProduceData]) -> None:
+        assert transactional_id is not None, "says `has_transaction`"
+        if self._services.dynamic_settings.settings.transaction_partition_verification_enable:
+            self.start = TransactionStart(self._services, transactional_id, topics, self._context.api_version)
+
+    def append_all(self, topics: list[TopicProduceData]) -> list[Postponed]:
+        """Append to one partition after the other. Returns those whose records take long to validate."""
+        postponed: list[Postponed] = []
+        for topic in topics:
+            rows: list[PartitionProduceResponse] = []
+            self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+            for data in topic.partition_data:
+                try:
+                    rows.append(self.append(topic.name, data))
+                except KafkaError as error:
+                    rows.append(self.failed(topic.name, data.index, error))
+                except LongValidation:
+                    postponed.append(Postponed.into(rows, topic.name, data))
+        return postponed
+
     def append(
         self, topic: str, data: PartitionProduceData, checked: ValidatedRecords | None = None
     ) -> PartitionProduceResponse:
@@ -210,15 +232,14 @@ class ProduceAppend:
         and LongValidation unless the records are `checked`."""
         services, acks = self._services, self._acks
         index, records = data.index, data.records
+        guard = None if self.start is None else self.start.guard((topic, index))
         if not ALL_REPLICAS <= acks <= 1 or (topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT):
             raise self._refusal(topic, data)
         partition = services.partitions.find(topic, index) or held_partition(services, topic, index)
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
-        if self._has_transaction and holds_transaction(records):
-            self._check_transaction(partition, records)
         now_ms = services.clock.wall_ms()  # not the request's: LogAppendTime does not fall with the offsets
-        result = append_records(services, partition, records, acks, now_ms, self._context.api_version, checked)
+        result = append_records(services, partition, records, acks, now_ms, self._context.api_version, checked, guard)
         return self.appended(index, partition, result, len(records))
 
     async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
@@ -229,17 +250,33 @@ class ProduceAppend:
         )
         return self.append(topic, data, checked)
 
+    def append_verified(self, start: TransactionStart, topics: list[TopicProduceData]) -> Deferred[ProduceResponse]:
+        """Append once the coordinator on another broker has answered. What the client sends behind this request is not
+        appended before it."""
+
+        async def verified() -> list[Postponed]:
+            await start.verify()
+            return self.append_all(topics)
+
+        return self._go_on_apart(verified(), "transaction verification")
+
     def append_apart(self, postponed: list[Postponed]) -> Deferred[ProduceResponse]:
         """Go on with these beside the event loop. What the client sends behind them is not appended before them."""
+        return self._go_on_apart(_at_once(postponed), "long validation")
+
+    def _go_on_apart(self, first: Coroutine[Any, Any, list[Postponed]], name: str) -> Deferred[ProduceResponse]:
+        """Do `first`, then append the batches that it postpones, and respond."""
         answer: Deferred[Any] = Deferred(is_barrier=True)
         gone = asyncio.Event()
         answer.on_abandon(gone.set)
-        self._services.tasks.spawn(self._append_all(postponed, answer, gone), name="long validation")
+        self._services.tasks.spawn(self._finish(first, answer, gone), name=name)
         return answer
 
-    async def _append_all(self, postponed: list[Postponed], answer: Deferred[Any], gone: asyncio.Event) -> None:
+    async def _finish(
+        self, first: Coroutine[Any, Any, list[Postponed]], answer: Deferred[Any], gone: asyncio.Event
+    ) -> None:
         """A client that is `gone` has its records appended, and nobody waits for replicas."""
-        for topic, data, rows, at in postponed:
+        for topic, data, rows, at in await first:
             try:
                 rows[at] = await self.append_long(topic, data)
             except KafkaError as error:
@@ -280,20 +317,6 @@ class ProduceAppend:
         if not ALL_REPLICAS <= self._acks <= 1:
             return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={self._acks}: must be -1, 0 or 1.")
         return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to the internal topic {topic}.")
-
-    def _check_transaction(self, partition: Partition, records: Buffer) -> None:
-        """Whether the partition belongs to the batch's transaction: it does once the transaction has written there, else
-        its coordinator knows. Until there is a transaction coordinator, nobody can be asked."""
-        if not self._services.dynamic_settings.settings.transaction_partition_verification_enable:
-            return
-        header = read_header(records)
-        if partition.log.producers.has_open_transaction(header.producer_id, header.producer_epoch):
-            return
-        raise RequestRejected(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            "Unable to verify the partition has been added to the transaction. "
-            "Underlying error: COORDINATOR_NOT_AVAILABLE",
-        )
 
     def failed(self, topic: str, index: int, error: KafkaError) -> PartitionProduceResponse:
         """The row of a partition that took nothing."""

@@ -64,6 +64,7 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _controller(services)
     yield from _controller_work(services.controller.times)
     yield from _groups(services)
+    yield Sample(table.MARKERS_WAITING, (), services.transaction_markers.unknown_destination_count)
     yield from _waiting(services)
     if services.fetchers is not None:
         yield from _fetchers(services.fetchers)

@@ -192,6 +192,12 @@ GROUP_WAITING      = _own_gauge("barnabas", "group", "waiting-bytes", doc="Bytes
 REBALANCES         = Metric("barnabas", "group", "rebalances-total", Kind.COUNTER, ("reason",),
                             "Rebalances begun, by reason.", own=True)
 
+_VERIFICATION = ("kafka.server", "AddPartitionsToTxnManager")
+VERIFICATION_FAILURES = _counter(*_VERIFICATION, "VerificationFailureRate", doc="Partitions not confirmed as in a transaction.")
+VERIFICATION_TIME  = _summary(*_VERIFICATION, "VerificationTimeMs", doc="Questions to coordinators about transactions.")
+MARKERS_WAITING    = _gauge("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "UnknownDestinationQueueSize",
+                            doc="Ended transactions that wait for a partition to have a leader.")
+
 _PURGATORY, _SESSIONS = ("kafka.server", "DelayedOperationPurgatory"), ("kafka.server", "FetchSessionCache")
 DELAYED_OPERATIONS = _gauge(*_PURGATORY, "NumDelayedOperations", "delayedOperation", doc="Requests that wait.")
 PURGATORY_SIZE     = _gauge(*_PURGATORY, "PurgatorySize", "delayedOperation", doc="Places in which requests wait.")

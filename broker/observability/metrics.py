@@ -90,6 +90,7 @@ class BrokerMetrics:
         self._session_events: Counter[SessionEvent] = Counter()
         self._session_state: SessionEvent | None = None
         self._isr_expands = self._isr_shrinks = self._isr_failures = 0
+        self._verifications_count = self._verifications_ms = self._failed_verifications = 0
         self._rebalances: Counter[str] = Counter()
         self._rebalances_completed = 0
         self._offsets_committed = self._offsets_expired = self._offsets_deleted = 0
@@ -151,6 +152,17 @@ class BrokerMetrics:
         if is_reassignment:
             self._reassignment_bytes_in += size_bytes
 
+    # --- transactions ---
+
+    def verification_failed(self, partitions_count: int) -> None:
+        """A transaction's coordinator did not confirm these partitions."""
+        self._failed_verifications += partitions_count
+
+    def verified(self, time_ms: int) -> None:
+        """A transaction's coordinator has answered, or could not be asked."""
+        self._verifications_count += 1
+        self._verifications_ms += time_ms
+
     # --- the coordination store ---
 
     def on_store_session(self, event: SessionEvent) -> None:
@@ -203,6 +215,10 @@ class BrokerMetrics:
         yield Sample(table.ISR_SHRINKS, (), self._isr_shrinks)
         yield Sample(table.ISR_EXPANDS, (), self._isr_expands)
         yield Sample(table.FAILED_ISR_UPDATES, (), self._isr_failures)
+        yield Sample(table.VERIFICATION_FAILURES, (), self._failed_verifications)
+        if self._verifications_count:
+            yield Sample(table.VERIFICATION_TIME, (), self._verifications_count, "_count")
+            yield Sample(table.VERIFICATION_TIME, (), self._verifications_ms, "_sum")
         yield from self._session_samples()
         yield from self._request_samples()
         yield Sample(table.OFFSET_COMMITS, (), self._offsets_committed)

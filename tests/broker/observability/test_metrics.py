@@ -38,10 +38,8 @@ NOT_KEPT = {
         for name in ("MessagesIn", "BytesIn", "BytesOut", "TotalProduceRequests", "TotalFetchRequests")
     ],
     "transactions are not built": [
-        "kafka.coordinator.transaction:*",
-        "kafka.server:type=AddPartitions*",
+        "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=LogAppendRetryQueueSize",
         "kafka.server:type=transaction-coordinator-metrics",
-        "kafka.server:type=txn-marker-channel-metrics",
     ],
     "reasons of refusals are in the answers": [
         "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
@@ -74,6 +72,8 @@ NOT_KEPT = {
         "kafka.server:type=controller-channel-metrics,broker-id",
         "kafka.server:type=forwarding-metrics,BrokerId",
         "kafka.server:type=replica-fetcher-metrics,broker-id,fetcher-id",
+        "kafka.server:type=AddPartitionsManager-channel-metrics",
+        "kafka.server:type=txn-marker-channel-metrics",
         "kafka.controller:type=ControllerChannelManager,name=RequestRateAndQueueTimeMs,broker-id",
         "kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
         "kafka.server:type=SessionExpireListener,name=ZooKeeperSaslAuthenticationsPerSec",
@@ -241,6 +241,17 @@ def test_groups() -> None:
     assert values["rebalances-total", "member-joined"] == 2
     assert values[("group-completed-rebalance-count",)] == 1
     assert [values[(f"offset-{what}-count",)] for what in ("commit", "expiration", "deletion")] == [5, 2, 1]
+
+
+def test_verifications_are_counted_with_their_time() -> None:
+    metrics = BrokerMetrics(ManualClock(1_000))
+    assert ("VerificationTimeMs", "_count") not in {(each.metric.name, each.suffix) for each in metrics.samples()}
+    metrics.verified(30)
+    metrics.verified(12)
+    metrics.verification_failed(3)
+    found = {(each.metric.name, each.suffix): each.value for each in metrics.samples()}
+    assert found["VerificationTimeMs", "_count"] == 2 and found["VerificationTimeMs", "_sum"] == 42
+    assert found["VerificationFailureRate", ""] == 3
 
 
 def test_samples_of_a_metric_stand_together() -> None:

@@ -1,0 +1,193 @@
+"""Asks transaction coordinators whether partitions belong to an ongoing transaction, before its first write there.
+
+The coordinator on this broker is asked in process, any other one by AddPartitionsToTxn: one request at a time to a broker,
+with all that waits for it. What a response means, `broker.cluster.verification_queues` decides.
+Rules: a new connection is asked first which versions it takes. A broker that cannot verify (before Apache Kafka 3.5) confirms
+everything, as there. The connection to a broker that has left the image is closed, and its verifications fail.
+Invariants: every question gets an outcome: no later than `request.timeout.ms`, or when the broker stops.
+Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
+
+from broker.cluster.verification_queues import (
+    PendingVerification,
+    VerificationErrors,
+    VerificationQueues,
+    as_producers_know,
+    verification_errors,
+    verification_request,
+)
+from coordinator.runtime.partitioner import partition_for
+from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from metadata.image import ClusterImage, MetadataCache
+    from protocol.broker_client import BrokerClient
+    from runtime.clock import Clock
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+TRANSACTION_TOPIC = "__transaction_state"
+# Requests between brokers begin with this version of AddPartitionsToTxn.
+FIRST_BROKER_VERSION = 4
+LATEST_BROKER_VERSION = 5
+
+VerifyLocally = Callable[[str, int, int, Collection[TopicPartition]], VerificationErrors]
+"""The transactional id, producer id, producer epoch and partitions, put to the coordinator on this broker."""
+
+
+class VerificationMetrics(Protocol):
+    def verification_failed(self, partitions_count: int) -> None: ...
+
+    def verified(self, time_ms: int) -> None: ...
+
+
+class CoordinatorVerification:
+    """Implements `coordinator.transaction.verification.TransactionVerification`. Owned by the broker; `close` before its
+    tasks end. `connect` makes a client for a broker by its id."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: MetadataCache,
+        connect: Callable[[int], BrokerClient],
+        verify_locally: VerifyLocally,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
+        metrics: VerificationMetrics,
+    ) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._connect = connect
+        self._verify_locally = verify_locally
+        self._clock = clock
+        self._tasks = tasks
+        self._metrics = metrics
+        self._queues = VerificationQueues()
+        self._clients: dict[int, BrokerClient] = {}
+        # By broker, what the connection to it takes: None when it cannot verify.
+        self._versions: dict[int, int | None] = {}
+        self._is_closed = False
+        metadata.subscribe(self._on_image)
+
+    async def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> VerificationErrors:
+        """See `TransactionVerification`."""
+        here = self.verify_here(transactional_id, producer_id, producer_epoch, partitions)
+        if here is not None:
+            return here
+        waiter: asyncio.Future[VerificationErrors] = asyncio.get_running_loop().create_future()
+        asked = PendingVerification(
+            transactional_id, producer_id, producer_epoch, tuple(partitions), self._clock.monotonic_ms(), waiter
+        )
+        coordinator_id = self._coordinator_of(transactional_id)
+        assert coordinator_id is not None  # says `verify_here`
+        displaced = self._queues.add(coordinator_id, asked)
+        if displaced is not None:
+            self._answer(displaced[0], displaced[0].all(displaced[1]))
+        self._send_waiting(coordinator_id)
+        return await waiter
+
+    def verify_here(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> VerificationErrors | None:
+        """The outcome, if no other broker need be asked; else None."""
+        coordinator_id = self._coordinator_of(transactional_id)
+        if coordinator_id is None or self._tasks.is_closed:
+            return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if coordinator_id != self._broker_id:
+            return None
+        found = self._verify_locally(transactional_id, producer_id, producer_epoch, partitions)
+        errors = {partition: as_producers_know(error) for partition, error in found.items()}
+        self._count(errors, 0)
+        return errors
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        """The live broker that leads the transactional id's partition of `__transaction_state`."""
+        image = self._metadata.image
+        count = image.partitions_count(TRANSACTION_TOPIC)
+        if count is None:
+            return None
+        found = image.partition(TRANSACTION_TOPIC, partition_for(transactional_id, count))
+        return None if found is None or found.leader not in image.brokers else found.leader
+
+    def close(self) -> None:
+        """Close the connections: who waits gets NETWORK_EXCEPTION."""
+        self._is_closed = True
+        self._metadata.unsubscribe(self._on_image)
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    # --- requests ---
+
+    def _send_waiting(self, broker_id: int) -> None:
+        asked = self._queues.take(broker_id)
+        if asked:
+            self._tasks.spawn(self._exchange(broker_id, asked), name=f"verify transactions at broker {broker_id}")
+
+    async def _exchange(self, broker_id: int, asked: list[PendingVerification]) -> None:
+        """Requests to one broker, until nothing waits for it."""
+        while asked:
+            try:
+                outcomes = await self._ask(broker_id, asked)
+            except OSError as error:
+                logger.debug("transactions not verified: broker=%d error=%s", broker_id, error)
+                outcomes = [each.all(ErrorCode.NETWORK_EXCEPTION) for each in asked]
+            self._queues.finish(broker_id)
+            for each, errors in zip(asked, outcomes, strict=True):
+                self._answer(each, errors)
+            asked = self._queues.take(broker_id)
+
+    async def _ask(self, broker_id: int, asked: list[PendingVerification]) -> list[VerificationErrors]:
+        """What the broker says of each verification. Raises OSError when no response came."""
+        if self._is_closed:
+            raise ConnectionError("the broker is stopping")
+        client = self._clients.get(broker_id)
+        if client is None:
+            client = self._clients[broker_id] = self._connect(broker_id)
+        if not client.is_connected:
+            self._versions[broker_id] = await self._version_of(broker_id, client)
+        version = self._versions[broker_id]
+        if version is None:
+            return [each.all(ErrorCode.NONE) for each in asked]
+        return verification_errors(
+            asked, await client.send(verification_request(asked), version, AddPartitionsToTxnResponse)
+        )
+
+    async def _version_of(self, broker_id: int, client: BrokerClient) -> int | None:
+        """Of AddPartitionsToTxn, what the broker takes; None when it cannot verify. Raises OSError."""
+        response = await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        key = AddPartitionsToTxnRequest.api_key
+        newest = next((row.max_version for row in response.api_keys if row.api_key == key), -1)
+        if newest < FIRST_BROKER_VERSION:
+            logger.warning("broker cannot verify transactions, they are taken unverified: broker=%d", broker_id)
+            return None
+        return min(newest, LATEST_BROKER_VERSION)
+
+    def _answer(self, asked: PendingVerification, errors: VerificationErrors) -> None:
+        self._count(errors, self._clock.monotonic_ms() - asked.since_ms)
+        if not asked.waiter.done():  # whoever asked may be gone
+            asked.waiter.set_result(errors)
+
+    def _count(self, errors: VerificationErrors, time_ms: int) -> None:
+        failures = sum(error is not ErrorCode.NONE for error in errors.values())
+        if failures:
+            self._metrics.verification_failed(failures)
+        self._metrics.verified(time_ms)
+
+    def _on_image(self, image: ClusterImage) -> None:
+        for broker_id in self._clients.keys() - image.brokers.keys():
+            self._clients.pop(broker_id).close()

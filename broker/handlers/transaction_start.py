@@ -1,0 +1,111 @@
+"""The transactional batches of a Produce request: which of them begin a transaction in their partition, and whether they may.
+
+A partition in which the transaction has begun takes its next batches. In any other one the transaction's coordinator is
+asked first, for all partitions of the request together, and a guard of the log sees to it that nothing has changed when
+the batch is appended. A batch without a guard begins no transaction.
+Errors: what a coordinator says becomes what producers know: INVALID_TXN_STATE if the partition was not added to the
+transaction (TRANSACTION_ABORTABLE from version 11 on), NOT_ENOUGH_REPLICAS if nobody could say, so that the producer sends
+again without asking for metadata.
+Source: KIP-890 part 1; Kafka ReplicaManager.handleProduceAppend, maybeStartTransactionVerificationForPartitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import holds_transaction, read_header
+from storage.log.transaction_verifications import ONGOING, VerificationGuard
+from storage.log.validation import RequestRejected
+
+if TYPE_CHECKING:
+    from broker.services import Services
+    from protocol.messages.produce import TopicProduceData
+    from protocol.topic_partition import TopicPartition
+
+# From here on producers know TRANSACTION_ABORTABLE.
+ABORTABLE_VERSION = 11
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class TransactionStart:
+    """Made for one request before its first append. `is_decided` says whether `verify` need not be awaited."""
+
+    __slots__ = ("_api_version", "_errors", "_guards", "_producer", "_services", "_transactional_id", "is_decided")
+
+    def __init__(
+        self, services: Services, transactional_id: str, topics: list[TopicProduceData], api_version: int
+    ) -> None:
+        self._services = services
+        self._transactional_id = transactional_id
+        self._api_version = api_version
+        self._guards: dict[TopicPartition, VerificationGuard] = {}
+        self._errors: dict[TopicPartition, KafkaError] = {}
+        self._producer = (-1, -1)  # `produce_checks` says that there is only one
+        for topic in topics:
+            for data in topic.partition_data:
+                if data.records is not None and holds_transaction(data.records):
+                    self._begin((topic.name, data.index), data.records)
+        self.is_decided = not self._guards or self._is_decided_here()
+
+    def _begin(self, key: TopicPartition, records: bytes | bytearray | memoryview) -> None:
+        try:
+            header = read_header(records)
+            partition = self._services.partitions.find(*key)
+            if partition is None or not header.has_producer_id:
+                return  # the append says what is wrong with it
+            guard = partition.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence)
+        except KafkaError as error:
+            self._errors[key] = error.again()
+            return
+        if guard is not ONGOING:
+            self._guards[key] = guard
+            self._producer = header.producer_id, header.producer_epoch
+
+    def _is_decided_here(self) -> bool:
+        found = self._services.transaction_verification.verify_here(
+            self._transactional_id, *self._producer, self._guards.keys()
+        )
+        if found is not None:
+            self._take_over(found)
+        return found is not None
+
+    async def verify(self) -> None:
+        """Ask the coordinator on another broker."""
+        self._take_over(
+            await self._services.transaction_verification.verify(
+                self._transactional_id, *self._producer, self._guards.keys()
+            )
+        )
+
+    def _take_over(self, found: dict[TopicPartition, ErrorCode]) -> None:
+        for key, error in found.items():
+            if error is not ErrorCode.NONE:
+                self._errors[key] = self._refusal(error)
+
+    def _refusal(self, error: ErrorCode) -> KafkaError:
+        if error is ErrorCode.TRANSACTION_ABORTABLE and self._api_version < ABORTABLE_VERSION:
+            error = ErrorCode.INVALID_TXN_STATE
+        if error is ErrorCode.INVALID_TXN_STATE:
+            return RequestRejected(error, "Partition was not added to the transaction")
+        if error in _RETRIABLE:
+            return RequestRejected(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",
+            )
+        return RequestRejected(error)
+
+    def guard(self, key: TopicPartition) -> VerificationGuard:
+        """What a batch brings along to its partition. Raises KafkaError."""
+        error = self._errors.get(key)
+        if error is not None:
+            raise error.again()
+        return self._guards.get(key, ONGOING)
