@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -29,7 +29,7 @@ from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMe
 from coordinator.runtime.contract import Effect, TransactionalProducer
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -57,15 +57,18 @@ _ABORTABLE_SINCE = 4
 class CommitVerification(Protocol):
     """Verifies that a partition of `__consumer_offsets` is part of a producer's transaction, before the first write."""
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> ErrorCode:
-        """NONE when the partition is part of the ongoing transaction, or needs no verification."""
+    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+        """The guard for the append; None when transactions are not verified.
+
+        Raises: KafkaError when the partition is not part of the transaction, or its coordinator cannot say.
+        """
 
 
 class NoCommitVerification:
     """Verifies nothing, as `transaction.partition.verification.enable=false` does."""
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> ErrorCode:
-        return ErrorCode.NONE
+    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +231,10 @@ class GroupCoordinator:
         if isinstance(context, ErrorCode):
             return transactional_commit_response(request, context)
         producer = TransactionalProducer(request.producer_id, request.producer_epoch)
-        error = await self._verification.verify(context.partition, request.transactional_id, producer)
-        if error is not ErrorCode.NONE:
+        try:
+            guard = await self._verification.verify(context.partition, request.transactional_id, producer)
+        except KafkaError as refused:
+            error = refused.code
             if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_SINCE:
                 error = ErrorCode.INVALID_TXN_STATE
             return transactional_commit_response(request, offset_append_error(error))
@@ -237,7 +242,7 @@ class GroupCoordinator:
         if isinstance(context, ErrorCode):
             return transactional_commit_response(request, context)
         # As in Apache Kafka, which verifies such a commit too, and then stores it outside of a transaction.
-        stored_for = None if request.producer_id == NO_PRODUCER_ID else producer
+        stored_for = None if request.producer_id == NO_PRODUCER_ID else replace(producer, guard=guard)
         return await self.runtime.run(
             context,
             lambda shard, waiter, now_ms: shard.commit_offsets_in_transaction(request, stored_for, waiter, now_ms),

@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
 from replication.delayed_operation import DelayedOperation
 from storage.log.partition_log import AppendOrigin
+from storage.log.transaction_verifications import VerificationGuard
 
 if TYPE_CHECKING:
     from metadata.admin.topic_admin import TopicAdmin
@@ -68,10 +69,21 @@ class InternalLog:
         self._acks = acks
         self._read_bytes = read_bytes
 
-    def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
+    def append(
+        self,
+        partition: int,
+        batch: Buffer,
+        committed: Callable[[ErrorCode, int], None],
+        guard: object | None = None,
+    ) -> int:
         target = self._led(partition)
+        assert guard is None or isinstance(guard, VerificationGuard)
         result = target.append(
-            bytearray(batch), origin=AppendOrigin.COORDINATOR, acks=self._acks, now_ms=self._clock.wall_ms()
+            bytearray(batch),
+            origin=AppendOrigin.COORDINATOR,
+            acks=self._acks,
+            now_ms=self._clock.wall_ms(),
+            guard=guard,
         )
         end_offset = result.last_offset + 1
 

@@ -23,11 +23,19 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each, on_named
 
 _LOADING_SINCE = 2
 
 
-@handles(TxnOffsetCommitRequest)
+@handles(
+    TxnOffsetCommitRequest,
+    (
+        on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+        on_named(Operation.READ, ResourceType.GROUP, "group_id"),
+        on_each(Operation.READ, ResourceType.TOPIC),
+    ),
+)
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)

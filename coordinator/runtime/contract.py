@@ -60,10 +60,15 @@ class PendingChange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransactionalProducer:
-    """The producer whose ongoing transaction a batch belongs to."""
+    """The producer whose ongoing transaction a batch belongs to.
+
+    `guard` comes from the verification of the transaction, None when it is not verified. The log compares it at the append, so
+    that a marker written after the verification makes it void. It is opaque to the shard.
+    """
 
     producer_id: int
     producer_epoch: int
+    guard: object | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -185,8 +190,14 @@ class Shard(Protocol):
 class ShardLogWriter(Protocol):
     """Appends to the partitions of the internal topic. `broker.cluster.internal_topics` implements it."""
 
-    def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
-        """Append one encoded batch and return its base offset.
+    def append(
+        self,
+        partition: int,
+        batch: Buffer,
+        committed: Callable[[ErrorCode, int], None],
+        guard: object | None = None,
+    ) -> int:
+        """Append one encoded batch and return its base offset. `guard` is that of a transactional batch.
 
         `committed(NONE, next_offset)` is called when the high watermark passed the batch, perhaps before `append`
         returns; `committed(error, -1)` when it is lost (leadership, storage). Exactly one call, unless `append` raises.

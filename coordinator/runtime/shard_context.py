@@ -226,9 +226,11 @@ class ShardContext(Generic[S]):
         entry = _AppendedResult(result)
         self._in_flight.append(entry)
         try:
-            batch = self._encode(result)
             entry.base_offset = self._ports.writer.append(
-                self.partition, batch, partial(self._on_append_outcome, entry)
+                self.partition,
+                self._encode(result),
+                partial(self._on_append_outcome, entry),
+                None if result.producer is None else result.producer.guard,
             )
         except KafkaError as error:
             self._on_append_outcome(entry, error.code, -1)

@@ -9,7 +9,7 @@ import pytest
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from coordinator.runtime.contract import TransactionalProducer
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.records.batch import read_header
 from protocol.records.compression import Compression
@@ -22,18 +22,21 @@ ORDERS_1 = ("orders", 1)
 
 
 class Verification:
-    """Answers `error`, when `gate` is open."""
+    """Raises `error`, or returns `guard`, when `gate` is open."""
 
     def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
         self.error = error
+        self.guard = object()
         self.gate = asyncio.Event()
         self.gate.set()
         self.asked: list[tuple[int, str, TransactionalProducer]] = []
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> ErrorCode:
+    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
         self.asked.append((partition, transactional_id, producer))
         await self.gate.wait()
-        return self.error
+        if self.error is not ErrorCode.NONE:
+            raise KafkaError(self.error)
+        return self.guard
 
 
 async def commit(world: World, request: TxnOffsetCommitRequest, api_version: int = 4) -> ErrorCode:
@@ -108,7 +111,7 @@ def test_nothing_is_stored_unless_the_transaction_is_verified(
             assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5}), version) is response
             assert verification.asked == [(0, "tx", TransactionalProducer(7, 0))]
             is_stored = found is ErrorCode.NONE
-            assert world.log.batches_of.get(0, []) != [] if is_stored else world.log.batches_of == {}
+            assert world.log.guards == ([verification.guard] if is_stored else [])
             assert fetched(world) == (ErrorCode.UNSTABLE_OFFSET_COMMIT if is_stored else -1)
 
     asyncio.run(scenario())

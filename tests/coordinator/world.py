@@ -61,6 +61,7 @@ class MemoryLog:
         self.batches_of: dict[int, list[bytes]] = {}
         self.end_offsets: dict[int, int] = {}
         self.waiting: list[tuple[Callable[[ErrorCode, int], None], int]] = []
+        self.guards: list[object | None] = []
         self.is_holding = False
         self.refuse_with: ErrorCode | None = None
         self.on_refusal: Callable[[], None] = lambda: None
@@ -68,7 +69,14 @@ class MemoryLog:
         self.on_read: Callable[[], None] = lambda: None
         self.gate: asyncio.Event | None = None
 
-    def append(self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None]) -> int:
+    def append(
+        self,
+        partition: int,
+        batch: Buffer,
+        committed: Callable[[ErrorCode, int], None],
+        guard: object | None = None,
+    ) -> int:
+        self.guards.append(guard)
         if self.refuse_with is not None:
             self.on_refusal()
             raise KafkaError(self.refuse_with)

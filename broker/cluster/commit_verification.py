@@ -1,0 +1,60 @@
+"""Verifies transactions that store offsets: is the group's partition of `__consumer_offsets` part of the transaction?
+
+A producer whose transaction has written to the partition is not verified again. For any other one the log makes a guard, the
+transaction's coordinator is asked, and the append brings the guard along: a marker in between makes it void.
+
+Rules: the partition is led by this broker at the call; the append finds out when that has changed.
+Source: KIP-890 part 1; Kafka GroupCoordinator.handleTxnCommitOffsets,
+ReplicaManager.maybeStartTransactionVerificationForPartition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import NO_SEQUENCE
+from storage.log.transaction_verifications import ONGOING
+
+if TYPE_CHECKING:
+    from coordinator.runtime.contract import TransactionalProducer
+    from coordinator.transaction.verification import TransactionVerification
+    from replication.partitions import Partitions
+
+
+class OffsetsPartitionVerification:
+    """Implements `coordinator.group_coordinator.CommitVerification`. `is_enabled` reads a setting that may change
+    (`transaction.partition.verification.enable`)."""
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: Partitions,
+        transactions: TransactionVerification,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._transactions = transactions
+        self._is_enabled = is_enabled
+
+    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+        """The guard for the append, None when verification is disabled. Raises: KafkaError."""
+        if not self._is_enabled():
+            return None
+        key = (self._topic, partition)
+        target = self._partitions.find(*key)
+        if target is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} is not on this broker.")
+        guard = target.begin_verification(producer.producer_id, producer.producer_epoch, NO_SEQUENCE)
+        if guard is not ONGOING:
+            errors = await self._transactions.verify(
+                transactional_id, producer.producer_id, producer.producer_epoch, [key]
+            )
+            error = errors[key]
+            if error is not ErrorCode.NONE:
+                raise KafkaError(
+                    error, f"{self._topic}-{partition} is not part of a transaction of {transactional_id}."
+                )
+        return guard
