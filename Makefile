@@ -78,6 +78,7 @@ interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the 
 interop-long: interop ## The long proofs
 	$(PY) -m pytest tests/interop $(INTEROP) -m long
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
+	$(PY) -m benchmarks.sizes
 	$(MAKE) fuzz sim SEEDS=2000 ARGS=--keep-going
 
 coverage: $(DEV)/.stamp ## Tests with a report of what they reach
