@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.cluster.commit_verification import OffsetsPartitionVerification
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
@@ -122,7 +123,8 @@ class Components:
             doors=self._partition_dependencies(), following=fetchers, moving=log_moves,
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
-        groups = self._groups(partitions)
+        verification = self._transaction_verification()
+        groups = self._groups(partitions, verification)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
@@ -156,7 +158,7 @@ class Components:
             groups=groups,
             marker_appender=marker_appender,
             transaction_markers=self._transaction_markers(marker_appender),
-            transaction_verification=self._transaction_verification(),
+            transaction_verification=verification,
             logs=base.logs,
             store=base.store,
             dynamic_settings=base.dynamic_settings,
@@ -248,13 +250,17 @@ class Components:
 
     # --- coordinators ---
 
-    def _groups(self, partitions: Partitions) -> GroupCoordinator:
+    def _groups(self, partitions: Partitions, verification: CoordinatorVerification) -> GroupCoordinator:
         base, settings = self._infrastructure, self._infrastructure.settings
         log = InternalLog(
             GROUP_METADATA_TOPIC, partitions, base.clock,
             acks=settings.offsets_commit_required_acks, read_bytes=settings.offsets_load_buffer_size,
         )  # fmt: skip
-        return GroupCoordinator(group_coordinator_settings(settings), self._coordinator_of(log), base.metrics)
+        commits = OffsetsPartitionVerification(
+            GROUP_METADATA_TOPIC, partitions, verification,
+            lambda: base.dynamic_settings.settings.transaction_partition_verification_enable,
+        )  # fmt: skip
+        return GroupCoordinator(group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits)
 
     def _coordinator_of(self, log: InternalLog) -> CoordinatorDependencies:
         base = self._infrastructure
