@@ -283,12 +283,11 @@ class Components:
 
         def on_committed(partition: TopicPartition, marker: WritableTxnMarker) -> None:
             """In `__consumer_offsets` the end of a transaction is also that of its offset commits."""
-            topic, index = partition
-            if topic == GROUP_METADATA_TOPIC:
-                groups.on_transaction_ended(index, marker.producer_id, committed=marker.transaction_result)
+            _topic, index = partition
+            groups.on_transaction_ended(index, marker.producer_id, committed=marker.transaction_result)
 
         return MarkerAppender(
-            partitions, on_committed,
+            partitions, on_committed, observed_topic=GROUP_METADATA_TOPIC,
             clock=base.clock, timer=base.timer, serial_queue=serial_queue, timeout_ms=base.settings.request_timeout_ms,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ Source: KIP-98; Kafka KafkaApis.handleWriteTxnMarkersRequest, MemoryRecords.with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
@@ -31,21 +32,22 @@ OnMarkerCommitted = Callable[[TopicPartition, WritableTxnMarker], None]
 
 
 class _WrittenMarker(NamedTuple):
-    """A marker in a log, and the errors of its producer."""
+    """The partition of a marker in a log, and the errors of its producer."""
 
-    marker: WritableTxnMarker
     partition: TopicPartition
     errors: dict[TopicPartition, ErrorCode]
 
 
 class MarkerAppender:
-    """Owned by the broker. `on_committed` is called for each marker that the in-sync replicas of its partition have."""
+    """Owned by the broker. `on_committed` is called for each marker in `observed_topic` that is committed, in the order of the
+    log, also when the request that brought it is over by then: its sender may never repeat it."""
 
     def __init__(
         self,
         partitions: Partitions,
         on_committed: OnMarkerCommitted,
         *,
+        observed_topic: str,
         clock: Clock,
         timer: Timer,
         serial_queue: SerialQueue,
@@ -53,6 +55,7 @@ class MarkerAppender:
     ) -> None:
         self._partitions = partitions
         self._on_committed = on_committed
+        self._observed_topic = observed_topic
         self._clock = clock
         self._timer = timer
         self._serial_queue = serial_queue
@@ -65,7 +68,7 @@ class MarkerAppender:
         the sender. UNKNOWN_TOPIC_OR_PARTITION: the partition is not on this broker, or its log directory is offline.
         REQUEST_TIMED_OUT: the replicas take longer than `timeout_ms`.
         """
-        writing = _MarkerAppend(self._partitions, self._on_committed, self._clock.wall_ms())
+        writing = _MarkerAppend(self._partitions, self._on_committed, self._observed_topic, self._clock.wall_ms())
         with writing.replicas:
             await writing.append_all(markers, self._serial_queue)
             await writing.replicas.completed(self._timer, self._timeout_ms)
@@ -75,9 +78,12 @@ class MarkerAppender:
 class _MarkerAppend:
     """One request from its first append to its response."""
 
-    def __init__(self, partitions: Partitions, on_committed: OnMarkerCommitted, now_ms: int) -> None:
+    def __init__(
+        self, partitions: Partitions, on_committed: OnMarkerCommitted, observed_topic: str, now_ms: int
+    ) -> None:
         self._partitions = partitions
         self._on_committed = on_committed
+        self._observed_topic = observed_topic
         self._now_ms = now_ms
         self.errors: MarkerErrors = {}
         self.replicas = DelayedOperation[_WrittenMarker](lambda wait, error: self._on_outcome(wait.subject, error))
@@ -117,14 +123,20 @@ class _MarkerAppend:
             bytearray(batch), origin=AppendOrigin.COORDINATOR, acks=ALL_REPLICAS, now_ms=self._now_ms
         )
         end_offset = result.last_offset + 1
-        written = _WrittenMarker(marker, named, errors)
+        written = _WrittenMarker(named, errors)
         if partition.is_committed(end_offset):
-            self._on_outcome(written, ErrorCode.NONE)
+            self._report(named, marker, ErrorCode.NONE)
+            errors[named] = ErrorCode.NONE
         else:
+            if named[0] == self._observed_topic:
+                partition.when_committed(end_offset, partial(self._report, named, marker))
             errors[named] = ErrorCode.REQUEST_TIMED_OUT  # rows come in the order of the request
             self.replicas.wait_until_committed(partition, end_offset, written)
 
     def _on_outcome(self, written: _WrittenMarker, error: ErrorCode) -> None:
         written.errors[written.partition] = error
-        if error is ErrorCode.NONE:
-            self._on_committed(written.partition, written.marker)
+
+    def _report(self, named: TopicPartition, marker: WritableTxnMarker, error: ErrorCode) -> None:
+        """The marker is committed, or lost with the leadership."""
+        if error is ErrorCode.NONE and named[0] == self._observed_topic:
+            self._on_committed(named, marker)

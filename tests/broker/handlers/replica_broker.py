@@ -59,7 +59,7 @@ class _Held:
 class ReplicaBroker:
     """`ask` plays one request through the bytes of its version."""
 
-    def __init__(self, one: Replica, tasks: TaskScope) -> None:
+    def __init__(self, one: Replica, tasks: TaskScope, *, observed_topic: str = "") -> None:
         self.one = one
         self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
@@ -67,6 +67,7 @@ class ReplicaBroker:
         self.metrics = BrokerMetrics(self.clock)
         self.budget = MemoryBudget(1 << 24)
         self._held = _Held(one.partition)
+        self.observed_topic = observed_topic
         self.marked: list[tuple[tuple[str, int], int, bool]] = []
         serial_queue = SerialQueue(self.clock, self.turns.call_soon)
         self.services = cast(
@@ -81,6 +82,7 @@ class ReplicaBroker:
                 marker_appender=MarkerAppender(
                     cast(Partitions, self._held),
                     self._on_marker_committed,
+                    observed_topic=self.observed_topic,
                     clock=self.clock,
                     timer=self.timer,
                     serial_queue=serial_queue,
@@ -191,9 +193,9 @@ def _image() -> ClusterImage:
 
 
 @asynccontextmanager
-async def replica_broker(folder: Path, **settings: Any) -> AsyncIterator[ReplicaBroker]:
+async def replica_broker(folder: Path, *, observed_topic: str = "", **settings: Any) -> AsyncIterator[ReplicaBroker]:
     failures: list[BaseException] = []
     tasks = TaskScope("requests", on_failure=lambda _name, error: failures.append(error))
     async with replica(folder, **settings) as one, tasks:
-        yield ReplicaBroker(one, tasks)
+        yield ReplicaBroker(one, tasks, observed_topic=observed_topic)
     assert not failures

@@ -108,7 +108,7 @@ def test_replicas_that_are_as_fast_as_the_writing_do_not_end_the_wait(tmp_path: 
         await write(broker, "a")
         (first,), (second,) = marking().markers, marking(epoch=1).markers
         second.producer_id = PRODUCER + 1
-        writing = _MarkerAppend(broker.services.partitions, lambda *_: None, NOW_MS)
+        writing = _MarkerAppend(broker.services.partitions, lambda *_: None, "other", NOW_MS)
         await writing.append_all([first], broker.services.serial_queue)
         await broker.one.partition.log.settle()
         broker.one.fetched(2)
@@ -211,7 +211,46 @@ def test_a_marker_is_reported_once_the_replicas_have_it(tmp_path: Path, committe
         assert await ended(answer) is ErrorCode.NONE
         assert broker.marked == [(("t", 0), PRODUCER, committed)]
 
-    play(tmp_path, scenario)
+    play(tmp_path, scenario, observed_topic="t")
+
+
+def test_a_marker_of_another_topic_is_not_reported(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        answer = await started(broker, marking())
+        broker.one.fetched(1)
+        assert await ended(answer) is ErrorCode.NONE
+        assert broker.marked == []
+
+    play(tmp_path, scenario, observed_topic="other")
+
+
+def test_a_marker_is_reported_though_its_request_has_timed_out(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        answer = await started(broker, marking())
+        assert await answer.now() is None
+        broker.wait(30_000)
+        assert await ended(answer) is ErrorCode.REQUEST_TIMED_OUT
+        assert broker.marked == []
+        broker.one.fetched(1)
+        broker.turn()
+        assert broker.marked == [(("t", 0), PRODUCER, True)]
+        assert broker.one.partition.waiting_produces_count == 0
+
+    play(tmp_path, scenario, observed_topic="t")
+
+
+def test_a_marker_that_is_lost_with_the_leadership_is_not_reported(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        answer = await started(broker, marking())
+        assert await answer.now() is None
+        broker.one.follow(leader=2, epoch=1)
+        assert await ended(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert broker.marked == []
+
+    play(tmp_path, scenario, observed_topic="t")
 
 
 def test_any_replica_describes_its_producers(tmp_path: Path) -> None:
