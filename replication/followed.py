@@ -54,7 +54,7 @@ class FollowedPartition:
         """Return when nothing is under way in the log."""
         if self._cut is not None:
             await asyncio.shield(self._cut)
-        await self.partition.log.settle()
+        await self.partition.log.await_appends()
 
     # --- cutting ---
 

@@ -141,7 +141,7 @@ class FollowerState:
     __slots__ = (
         "_asks_epochs",
         "_backoff_ms",
-        "_before_cut",
+        "_before_truncation",
         "_log",
         "_retries",
         "_truncates_on_fetch",
@@ -167,7 +167,7 @@ class FollowerState:
         self._asks_epochs = asks_epochs
         self._retries = 0
         # (log end offset, latest epoch) when the leader last made us cut: the cut has to change one of them.
-        self._before_cut: tuple[int, int] | None = None
+        self._before_truncation: tuple[int, int] | None = None
         self.leader_epoch = leader_epoch
         self.lag: int | None = None
         """Records behind the leader's high watermark at the last answer; None before there was one."""
@@ -224,7 +224,7 @@ class FollowerState:
     def on_diverging(self, epoch: int, end_offset: int) -> None:
         """The leader's answer to Fetch: its log parts from ours at the end of `epoch`, `end_offset` there."""
         assert isinstance(self.step, Fetch)
-        self._before_cut = (self._log.log_end_offset, self._log.latest_epoch)
+        self._before_truncation = (self._log.log_end_offset, self._log.latest_epoch)
         self.step = self._cut(epoch, end_offset)
 
     def on_latest(self, leader_end_offset: int) -> None:
@@ -299,9 +299,9 @@ class FollowerState:
             self.step = self._fetch()
         else:
             self.step = self._truncating_step()
-        if self._before_cut == (self._log.log_end_offset, self._log.latest_epoch):
+        if self._before_truncation == (self._log.log_end_offset, self._log.latest_epoch):
             self._delay(now_ms)  # nothing went: the leader would say the same again, and again
-        self._before_cut = None
+        self._before_truncation = None
 
     def on_appended(self, leader_high_watermark: int) -> None:
         """The records of the answer, if there were any, are written."""

@@ -106,7 +106,11 @@ class LogCopy:
                     if log.log_start_offset > offset:
                         return False
                     raise
-                if log.lowest_cut is not None or agreed_end(copy, log) < offset or log.log_start_offset > offset:
+                if (
+                    log.lowest_truncation_offset is not None
+                    or agreed_end(copy, log) < offset
+                    or log.log_start_offset > offset
+                ):
                     return False  # the log was cut meanwhile, or begins later: what was read would leave a hole
             if not records:
                 self._take_over_offsets()
@@ -118,12 +122,12 @@ class LogCopy:
     async def _agree(self) -> None:
         while True:
             log, copy = self.partition.log, self.copy
-            cut_offset = log.lowest_cut
+            cut_offset = log.lowest_truncation_offset
             if cut_offset is not None:
                 if cut_offset < copy.log_end_offset:
                     await copy.truncate_to(cut_offset)
-                if log.lowest_cut == cut_offset:
-                    log.lowest_cut = None
+                if log.lowest_truncation_offset == cut_offset:
+                    log.lowest_truncation_offset = None
                 continue
             if copy.log_end_offset < log.log_start_offset or self._is_of_a_log_before():
                 await copy.truncate_fully_and_start_at(log.log_start_offset)
@@ -155,7 +159,7 @@ class LogCopy:
         copy.append(
             records, leader_epoch=UNKNOWN_EPOCH, origin=AppendOrigin.REPLICA, now_ms=self._clock.wall_ms(), done=done
         )
-        await copy.settle()
+        await copy.await_appends()
         if failures:
             raise failures[0]
         self.copied_bytes += len(records)

@@ -285,7 +285,9 @@ class LogMoves:
         halted = copy.partition.log.halted
         if halted is not None:  # its producers are those of refused batches, too, until it goes on
             raise halted.again()
-        may_exchange = key not in self._suspended and not move.stopped.is_set() and copy.partition.log.can_be_held
+        may_exchange = (
+            key not in self._suspended and not move.stopped.is_set() and copy.partition.log.can_buffer_appends
+        )
         if may_exchange and await self._exchange(key, move):
             return True
         await move.pause(RETRY_PAUSE_S if copy.copy.has_room else NO_ROOM_PAUSE_S)
@@ -299,7 +301,7 @@ class LogMoves:
         try:
             if follows:
                 await self._doors.following.leave(*key)
-            return partition.log.can_be_held and await self._exchange_held(key, move)
+            return partition.log.can_buffer_appends and await self._exchange_held(key, move)
         finally:
             if follows and partition.log.failure is None:
                 self._doors.following.follow(partition, partition.leader_id, partition.leader_epoch)
@@ -309,13 +311,13 @@ class LogMoves:
     async def _exchange_held(self, key: TopicPartition, move: _Move) -> bool:
         partition, copy = move.copy.partition, move.copy
         old = partition.log
-        old.hold()
+        old.buffer_appends()
         try:
-            await old.settle()
+            await old.await_appends()
             await copy.copy_rest()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
-            old.leave_folder()
+            old.detach_folder()
             new = await self._doors.logs.complete_move(*key)
         except KafkaError:
             old.release()
@@ -327,7 +329,7 @@ class LogMoves:
             old.release()  # or what is kept in memory would be neither written nor answered
             raise
         partition.replace_log(new)
-        old.give_way_to(new)
+        old.hand_over_to(new)
         await old.close(flush=False)
         logger.info("log moved: topic=%s partition=%d path=%s copied_bytes=%d", *key, new.directory, copy.copied_bytes)
         return True

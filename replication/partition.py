@@ -212,7 +212,7 @@ class Partition(Awaited):
 
         `records` is patched in place and belongs to the log until written. `acks` is the client's: -1 asks for a full
         ISR. The write may still be under way when this returns: see `when_written` and `when_committed`.
-        `checked` is what the log's `validate_apart` made of records that take long; `guard`, see `begin_verification`.
+        `checked` is what the log's `validate_in_thread` made of records that take long; `guard`, see `begin_verification`.
         Raises KafkaError or LongValidation, and then nothing has changed.
         """
         leader = self.leader

@@ -377,7 +377,7 @@ class Partitions:
         if known.is_leader:
             return
         # What it took as leader may be on its way still, and the first fetch goes on behind it.
-        await known.log.settle()
+        await known.log.await_appends()
         if known.log.failure is not None:
             raise known.log.failure.again()
         known.log.forget_unused_epochs()

@@ -115,7 +115,7 @@ class InternalLog:
                 if offset < log.log_start_offset:
                     offset = log.log_start_offset  # the records at `offset` were deleted
                     continue
-                attempts_left -= not log.is_held  # while another log replaces it, its files have no names
+                attempts_left -= not log.is_buffering  # while another log replaces it, its files have no names
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
                     raise
                 await asyncio.sleep(READ_RETRY_PAUSE_S)

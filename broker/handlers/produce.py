@@ -245,7 +245,7 @@ class ProduceAppend:
     async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
         """As `append`, of records that take long to validate. Raises KafkaError."""
         assert data.records is not None
-        checked = await held_partition(self._services, topic, data.index).log.validate_apart(
+        checked = await held_partition(self._services, topic, data.index).log.validate_in_thread(
             data.records, now_ms=self._services.clock.wall_ms(), produce_version=self._context.api_version
         )
         return self.append(topic, data, checked)

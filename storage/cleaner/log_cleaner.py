@@ -78,7 +78,7 @@ class NoMemory(Exception):
 class _Cleaning:
     """One that is under way, or may be the next."""
 
-    __slots__ = ("_is_being_moved", "cleanable", "cuts", "directory", "ended", "is_aborted", "log", "segments")
+    __slots__ = ("_is_being_moved", "cleanable", "directory", "ended", "is_aborted", "log", "segments", "truncations")
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class _Cleaning:
         self.log = log
         self.cleanable = cleanable
         self._is_being_moved = is_being_moved
-        self.cuts = log.cuts
+        self.truncations = log.truncations
         end_offset = cleanable.first_uncleanable_offset
         self.segments: Sequence[int] = [each.base_offset for each in log.segments if each.base_offset < end_offset]
         """Base offsets of those that are not exchanged yet."""
@@ -102,7 +102,7 @@ class _Cleaning:
     def is_current(self) -> bool:
         """Whether the log still has what the cleaning reads."""
         log = self.log
-        if self.is_aborted or self.cuts != log.cuts or self._is_being_moved(log):
+        if self.is_aborted or self.truncations != log.truncations or self._is_being_moved(log):
             return False
         if log.is_halted:  # what it knows of producers is more than it holds, until it goes on
             return False

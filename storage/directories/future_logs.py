@@ -288,7 +288,7 @@ class FutureLogs:
         aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
         request = doors.current.request_for(target, key, path)
-        request.go_on(copy.log_end_offset, copy.log_start_offset)
+        request.resume(copy.log_end_offset, copy.log_start_offset)
         await copy.close(flush=False)
         await target.queue.drain()
         try:
@@ -371,7 +371,7 @@ class FutureLogs:
         if not self._doors.is_online(directory) or self.logs.get(key) is not copy:
             return
         request = self._doors.current.request_for(directory, key, copy.directory)
-        request.go_on(copy.log_end_offset, copy.log_start_offset)
+        request.resume(copy.log_end_offset, copy.log_start_offset)
         try:
             await directory.queue.run(partial(unmark, self._doors.filesystem, copy.directory))
             await self._open(directory, key, copy.directory, request)

@@ -399,7 +399,7 @@ class LogManager:
             async with asyncio.timeout(timeout_ms / 1000):
                 for directory in list(self._directories.values()):
                     for log in list(directory.all_logs()):
-                        await log.when_cut()
+                        await log.wait_for_truncation()
         except TimeoutError:
             logger.warning("truncations not finished in time")
 

@@ -57,7 +57,7 @@ class LogRetention:
     async def delete_old_segments(self) -> None:
         """What retention lets go, of all logs."""
         for directory in list(self._directories.values()):
-            await self._learn_ages(directory)
+            await self._load_ages(directory)
         async for log in Slices(self._clock).over(list(self._logs.values())):
             if not self._passes_over(log):
                 await self.retain(log)
@@ -104,7 +104,7 @@ class LogRetention:
         is_held = self._logs.get(log.key) is log
         return is_held and not log.is_empty and self._is_named(log.key) and log not in self._at_work
 
-    async def _learn_ages(self, directory: OnlineDirectory) -> None:
+    async def _load_ages(self, directory: OnlineDirectory) -> None:
         """How old the segments are that retention looks at first, of many logs with one trip to the directory's thread: after a
         start nobody knows, and a trip takes longer than the few small files of a segment."""
         logs = iter(list(directory.logs.values()))

@@ -171,7 +171,7 @@ class LogUpkeep:
             if not log.has_open_file or not self._is_here(log):
                 continue
             if before.get(key) == log.next_offset:
-                await log.rest()
+                await log.close_unused_file()
             else:
                 self._ends[key] = log.next_offset
 

@@ -51,7 +51,7 @@ class OfflineDirectories:
         """Its logs, which are nobody's any more, fail; their files and the lock follow when they can."""
         self._leaving[directory.path] = directory
         for log in list(directory.all_logs()):
-            log.give_up(error)
+            log.take_offline(error)
         if not self._tasks.is_closed:
             self._tasks.spawn(self._let_go_of(directory), name=f"let go of {directory.path}")
 

@@ -1,4 +1,4 @@
-"""What an append amounts to: the extent of batches that bring their offsets with them, and the answer to any append.
+"""Describes what an append did: the offsets assigned, and the range that batches with offsets of their own cover.
 
 Rules: pure. Source: Kafka LogAppendInfo, UnifiedLog.analyzeAndValidateRecords.
 """
@@ -13,7 +13,7 @@ from storage.segments.segment import NO_TIMESTAMP
 
 @dataclass(slots=True)  # not frozen, which takes twice as long to make
 class AppendResult:
-    """What an append assigned; of a duplicate, what the first append of these records was assigned.
+    """Holds what an append assigned; for a duplicate, what the first append of these records was assigned.
 
     `log_append_time_ms` is -1 unless the topic stamps records itself.
     """
@@ -28,7 +28,8 @@ class AppendResult:
 
 @dataclass(slots=True)
 class Extent:
-    """What consecutive batches cover. `offset_of_max_timestamp` is the last offset of the batch that has it."""
+    """Describes the range that consecutive batches cover. `offset_of_max_timestamp` is the last offset of the batch that has
+    the largest timestamp."""
 
     base_offset: int
     next_offset: int
@@ -38,7 +39,7 @@ class Extent:
 
 
 def extent_of(headers: list[BatchHeader]) -> Extent:
-    """Of one batch at least; without any timestamp, NO_TIMESTAMP and the last offset of all."""
+    """Compute the range of at least one batch. Without any timestamp: NO_TIMESTAMP, and the last offset of all batches."""
     next_offset = headers[-1].next_offset
     extent = Extent(headers[0].base_offset, next_offset, NO_TIMESTAMP, next_offset - 1, 0)
     for header in headers:

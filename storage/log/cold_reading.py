@@ -1,11 +1,11 @@
-"""Reading what is not in memory: an attempt runs until nothing that it needs is cold.
+"""Reads what is not in the page cache: repeats an attempt until nothing that it needs is cold.
 
 An attempt is a function over a `SegmentReader`, which raises `Cold` where it would wait for the disk. The missing piece is
 read in a reader thread, or its segment opened, and the attempt begins again with it.
 
-Rules: on the event loop; nothing but raw reads, opening and closing leaves it. Meanwhile a log rolls, is cleaned, cut and
-shortened by retention: what was read of files that are not the log's any more is never given to an attempt.
-Invariants: a segment whose bytes a thread reads is pinned; whoever gets SegmentReplaced looks for its segments again.
+Rules: runs on the event loop; only raw reads, opening and closing run in threads. Meanwhile the log may roll, be cleaned,
+truncated, or shortened by retention: bytes of a file that no longer belongs to the log never reach an attempt.
+Invariants: a segment whose bytes a thread reads is pinned; a caller that gets SegmentReplaced looks up its segments again.
 Source: ours, as an event loop must not wait; Kafka's LazyIndex opens what is touched, and its request threads wait.
 """
 
@@ -34,11 +34,12 @@ T = TypeVar("T")
 
 
 class SegmentReplaced(KafkaError):
-    """What was being read is to be looked for again: another segment, a cleaned one, holds it now, or the log was cut."""
+    """Raised when the caller must look up its segment again: it was replaced by a cleaned one, or the log was truncated."""
 
 
 class ColdReading:
-    """Of one log, whose segments it shares. `on_end_opened` hears what the files of the active segment hold."""
+    """Runs the reads of one log that have to wait for the disk; shares the log's segments. `on_end_opened` is called with the
+    files of the active segment when they are opened."""
 
     __slots__ = (
         "_cut",
@@ -49,7 +50,7 @@ class ColdReading:
         "_queue",
         "_readers",
         "_segments",
-        "cuts",
+        "truncations",
     )
 
     def __init__(
@@ -66,22 +67,23 @@ class ColdReading:
         self._open_segments = environment.open_segments
         self._index_interval_bytes = index_interval_bytes
         self._on_end_opened = on_end_opened
-        # Done when the cut that is under way is through.
+        # Done when the truncation in progress has ended; None without one.
         self._cut: asyncio.Future[None] | None = None
-        # How often a cut has begun or ended: what came from the files before may be none of theirs any more.
-        self.cuts = 0
+        # Counts the starts and ends of truncations: bytes read from the files before may not be in them any more.
+        self.truncations = 0
 
     @contextmanager
-    def while_cut(self) -> Iterator[None]:
-        """The active segment's files get shorter in here, its indexes in memory follow at the end."""
+    def while_truncating(self) -> Iterator[None]:
+        """Mark a truncation as in progress: the files of the active segment become shorter in the block, its indexes in memory
+        at the end."""
         assert self._cut is None
         cut = self._cut = asyncio.get_running_loop().create_future()
-        self.cuts += 1
+        self.truncations += 1
         try:
             yield
         finally:
             self._cut = None
-            self.cuts += 1
+            self.truncations += 1
             cut.set_result(None)
 
     async def run(self, attempt: Callable[[SegmentReader], T]) -> T:
@@ -90,7 +92,7 @@ class ColdReading:
         Raises SegmentReplaced, KAFKA_STORAGE_ERROR.
         """
         reader = SegmentReader(self._filesystem, {})
-        cuts = self.cuts
+        truncations = self.truncations
         segment: Segment | None = None
         while True:
             try:
@@ -99,8 +101,8 @@ class ColdReading:
                 segment, key, job = cold.segment, cold.key, cold.job
             except CorruptIndex as error:
                 assert segment is not None, "an index in memory is sound"
-                raise await self._why_corrupt(segment, cuts, error) from error
-            except OSError as error:  # of what is read at once, as it is in memory
+                raise await self._corruption_error(segment, truncations, error) from error
+            except OSError as error:  # a read that did not have to wait
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {reason_of(error)}") from error
             if job is None:
                 await self.open(segment)
@@ -116,29 +118,29 @@ class ColdReading:
             finally:
                 segment.pins -= 1
                 self._open_segments.unpinned(segment)
-            self.raise_if_cut_since(cuts)
+            self.raise_if_truncated_since(truncations)
 
-    async def again_when_replaced(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run `attempt`, which finds its segments by itself, until none of them was replaced or cut meanwhile."""
+    async def retry_when_replaced(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Run `attempt`, which looks up its segments by itself, until none of them was replaced or truncated meanwhile."""
         while True:
             with suppress(SegmentReplaced):
                 return await attempt()
 
-    async def _why_corrupt(self, segment: Segment, cuts: int, error: CorruptIndex) -> KafkaError:
-        """What to raise when the file of an index is not what its segment has in memory."""
+    async def _corruption_error(self, segment: Segment, truncations: int, error: CorruptIndex) -> KafkaError:
+        """Return the error to raise when the file of an index does not match what its segment has in memory."""
         if self._cut is not None:
             await asyncio.shield(self._cut)
-        self.raise_if_cut_since(cuts)
+        self.raise_if_truncated_since(truncations)
         self._raise_if_gone(segment)
         logger.warning("index is damaged: path=%s error=%s", segment.path(LOG_SUFFIX), str(error))
         if segment is not self._segments.active:
-            self._open_segments.close(segment)  # the next read opens it, and goes by what the files hold then
+            self._open_segments.close(segment)  # the next read opens it again and trusts the files
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {segment} is damaged: {error}")
 
-    def raise_if_cut_since(self, cuts: int) -> None:
-        """`cuts`: what `self.cuts` was when the reading began. Raises SegmentReplaced."""
-        if cuts != self.cuts:
-            raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut while it was read.")
+    def raise_if_truncated_since(self, truncations: int) -> None:
+        """Raise SegmentReplaced unless `truncations` still equals `self.truncations`: no truncation since the read began."""
+        if truncations != self.truncations:
+            raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, "The log was truncated while it was read.")
 
     def _raise_if_replaced(self, segment: Segment) -> None:
         """Raise SegmentReplaced if the log still has what `segment` was opened for."""
@@ -152,17 +154,17 @@ class ColdReading:
             self._raise_if_replaced(segment)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
 
-    async def ensure_known(self, segment: Segment) -> None:
-        """Until its `max_timestamp` is known. Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
+    async def ensure_timestamps_known(self, segment: Segment) -> None:
+        """Return once the segment's `max_timestamp` is known. Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
         while not segment.knows_timestamps:
             if segment is self._segments.active or segment.is_awaited:
                 await self.open(segment)
             else:
-                await self._learn_age(segment)
+                await self._load_age(segment)
 
-    async def _learn_age(self, segment: Segment) -> None:
-        """What the last entries of its indexes say of a closed segment: a search passes most of them by."""
-        cuts = self.cuts
+    async def _load_age(self, segment: Segment) -> None:
+        """Read the timestamps of a closed segment from the last entries of its indexes; most searches skip such segments."""
+        truncations = self.truncations
         self._raise_if_gone(segment)
         job = partial(segment_ages, self._filesystem, [segment], self._index_interval_bytes)
         try:
@@ -171,7 +173,7 @@ class ColdReading:
             self._raise_if_replaced(segment)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {reason_of(error)}") from error
         self._raise_if_gone(segment)
-        self.raise_if_cut_since(cuts)
+        self.raise_if_truncated_since(truncations)
         segment.learn_age(age)
 
     async def open(self, segment: Segment) -> None:
@@ -195,7 +197,7 @@ class ColdReading:
             await self._readers.run(opened.file.close)
             self._raise_if_gone(segment)
         if segment.file is not None or segment.is_awaited:
-            await self._readers.run(opened.file.close)  # somebody else was faster
+            await self._readers.run(opened.file.close)  # another task opened it first
             return
         segment.install(opened)
         if segment is self._segments.active:
@@ -206,11 +208,11 @@ class ColdReading:
             self._open_segments.touch(segment)
 
     async def _keep_indexes(self, segment: Segment, opened: OpenedSegment) -> None:
-        """Write indexes that were made again, in the directory's queue: behind what has the names of the segment's files
-        now, before what takes them later."""
+        """Write rebuilt indexes in the directory's queue, after the jobs that give the segment's files their present names, and
+        before jobs that rename them."""
         try:
             await self._queue.run(
                 partial(write_indexes, self._filesystem, segment.directory, segment.base_offset, opened)
             )
-        except OSError as error:  # what is read needs them in memory only
+        except OSError as error:  # reads only need the indexes in memory
             logger.warning("indexes not written: path=%s error=%s", segment.path(LOG_SUFFIX), error)

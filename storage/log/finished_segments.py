@@ -1,9 +1,9 @@
-"""Finished segments on their way to the disk, and the recovery point behind them.
+"""Flushes finished segments, and moves the recovery point over them.
 
     rolled, or found by a start --fsync beside the appends to the next one--> on the disk --in order--> recovery point
 
-Rules: methods run on the event loop; files are synced in reader threads. A roll takes everything along that is finished
-behind the recovery point and not on its way: what a start has recovered is rolled by nobody.
+Rules: methods run on the event loop; files are synced in reader threads. A roll also flushes every other finished segment above
+the recovery point that is not being flushed yet, because segments recovered at start are never rolled.
 Invariant: the recovery point passes a segment only when that one, its indexes, the snapshot at its end and all segments before
 it are on the disk.
 Source: Kafka UnifiedLog.roll (flushUptoOffsetExclusive).
@@ -24,41 +24,41 @@ from storage.segments.segment_list import Segments
 
 
 class FlushOwner(Protocol):
-    """The log's writer."""
+    """The log's writer, as this module needs it."""
 
     failure: KafkaError | None
     recovery_point: int
 
     def fail(self, cause: OSError) -> None:
-        """Nothing of the log can be trusted any more."""
+        """Fail the log for good: nothing of it can be trusted after `cause`."""
 
 
 class _Finished:
-    """A segment that ends at `end_offset`. `is_cut`: it does not end there any more."""
+    """A segment that was finished at `end_offset`. `is_truncated`: a truncation has changed its end since."""
 
-    __slots__ = ("base_offset", "end_offset", "is_cut", "is_flushed")
+    __slots__ = ("base_offset", "end_offset", "is_flushed", "is_truncated")
 
     def __init__(self, base_offset: int, end_offset: int) -> None:
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.is_flushed = False
-        self.is_cut = False
+        self.is_truncated = False
 
 
 class FinishedSegments:
-    """Of one log."""
+    """Tracks the finished segments of one log until they are on the disk."""
 
-    __slots__ = ("_environment", "_on_their_way", "_owner", "_segments")
+    __slots__ = ("_environment", "_flushing", "_owner", "_segments")
 
     def __init__(self, owner: FlushOwner, segments: Segments, environment: LogEnvironment) -> None:
         self._owner = owner
         self._segments = segments
         self._environment = environment
-        # To the disk, or there before an earlier one is.
-        self._on_their_way: list[_Finished] = []
+        # Being flushed, or flushed before an earlier one is.
+        self._flushing: list[_Finished] = []
 
     def flush(self, rolled: Segment, end_offset: int) -> None:
-        """`rolled` was finished at `end_offset`."""
+        """Flush `rolled`, which was finished at `end_offset`, in a reader thread."""
         tasks = self._environment.tasks
         if not tasks.is_closed:
             tasks.spawn(self._flush(rolled, end_offset), name=f"flush {rolled.path(LOG_SUFFIX)}")
@@ -67,14 +67,14 @@ class FinishedSegments:
         owner = self._owner
         if rolled.is_gone or owner.failure is not None:
             return
-        known = {each.base_offset for each in self._on_their_way}
+        known = {each.base_offset for each in self._flushing}
         finished = [
             (segment, _Finished(segment.base_offset, following.base_offset))
             for segment, following in pairwise(self._segments.starting_from(owner.recovery_point))
             if segment.base_offset < rolled.base_offset and segment.base_offset not in known
         ]
         finished.append((rolled, _Finished(rolled.base_offset, end_offset)))
-        self._on_their_way += [each for _, each in finished]
+        self._flushing += [each for _, each in finished]
         for segment, each in finished:
             await self._flush_one(segment, each)
 
@@ -86,9 +86,9 @@ class FinishedSegments:
         try:
             await self._environment.open_segments.run_pinned(segment, sync)
         except OSError as error:
-            self._on_their_way = [each for each in self._on_their_way if each is not finished]
-            # A cut takes the snapshot at the segment's former end, others set its files aside.
-            is_cut_off = isinstance(error, FileNotFoundError) and finished.is_cut
+            self._flushing = [each for each in self._flushing if each is not finished]
+            # A truncation removes the snapshot at the segment's former end; retention and the cleaner set its files aside.
+            is_cut_off = isinstance(error, FileNotFoundError) and finished.is_truncated
             if not (segment.is_gone or is_cut_off):
                 self._owner.fail(error)
             return
@@ -96,18 +96,20 @@ class FinishedSegments:
         self._move_over_flushed()
 
     def _move_over_flushed(self) -> None:
-        """They may be on the disk in another order than their own: the recovery point waits for the first."""
+        """Move the recovery point over the flushed segments in front. Flushes end in any order, so the point waits for the
+        first."""
         owner = self._owner
         left: list[_Finished] = []
-        for each in sorted(self._on_their_way, key=lambda finished: finished.base_offset):
+        for each in sorted(self._flushing, key=lambda finished: finished.base_offset):
             if each.is_flushed and each.base_offset <= owner.recovery_point:
                 owner.recovery_point = max(owner.recovery_point, each.end_offset)
             else:
                 left.append(each)
-        self._on_their_way = left
+        self._flushing = left
 
-    def leave(self, is_cut: Callable[[int], bool]) -> None:
-        """The log was cut, and with it the segments whose end it is told: that these were flushed says nothing any more."""
-        for each in self._on_their_way:
-            each.is_cut = is_cut(each.end_offset)
-        self._on_their_way = [each for each in self._on_their_way if not each.is_cut]
+    def leave(self, is_truncated: Callable[[int], bool]) -> None:
+        """Drop the segments whose end offset `is_truncated` accepts: after a truncation their flush says nothing about the
+        file's content."""
+        for each in self._flushing:
+            each.is_truncated = is_truncated(each.end_offset)
+        self._flushing = [each for each in self._flushing if not each.is_truncated]

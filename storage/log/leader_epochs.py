@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets of a log: what followers and clients truncate by. Pure.
+"""Maps the offsets of a log to the leader epochs that wrote them; followers and clients truncate by it. Pure.
 
     epoch 0 from offset 0, epoch 3 from offset 120   ->   epochs 0..2 end at 120, epoch 3 ends at the log end
 
@@ -20,12 +20,12 @@ UNDEFINED_OFFSET = -1
 
 @lru_cache(maxsize=1024)
 def _shared(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """One tuple for all logs that say the same: nearly all of thousands in which nothing is written."""
+    """Return one tuple for all logs with the same numbers, which is most of thousands of logs without writes."""
     return numbers
 
 
 class LeaderEpochs:
-    """Epochs and the offsets they start at. Owner: the log, which keeps them in `leader-epoch-checkpoint`."""
+    """Holds epochs and their start offsets. Owner: the log, which stores them in `leader-epoch-checkpoint`."""
 
     __slots__ = ("_epochs", "_start_offsets")
 
@@ -46,16 +46,17 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, start offset), rising."""
+        """Return (epoch, start offset) pairs, rising."""
         return list(zip(self._epochs, self._start_offsets, strict=True))
 
     @property
     def latest_epoch(self) -> int:
-        """UNDEFINED_EPOCH when nothing is known."""
+        """The newest epoch; UNDEFINED_EPOCH without any."""
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """`epoch` writes from `start_offset` on; entries that contradict it go. Returns whether anything changed."""
+        """Note that `epoch` writes from `start_offset` on, and drop entries that contradict it. Returns whether anything
+        changed."""
         assert epoch >= 0, f"leader epoch {epoch}"
         assert start_offset >= 0, f"start offset {start_offset}"
         epochs, start_offsets = self._epochs, self._start_offsets
@@ -73,7 +74,7 @@ class LeaderEpochs:
         self._epochs, self._start_offsets = epochs, start_offsets
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest known epoch at or below `epoch`, where it ends); both undefined (-1) when that cannot be told."""
+        """Return (largest known epoch at or below `epoch`, its end offset); both undefined (-1) when that is not known."""
         if epoch == UNDEFINED_EPOCH or not self._epochs:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self._epochs[-1]:
@@ -86,12 +87,12 @@ class LeaderEpochs:
         return self._epochs[following - 1], self._start_offsets[following]
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch that wrote `offset`; UNDEFINED_EPOCH before the first known one."""
+        """Return the epoch that wrote `offset`; UNDEFINED_EPOCH before the first known one."""
         at = bisect_right(self._start_offsets, offset)
         return self._epochs[at - 1] if at else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """The log now ends at `end_offset`. Returns whether anything changed."""
+        """Drop what lies at or above `end_offset`, the new log end. Returns whether anything changed."""
         kept = bisect_left(self._start_offsets, end_offset)
         if kept == len(self._start_offsets):
             return False
@@ -99,7 +100,8 @@ class LeaderEpochs:
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log starts at `start_offset` now, and so does the epoch that wrote it. Returns whether anything changed."""
+        """Raise the start of the first epoch to `start_offset`, the new log start, and drop older ones. Returns whether
+        anything changed."""
         gone = bisect_right(self._start_offsets, start_offset)
         if gone == 0 or (gone == 1 and self._start_offsets[0] == start_offset):
             return False
@@ -107,12 +109,12 @@ class LeaderEpochs:
         return True
 
     def to_checkpoint(self) -> bytes:
-        """The content of `leader-epoch-checkpoint`: a line `epoch start_offset` for each entry."""
+        """Encode the content of `leader-epoch-checkpoint`: a line `epoch start_offset` for each entry."""
         return encode_lines(f"{epoch} {start_offset}" for epoch, start_offset in self.entries)
 
     @classmethod
     def from_checkpoint(cls, content: bytes) -> LeaderEpochs:
-        """Raises CorruptCheckpoint."""
+        """Decode the content of `leader-epoch-checkpoint`. Raises CorruptCheckpoint."""
         epochs = cls()
         if content and not content.endswith(b"\n"):  # the last offset may lack digits
             raise CorruptCheckpoint("cut off")

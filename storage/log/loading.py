@@ -1,13 +1,13 @@
-"""Opening a partition's folder: which segments there are, where the log ends, what its producers and epochs were.
+"""Loads a partition's folder: its segments, its end offset, its producers and its leader epochs.
 
-After a clean stop nothing is opened: the end is the checkpointed recovery point, the producers are in the snapshot at
-that offset, and the sizes come from the folder. Only where these tell that a last segment may be missing the file of the
-one that is there is asked where it ends. After an unclean stop every segment from the recovery point on is
-walked with its checksums; the first byte that is no valid batch ends the log, what lies behind is cut off, and indexes,
-producers and leader epochs are made anew from what was walked.
+After a clean stop nothing is opened: the end is the checkpointed recovery point, the producers are in the snapshot at that
+offset, and the sizes come from the folder. Only when these suggest that the last segment is missing is the end read from the
+file of the segment before it. After an unclean stop every segment from the recovery point on is walked with its checksums; the
+log ends at the first byte that is not a valid batch; the bytes behind it are truncated, and indexes, producers and leader
+epochs are rebuilt.
 
-Rules: blocking, touches nothing but its folder; runs in a queue's thread.
-Invariants: what is answered describes exactly the bytes of the files. After an unclean stop they may still be in the page
+Rules: blocking; touches only its folder; runs in a disk queue's thread.
+Invariants: the result describes exactly the bytes of the files. After an unclean stop they may still be in the page
 cache alone, so the recovery point stays where it was.
 Source: Kafka LogLoader, LogSegment.recover; KIP-516 (partition.metadata).
 """
@@ -36,7 +36,7 @@ from storage.log.leader_epochs import LeaderEpochs
 from storage.log.producer_replay import ProducerReplay, segment_after
 from storage.log.producer_state import ProducerStates
 from storage.log.segment_split import split_at_start
-from storage.log.truncation_marker import CUT_MARK, begin_cut, finish_cut
+from storage.log.truncation_marker import TRUNCATION_MARKER, begin_truncation, finish_truncation
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.interrupted_swap import finish_swap, segment_file_offset
 from storage.segments.segment import MOST_RECORDS, Segment
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LoadedLog:
-    """What `load_log` found."""
+    """The result of `load_log`."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -68,20 +68,20 @@ class LoadedLog:
     producers: ProducerStates
     truncated_bytes: int = 0
     lacks_snapshot: bool = False
-    """The producers are in no snapshot of this end: a clean stop has to leave one."""
+    """No snapshot describes the producers at this end, so a clean stop has to write one."""
     is_marked: bool = False
-    """The folder has the mark of a move, which stays: see `storage.directories.interrupted_move`."""
+    """The folder has the marker file of a move between directories, which stays: see `storage.directories.interrupted_move`."""
 
     @property
     def is_blank(self) -> bool:
-        """It has no bytes, and one segment that begins where it ends."""
+        """Whether the log has no bytes, and a single segment that begins at the log end."""
         [first, *others] = self.segments
         return not others and not first.end_bytes and first.base_offset == self.log_end_offset
 
 
 @dataclass(slots=True)
 class LoadRequest:
-    """What is known of a log before its folder is read: checkpoints are None where they do not name it."""
+    """What is known of a log before its folder is read. Checkpointed offsets are None without an entry for the log."""
 
     directory: str
     is_clean: bool
@@ -91,23 +91,23 @@ class LoadRequest:
     log_start_offset: int | None = None
     topic_id: bytes = ZERO_UUID
     is_compacted: bool = False
-    """Or was once: offsets may be missing."""
+    """The log is or was compacted, so offsets may be missing."""
     producer_expiration_ms: int | None = None
-    """Of producers in a snapshot, those that have been idle for so long are left out."""
+    """Producers in a snapshot that have been idle for this long are dropped."""
     full_bytes: int | None = None
-    """A segment of more may have been finished, since the next batch had no room in it."""
+    """A segment larger than this may be finished, because the next batch had no room in it."""
     is_fresh: bool = False
-    """The log was open a moment ago: its files have not been out of our hands."""
+    """The log was open a moment ago in this process: nothing else has changed its files."""
 
-    def go_on(self, log_end_offset: int, log_start_offset: int) -> None:
-        """It was closed as a clean stop does it, and is to be opened again."""
+    def resume(self, log_end_offset: int, log_start_offset: int) -> None:
+        """Prepare to load the log again after it was closed cleanly in this process."""
         self.is_clean = self.is_fresh = True
         self.recovery_point, self.log_start_offset = log_end_offset, log_start_offset
 
 
 def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
-    """The same for a folder that may not be there yet: it is not there afterwards if there is no room for it, or a start would
-    find a log that nobody knows, perhaps beside one that was made in another directory since."""
+    """Load a folder that may not exist yet. When there is no room for it, the folder is removed again: a start would find an
+    unknown log, perhaps beside one that was created later in another directory."""
     was_there = filesystem.exists(request.directory)
     try:
         filesystem.make_directory(request.directory)
@@ -120,7 +120,7 @@ def make_and_load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog
 
 
 def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
-    """Bring the folder in order and answer what it holds. Raises OSError."""
+    """Repair the folder and return what it holds. Raises OSError."""
     loading = _Loading(filesystem, request)
     loaded = loading.load()
     if loading.overflowing:
@@ -131,7 +131,7 @@ def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
     return loaded
 
 
-def tell_of_lost_end(directory: str, end_offset: int, recovery_point: int) -> None:
+def log_lost_end(directory: str, end_offset: int, recovery_point: int) -> None:
     logger.warning(
         "log ends below its recovery point, records are missing: path=%s end_offset=%d recovery_point=%d",
         directory, end_offset, recovery_point,
@@ -139,7 +139,7 @@ def tell_of_lost_end(directory: str, end_offset: int, recovery_point: int) -> No
 
 
 class _Loading:
-    """One load, step by step."""
+    """Performs one load, step by step."""
 
     def __init__(self, filesystem: FileSystem, request: LoadRequest) -> None:
         self._filesystem = filesystem
@@ -156,14 +156,14 @@ class _Loading:
             expiration_ms=request.producer_expiration_ms,
         )
         self._truncated_bytes = 0
-        # Base offsets of walked segments that have to be split.
+        # Base offsets of recovered segments that have to be split.
         self.overflowing: list[int] = []
         self._is_new = False
         self._is_marked = False
-        # Where segments began whose index is all that was found of them.
+        # Base offsets of segments of which only an index was found.
         self._lost: list[int] = []
-        # Something is cut off, now or by the broker before, and may come back until it is flushed.
-        self._is_being_cut = False
+        # Bytes were truncated, in this load or before the stop, and a loss of power could bring them back until the flush.
+        self._is_being_truncated = False
         self._epochs = LeaderEpochs()
         self._walked_epochs: list[tuple[int, int]] = []
         self._has_walked_all = False
@@ -184,7 +184,7 @@ class _Loading:
         else:
             end_offset = self._recover(self._request.recovery_point or 0)
         if (request.recovery_point or 0) > end_offset:
-            tell_of_lost_end(self._directory, end_offset, request.recovery_point or 0)
+            log_lost_end(self._directory, end_offset, request.recovery_point or 0)
         if log_start_offset > end_offset:
             # Every record was deleted, and then the log lost its end: begin again where it is known to start.
             logger.warning(
@@ -195,10 +195,10 @@ class _Loading:
             )
             self._restart(log_start_offset)
             end_offset = log_start_offset
-        self._settle_epochs(epochs_known, log_start_offset, end_offset)
-        self._producers.tidy(end_offset)
-        if self._is_being_cut:
-            finish_cut(self._filesystem, self._directory, self._segments[-1].base_offset)
+        self._reconcile_epochs(epochs_known, log_start_offset, end_offset)
+        self._producers.remove_obsolete(end_offset)
+        if self._is_being_truncated:
+            finish_truncation(self._filesystem, self._directory, self._segments[-1].base_offset)
         return LoadedLog(
             segments=self._segments,
             log_start_offset=log_start_offset,
@@ -222,7 +222,7 @@ class _Loading:
 
     def _list_files(self) -> None:
         names = finish_swap(self._filesystem, self._directory, self._filesystem.list_directory(self._directory))
-        self._is_being_cut = CUT_MARK in names
+        self._is_being_truncated = TRUNCATION_MARKER in names
         self._is_marked = MOVED_FILE in names
         base_offsets: list[int] = []
         others: list[tuple[int, str]] = []
@@ -248,13 +248,13 @@ class _Loading:
             for base_offset in base_offsets:
                 size = self._filesystem.stat(self._path(base_offset, LOG_SUFFIX)).size_bytes
                 self._segments.append(self._segment(base_offset, size))
-            self._tell_of_empty_segments()
+            self._log_empty_segments()
         else:
             self._is_new = True
             self._create(self._request.log_start_offset or 0)
 
-    def _tell_of_empty_segments(self) -> None:
-        """The cleaner may leave such ones. Elsewhere they are what a file system has lost."""
+    def _log_empty_segments(self) -> None:
+        """Warn about empty segments. The cleaner may leave some; otherwise the file system has lost their content."""
         for segment, following in pairwise(self._segments):
             if not segment.end_bytes and not self._request.is_compacted:
                 logger.warning(
@@ -269,13 +269,13 @@ class _Loading:
         create_files(self._filesystem, self._directory, base_offset).close()
         self._segments[:] = [self._segment(base_offset, 0)]
 
-    def _begin_cut(self) -> None:
-        if not self._is_being_cut:
-            begin_cut(self._filesystem, self._directory)
-            self._is_being_cut = True
+    def _mark_truncation(self) -> None:
+        if not self._is_being_truncated:
+            begin_truncation(self._filesystem, self._directory)
+            self._is_being_truncated = True
 
     def _restart(self, offset: int) -> None:
-        self._begin_cut()
+        self._mark_truncation()
         for segment in self._segments:
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
         self._producers.drop_all()
@@ -284,7 +284,7 @@ class _Loading:
         self._filesystem.sync_directory(self._directory)
 
     def _topic_id(self) -> bytes:
-        """The folder's topic id; a new folder, or one of before KIP-516, takes the caller's."""
+        """Return the folder's topic id; a new folder, or one from before KIP-516, takes the id of the request."""
         path = f"{self._directory}/{PARTITION_METADATA_FILE}"
         with contextlib.suppress(FileNotFoundError, DecodeError):
             return parse_partition_metadata(self._filesystem.read_bytes(path))
@@ -296,8 +296,8 @@ class _Loading:
     # --- where the log ends ---
 
     def _known_end(self) -> int:
-        """The end after a clean stop. Of a log that was cut within a gap of compaction the file answers the end of its last
-        record, which is where Kafka has such a log end after every start."""
+        """Return the log end after a clean stop. When the log was truncated within a gap of compaction, the file gives the end
+        of its last record, which is also where Kafka ends such a log after every start."""
         active = self._segments[-1]
         if not active.end_bytes:
             return active.base_offset
@@ -311,16 +311,16 @@ class _Loading:
         )
         opened.file.close()
         if told is not None:
-            # What is damaged is told when it is read: what a clean stop has left is not cut.
+            # Damage is reported when it is read: a log that was stopped cleanly is not truncated.
             return told if opened.problem is not None else min(opened.next_offset, told)
         if opened.problem is not None:
             return self._recover(active.base_offset)
         return opened.next_offset
 
     def _may_lack_a_segment(self, last: Segment, end_offset: int) -> bool:
-        """Whether something tells, without a look into any file, that `last` may be followed by another one that is gone: an
-        index was found of it; a clean stop has left a snapshot at the end, and there is none; `last` is as full as a finished
-        segment. Else it shows when `last` is first opened, see `LogState.check_end`."""
+        """Whether a segment after `last` may be missing, judged without reading any file: an index of it was found; the
+        snapshot that a clean stop leaves at the end is missing; or `last` is as full as a finished segment. Otherwise it shows
+        when `last` is first opened, see `LogState.check_end`."""
         if self._request.is_fresh:
             return False
         full_bytes = self._request.full_bytes
@@ -331,7 +331,7 @@ class _Loading:
         )
 
     def _recover(self, recovery_point: int) -> int:
-        """Walk the segments from the one that holds `recovery_point`; cut the log where it stops making sense."""
+        """Check the segments from the one that holds `recovery_point` on, and truncate the log at the first invalid batch."""
         first = 0
         for at, segment in enumerate(self._segments):
             if segment.base_offset <= recovery_point:
@@ -351,24 +351,25 @@ class _Loading:
             if scan.problem is not None:
                 break
         if end_offset < recovery_point:
-            # Segments were being removed from the end on: with the power they could come back, behind other records.
+            # Segments were being removed from the end on: a loss of power could bring them back behind other records.
             self._filesystem.sync_directory(self._directory)
         return end_offset
 
     def _may_have_gap_before(self, at: int) -> bool:
         """Whether offsets may be missing between two walked segments.
 
-        Compaction leaves such gaps; what is copied of a compacted log does not, see `segment.rolls_at`. So does a loss of
-        power that kept pages of a segment but not the end of the one before; there the log ends at the gap, or this
-        replica would keep the hole for ever. Without a recovery point
-        the whole log is walked, and nobody knows whether it was compacted once: then every gap is left alone. So is one
-        that is too wide for a segment's worth of records, between what was split.
+        Compaction leaves such gaps; what is copied of a compacted log does not, see `segment.rolls_at`. A loss of power leaves
+        one too, when it kept pages of a segment but not the end of the one before; then the log ends at the gap, otherwise this
+        replica would keep the hole for ever. Without a recovery point the whole log is walked, and it is not known whether it
+        was ever compacted, so every gap is accepted. A gap too wide for the records of one segment is accepted too: it lies
+        between the parts of a split segment.
         """
         distance = self._segments[at].base_offset - self._segments[at - 1].base_offset
         return self._request.is_compacted or self._request.recovery_point is None or distance > MOST_RECORDS
 
     def _recover_segment(self, at: int) -> SegmentScan:
-        """What lies behind a torn segment goes before it is cut: a start after a crash in between has to see the tear."""
+        """Check one segment. Segments behind a torn one are removed before it is truncated, so that a start after a crash in
+        between still sees the tear."""
         segment = self._segments[at]
         self._producers.take_aborted()
         file = self._filesystem.open(segment.path(LOG_SUFFIX))
@@ -388,9 +389,9 @@ class _Loading:
                     segment.path(LOG_SUFFIX), scan.end_position, segment.end_bytes - scan.end_position, scan.problem,
                 )  # fmt: skip
                 self._truncated_bytes += segment.end_bytes - scan.end_position
-                self._begin_cut()
+                self._mark_truncation()
                 file.truncate(scan.end_position)
-                file.sync()  # or the cut could be undone by a loss of power, behind a recovery point that is its end
+                file.sync()  # otherwise a loss of power could undo the truncation below a recovery point at its end
         finally:
             file.close()
         segment.written_bytes = segment.end_bytes = scan.end_position
@@ -402,19 +403,19 @@ class _Loading:
         return scan
 
     def _drop_behind(self, at: int) -> None:
-        """What lies behind a cut was written after what is lost: it cannot stay."""
-        self._begin_cut()
+        """Remove the segments behind a truncation: they were written after what is lost."""
+        self._mark_truncation()
         for segment in reversed(self._segments[at + 1 :]):
             logger.warning("segment behind a damaged one removed: path=%s", segment.path(LOG_SUFFIX))
             self._truncated_bytes += segment.end_bytes
             remove_segment_files(self._filesystem, self._directory, segment.base_offset)
         del self._segments[at + 1 :]
-        self._filesystem.sync_directory(self._directory)  # or a loss of power could bring them back
+        self._filesystem.sync_directory(self._directory)  # otherwise a loss of power could bring them back
 
     # --- aborted transactions ---
 
     def _read_txn_indexes(self) -> None:
-        """Learn which segments have a transaction index; one that cannot be right is made again from the `.log`."""
+        """Find out which segments have a transaction index, and rebuild an invalid one from the `.log`."""
         for segment in self._segments:
             if segment.base_offset not in self._txn_indexes:
                 continue
@@ -431,16 +432,16 @@ class _Loading:
                 segment.txn_index = TxnIndex(len(content)) if content else None
 
     def _will_recover(self, segment: Segment) -> bool:
-        """Whether the segment is walked with its checksums anyway, and its index made of what is sound."""
+        """Whether recovery will check the segment, and rebuild its index from the valid batches."""
         following = segment_after(self._segments, segment)
         recovery_point = self._request.recovery_point or 0
         return not self._request.is_clean and (following is None or following.base_offset > recovery_point)
 
     def _write_txn_index(self, segment: Segment, aborted: list[AbortedTxn]) -> None:
-        """Replace the segment's transaction index; without aborted transactions there is none.
+        """Replace the segment's transaction index; without aborted transactions remove it.
 
-        It is on the disk when this returns: a write that `flush.messages` holds back moves the recovery point over the segment
-        without a look at an index that it has not touched.
+        The index is on the disk when this returns: with `flush.messages`, a write moves the recovery point over the segment and
+        does not flush an index that it has not changed.
         """
         path, content = segment.path(TXN_INDEX_SUFFIX), encode_transactions(aborted)
         if content:
@@ -456,7 +457,7 @@ class _Loading:
     # --- leader epochs ---
 
     def _read_epochs(self) -> tuple[LeaderEpochs, bool]:
-        """The checkpointed epochs, and whether there were any to read."""
+        """Return the checkpointed epochs, and whether the file could be read."""
         path = f"{self._directory}/{LEADER_EPOCH_FILE}"
         try:
             epochs = LeaderEpochs.from_checkpoint(self._filesystem.read_bytes(path))
@@ -467,8 +468,8 @@ class _Loading:
             logger.warning("leader epochs rebuilt from the log: path=%s error=%s", path, str(error))
             return LeaderEpochs(), False
 
-    def _settle_epochs(self, known: bool, log_start_offset: int, end_offset: int) -> None:
-        """Make the epochs fit the log as it is now."""
+    def _reconcile_epochs(self, known: bool, log_start_offset: int, end_offset: int) -> None:
+        """Make the epochs match the loaded log."""
         walked = self._walked_epochs
         if not known and not self._has_walked_all and end_offset > log_start_offset:
             walked = []
@@ -484,9 +485,9 @@ class _Loading:
         for epoch, start_offset in walked:
             if epoch > self._epochs.latest_epoch:
                 has_changed |= self._epochs.assign(epoch, start_offset)
-        # An entry behind the end would claim what is appended there next, if a later start found it.
+        # An entry behind the end would claim the records appended there next, if a later start found it.
         has_changed |= self._epochs.truncate_from_end(end_offset)
-        # One before the start need not be written away: every load drops it again.
+        # An entry before the start may stay in the file: every load drops it again.
         self._epochs.truncate_from_start(log_start_offset)
         if has_changed:
             self._filesystem.replace(f"{self._directory}/{LEADER_EPOCH_FILE}", self._epochs.to_checkpoint())

@@ -1,6 +1,6 @@
-"""A log's ends: records that are deleted at its start, and cut off at its end.
+"""Changes a log's ends: deletes records at its start, and truncates it at its end.
 
-The middle layer of a log, see `storage.log.log_state`. What is done to the files stands in `storage.log.truncation`.
+The middle layer of a log, see `storage.log.log_state`. `storage.log.truncation` changes the files.
 
 Rules, invariants and sources: see `storage.log.partition_log`.
 """
@@ -19,11 +19,11 @@ from storage.log.producer_state import NO_PRODUCERS
 from storage.log.retention import SegmentExtent, expired_segments
 from storage.log.segment_swap import swap_segments
 from storage.log.truncation import (
-    cut_segments,
     drop_segments,
-    drop_unmade_segments,
-    producers_of_cut,
+    drop_segments_without_files,
+    producers_after_truncation,
     restart_segments,
+    truncate_segments,
 )
 from storage.segments.segment import NO_TIMESTAMP, Segment
 from storage.segments.segment_age import AGES_AT_ONCE, SegmentAge, segment_ages
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 
 
 class LogEnds(LogState):
-    """See the module."""
+    """The part of a log that removes records: retention and DeleteRecords at the start, truncation at the end."""
 
     __slots__ = ()
 
     def delete_records(self, offset: int) -> int:
-        """Records below `offset` are gone for readers; answers the new log start offset.
+        """Make records below `offset` invisible to readers; returns the new log start offset.
 
         Raises OFFSET_OUT_OF_RANGE above the high watermark.
         """
@@ -52,7 +52,7 @@ class LogEnds(LogState):
         return self.log_start_offset
 
     def raise_log_start_offset(self, offset: int) -> None:
-        """The log begins at `offset` now, unless it begins later already."""
+        """Begin the log at `offset`, unless it begins later already."""
         if offset <= self.log_start_offset:
             return
         assert offset <= self.log_end_offset
@@ -61,7 +61,7 @@ class LogEnds(LogState):
         self.start_listener.on_start_raised()
 
     async def delete_old_segments(self) -> int:
-        """Set aside the segments that retention lets go; answers how many. Raises KAFKA_STORAGE_ERROR."""
+        """Set aside the segments that retention expires; returns how many. Raises KAFKA_STORAGE_ERROR."""
         ages: dict[Segment, SegmentAge] = {}
         while self._may_lose_segments:
             segments = list(self._segments)
@@ -73,9 +73,9 @@ class LogEnds(LogState):
                 high_watermark=self.high_watermark,
                 now_ms=now_ms,
             )
-            if expired.undated is not None and not self._is_unmade(segments[expired.undated]):
+            if expired.undated is not None and not self._lacks_files(segments[expired.undated]):
                 untold = segments[expired.undated : expired.undated + AGES_AT_ONCE]
-                await self._learn_ages([segment for segment in untold if not self._is_unmade(segment)], ages)
+                await self._load_ages([segment for segment in untold if not self._lacks_files(segment)], ages)
             elif not expired.count:
                 return 0
             elif segments[-1].is_awaited and self._environment.space.room is not Room.OPEN:
@@ -92,30 +92,30 @@ class LogEnds(LogState):
                     expired.by_size,
                     expired.by_time,
                 )
-                return await self.delete_segments_before(segments[self._may_go(expired.count)].base_offset)
+                return await self.delete_segments_before(segments[self._deletable_count(expired.count)].base_offset)
             elif self.is_halted:
                 return 0  # there is no room for another segment
             elif segments[-1].file is None:
-                await self._reader.cold.open(segments[-1])  # it is to be finished like any other
+                await self._reader.cold.open(segments[-1])  # it is finished like any other segment
             else:
                 self._writer.roll(self.next_offset, now_ms)
         return 0
 
     @property
     def undated_segment(self) -> Segment | None:
-        """The oldest segment, if `delete_old_segments` would have to ask the files how old it is."""
+        """The oldest segment, if `delete_old_segments` would have to read its files to learn its age; else None."""
         oldest = self._segments.first
         if oldest.knows_timestamps or self.config.retention_ms < 0 or not self.config.deletes_by_retention:
             return None
-        return oldest if self._may_lose_segments and not self._is_unmade(oldest) else None
+        return oldest if self._may_lose_segments and not self._lacks_files(oldest) else None
 
-    def _is_unmade(self, segment: Segment) -> bool:
-        """Whether there was no room for the segment's files."""
+    def _lacks_files(self, segment: Segment) -> bool:
+        """Whether the segment's files could not be created, because the disk was full."""
         return self.is_halted and segment.file is None and not segment.end_bytes
 
-    def _may_go(self, count: int) -> int:
-        """So many of the `count` oldest segments, for the last ones of a log that has halted may have no files: a folder
-        without any would begin at offset 0 after a crash."""
+    def _deletable_count(self, count: int) -> int:
+        """Return how many of the `count` oldest segments may be deleted. The last segments of a halted log may have no files,
+        and a folder without any would begin at offset 0 after a crash."""
         if not self.is_halted:
             return count
         return min(count, max((at for at, segment in enumerate(self._segments) if segment.end_bytes), default=0))
@@ -124,7 +124,7 @@ class LogEnds(LogState):
     def _may_lose_segments(self) -> bool:
         if self._truncation is not None or self._is_closed:
             return False
-        return self._is_at_rest or not (self._writer.failure is not None or self._writer.is_held)
+        return self._is_idle or not (self._writer.failure is not None or self._writer.is_buffering)
 
     def _extent(self, segment: Segment, age: SegmentAge | None) -> SegmentExtent:
         following = self._segments.after(segment)
@@ -138,17 +138,17 @@ class LogEnds(LogState):
             self.next_offset if following is None else following.base_offset, segment.end_bytes, newest_ms
         )
 
-    async def _learn_ages(self, segments: Sequence[Segment], ages: dict[Segment, SegmentAge]) -> None:
-        """Ask the files of segments that were not opened yet, or whose records have no timestamps."""
+    async def _load_ages(self, segments: Sequence[Segment], ages: dict[Segment, SegmentAge]) -> None:
+        """Read the ages of segments that were not opened yet, or whose records have no timestamps."""
         environment = self._environment
         job = partial(segment_ages, environment.filesystem, segments, self.config.index_interval_bytes)
-        # Nobody is to open the active segment for appends meanwhile, and one that is awaited has its files only then.
+        # No append may open the active segment meanwhile, and an awaited segment gets its files only then.
         has_to_queue = self._segments.active in segments or any(segment.is_awaited for segment in segments)
         run = environment.queue.run if has_to_queue else environment.readers.run
         try:
             found = await run(job)
         except FileNotFoundError as error:
-            if not any(segment.is_gone or self._is_unmade(segment) for segment in segments):
+            if not any(segment.is_gone or self._lacks_files(segment) for segment in segments):
                 self.fail(error)
         except OSError as error:
             self.fail(error)
@@ -158,40 +158,40 @@ class LogEnds(LogState):
                 segment.learn_age(age)
 
     async def _write_missing_snapshot(self) -> bool:
-        """Of the producers as they are now, on the disk with all that they have written. False when the log is closed
-        meanwhile, and its folder may have another name, or was cut. Raises KAFKA_STORAGE_ERROR."""
-        end_offset, snapshot, cuts = self.next_offset, self.producer_snapshot(self.next_offset), self.cuts
-        if snapshot is None or self.is_halted:  # it knows producers of what was refused, until it goes on
+        """Write and flush a snapshot of the current producers, after the records that it describes. False when the log was
+        closed meanwhile (its folder may have another name) or truncated. Raises KAFKA_STORAGE_ERROR."""
+        end_offset, snapshot, truncations = self.next_offset, self.producer_snapshot(self.next_offset), self.truncations
+        if snapshot is None or self.is_halted:  # it contains producers of refused batches until `resume`
             return False
         await self.flush()
-        if not self._may_lose_segments or self.cuts != cuts or self.recovery_point < end_offset:
+        if not self._may_lose_segments or self.truncations != truncations or self.recovery_point < end_offset:
             return False
         await self._writer.write_snapshot(snapshot, end_offset)
-        if not self._may_lose_segments or self.cuts != cuts or self.is_halted:
+        if not self._may_lose_segments or self.truncations != truncations or self.is_halted:
             return False
         self._lacks_snapshot = False
         return True
 
-    async def rest(self) -> None:
-        """Close the file of the active segment, if nobody uses it. The next append or read opens it again."""
+    async def close_unused_file(self) -> None:
+        """Close the file of the active segment, if nothing uses it. The next append or read opens it again."""
         if not self._may_lose_segments:
             return
         active = self._segments.active
-        if self._is_at_rest:
-            is_unused = not active.pins  # a file that is closed when a read is through may be an append's by then
+        if self._is_idle:
+            is_unused = not active.pins  # a file that is closed at the end of a read may be used by an append by then
         else:
             is_unused = await self._writer.write_indexes() and self._may_lose_segments
         if is_unused:
             self._environment.open_segments.close(active)
 
     async def delete_segments_before(self, offset: int) -> int:
-        """Set aside the segments that hold nothing at or above `offset`, never the active one; answers how many.
+        """Set aside the segments that hold nothing at or above `offset`, never the active one; returns how many.
 
-        None while the only trace of some producers would go with them. Raises KAFKA_STORAGE_ERROR.
+        Returns None when they hold the only record of some producers. Raises KAFKA_STORAGE_ERROR.
         """
         is_due = self._lacks_snapshot and self._segments.first.base_offset < offset
         if is_due and not await self._write_missing_snapshot():
-            return 0  # the next look will do
+            return 0  # the next retention run repeats it
         with self._failing_for_good():
             if len(self._producers):
                 offset = await self._environment.queue.run(
@@ -205,12 +205,12 @@ class LogEnds(LogState):
                 self._environment,
                 offset=offset,
                 delay_ms=self.config.file_delete_delay_ms,
-                on_cut=self._begin_at,
+                on_truncated=self._begin_at,
             )
 
     def _last_known_start(self, segments: Sequence[Segment], offset: int) -> int:
-        """A job: where the newest segment begins, up to `offset`, whose snapshot tells of the producers before it. A segment
-        has none that was begun for records that had waited for the one before to be opened."""
+        """A job: find the base offset of the newest segment, up to `offset`, that has a snapshot of the producers before it. A
+        segment has none when it was begun for records that had waited until the segment before was opened."""
         starts = [segment for segment in segments if segment.base_offset <= offset]
         has_snapshot = (
             each for each in reversed(starts) if self._environment.filesystem.exists(each.path(SNAPSHOT_SUFFIX))
@@ -218,32 +218,32 @@ class LogEnds(LogState):
         return next(has_snapshot, segments[0]).base_offset
 
     def _begin_at(self, offset: int) -> None:
-        """The first segment begins at `offset` now."""
+        """Note that the first segment begins at `offset` now."""
         self._writer.begin_at(offset)
         self.raise_log_start_offset(offset)
 
     @property
-    def cuts(self) -> int:
-        """How often the end was cut: what was read of the log before may not be in it any more."""
-        return 0 if self._is_at_rest else self._writer.cuts
+    def truncations(self) -> int:
+        """The number of truncations: records read before the last one may not be in the log any more."""
+        return 0 if self._is_idle else self._writer.truncations
 
     @property
-    def lowest_cut(self) -> int | None:
-        """How far the end was cut since a copy of the log was cut as well; None: not. A copy cannot always tell by epochs:
-        those of what was cut off may be none of the log's any more."""
-        return None if self._is_at_rest else self._writer.lowest_cut
+    def lowest_truncation_offset(self) -> int | None:
+        """The lowest offset that the log was truncated to since a copy of it was truncated as well; None without one. A copy
+        cannot always find that by epochs: the epochs of the removed records may be unknown to the log by now."""
+        return None if self._is_idle else self._writer.lowest_truncation_offset
 
-    @lowest_cut.setter
-    def lowest_cut(self, offset: int | None) -> None:
-        self._writer.lowest_cut = offset
+    @lowest_truncation_offset.setter
+    def lowest_truncation_offset(self, offset: int | None) -> None:
+        self._writer.lowest_truncation_offset = offset
 
     def has_closed_segments(self, base_offsets: Sequence[int]) -> bool:
-        """Whether the log, which is not being cut, has these, none of them active."""
+        """Whether the log contains these segments, none of them is active, and no truncation is in progress."""
         known = {segment.base_offset for segment in self._segments if segment is not self._segments.active}
         return self._may_lose_segments and known.issuperset(base_offsets)
 
     async def replace_segments(self, *cleaned: CleanedSegment) -> None:
-        """Take new segments for those they were made from, which the log has. Raises KAFKA_STORAGE_ERROR."""
+        """Replace segments by the cleaned ones made from them. Raises KAFKA_STORAGE_ERROR."""
         assert all(self.has_closed_segments(each.replaced) for each in cleaned)
         with self._failing_for_good():
             await swap_segments(
@@ -251,8 +251,8 @@ class LogEnds(LogState):
             )
 
     async def truncate_to(self, offset: int) -> None:
-        """Cut everything at or above `offset`, as a follower does. No appends may run meanwhile."""
-        await self._carried_out(partial(self._truncate, offset))
+        """Remove everything at or above `offset`, as a follower does. The caller appends nothing meanwhile."""
+        await self._run_shielded(partial(self._truncate, offset))
 
     async def _truncate(self, offset: int) -> None:
         """Raises OSError."""
@@ -261,26 +261,26 @@ class LogEnds(LogState):
         elif offset >= self.log_end_offset:
             self._epoch_file.truncate_from_end(offset)
         else:
-            await self._cut_at(offset)
+            await self._truncate_at(offset)
 
-    async def _carried_out(self, cut: Callable[[], Awaitable[None]]) -> None:
-        """A cut goes on when who waits for it is cancelled: with its files cut and its memory not, a log would leave producers
-        and epochs of what is gone to the next start. Raises KafkaError."""
+    async def _run_shielded(self, cut: Callable[[], Awaitable[None]]) -> None:
+        """Complete a truncation even when its caller is cancelled: with truncated files and the former state in memory, a log
+        would leave producers and epochs of removed records to the next start. Raises KafkaError."""
         tasks = self._environment.tasks
-        await self.when_cut()
+        await self.wait_for_truncation()
         if tasks.is_closed:
             raise self._closed()
         self._begin_truncation()
-        task = tasks.spawn(self._answered(cut), name=f"cut {self._name}")
+        task = tasks.spawn(self._outcome_of(cut), name=f"cut {self._name}")
         task.add_done_callback(lambda _: self._end_truncation())
         error = await asyncio.shield(task)
         if error is not None:
             raise error
 
-    async def _answered(self, cut: Callable[[], Awaitable[None]]) -> KafkaError | None:
-        """A refusal is an answer, not a task's failure."""
+    async def _outcome_of(self, cut: Callable[[], Awaitable[None]]) -> KafkaError | None:
+        """Return the error of a truncation, so that an expected refusal does not end a task with an exception."""
         try:
-            await self._writer.settle()
+            await self._writer.await_idle()
             refusal = self._writer.failure or self._writer.halted
             if refusal is not None:
                 return refusal.again()
@@ -292,25 +292,25 @@ class LogEnds(LogState):
         return None
 
     async def _checkpoint_if_fallen(self) -> None:
-        """A start after a crash walks the log from its recovery point on only, so what is appended next must not lie below;
-        nor may it lie below the first dirty offset. What counts is the point at the cut: a flush may have moved it until then.
-        Raises OSError."""
-        if self._writer.owes_checkpoint:
+        """Write the recovery point to its checkpoint when it has fallen. After a crash, a start checks the log only from there
+        on, so the next append must not lie below it, nor below the first dirty offset. A flush may still move the point until
+        the truncation, so its value then counts. Raises OSError."""
+        if self._writer.needs_checkpoint:
             refusal = await self._environment.checkpoint_recovery_points(self.directory)
             if refusal is not None:
                 raise refusal
-            self._writer.owes_checkpoint = False
+            self._writer.needs_checkpoint = False
 
-    async def _cut_at(self, offset: int) -> None:
+    async def _truncate_at(self, offset: int) -> None:
         """Raises OSError."""
-        records_end = await cut_segments(
+        records_end = await truncate_segments(
             self._segments,
             self._reader,
             self._environment,
             offset=offset,
             log_start_offset=lambda: self.log_start_offset,
             index_interval_bytes=self.config.index_interval_bytes,
-            on_cut=self._end_at,
+            on_truncated=self._end_at,
         )
         if records_end is None:
             await self._begin_anew(offset)
@@ -322,36 +322,36 @@ class LogEnds(LogState):
         await self._recall_producers_at(offset)
 
     def _note_gap(self) -> None:
-        """The log was cut within a gap, and goes on behind it: in another segment perhaps. To a start the log's name in the
-        checkpoint alone tells that this is no tear."""
+        """Note that the log was truncated within a gap and continues behind it, perhaps in another segment. At a start, only
+        the log's entry in the cleaner's checkpoint distinguishes this from a tear."""
         if self.first_dirty_offset is None:
             self.first_dirty_offset = self.log_start_offset
-            self._writer.owes_checkpoint = True
+            self._writer.needs_checkpoint = True
 
     async def _recall_producers_at(self, offset: int) -> None:
-        """The log was cut at `offset`. One that has not had producers since its start has none then, as in Kafka: a clean stop
-        leaves a snapshot that says so, and its records need not be walked. Raises OSError."""
+        """Reload the producers after a truncation at `offset`. A log that had none since its start has none then, as in Kafka:
+        the snapshot of a clean stop says so, and no record has to be read. Raises OSError."""
         if self._producers is not NO_PRODUCERS:
-            self._knows_producers = False  # should a stop not wait for this, the next start has to ask the files again
-            producers = await producers_of_cut(self._segments, self._environment, offset=offset)
+            self._knows_producers = False  # if a stop does not wait for this, the next start reads the files again
+            producers = await producers_after_truncation(self._segments, self._environment, offset=offset)
             self._knows_producers = True
             producers.remember(self._producers)
             self._producers = producers if len(producers) else NO_PRODUCERS
         self._lacks_snapshot = len(self._producers) > 0
 
-    async def go_on(self) -> None:
-        """Take records again after the disk had no room: what refused writes have left behind the log's end is cut off,
-        and producers are as the log says. Where there is no room still, the log stays halted.
+    async def resume(self) -> None:
+        """Accept records again after the disk was full: truncate what refused writes left behind the log end, and reload the
+        producers. While there is still no room, the log stays halted.
 
-        Nothing is done behind a close that has begun: the folder may have another name when that is through. A close that
-        begins later waits.
+        Nothing happens once a close has begun, because the folder may have another name afterwards. A close that begins later
+        waits.
         """
         if not self.is_halted or self._is_closing or self._truncation is not None:
             return
         self._begin_truncation()
         try:
-            await self._environment.queue.drain()  # of writes behind the refused one, which are none any more
-            await self._writer.settle()
+            await self._environment.queue.drain()  # the writes queued behind the refused one, which were dropped
+            await self._writer.await_idle()
             if self._writer.failure is None:
                 await self._repair_halted()
         except KafkaError as error:
@@ -361,15 +361,15 @@ class LogEnds(LogState):
 
     async def _repair_halted(self) -> None:
         """Raises KAFKA_STORAGE_ERROR."""
-        self._writer.take_jobs_again()
-        self._epoch_file.distrust()
+        self._writer.accept_jobs()
+        self._epoch_file.mark_unsaved()
         with self._failing_for_good():
-            await drop_unmade_segments(self._segments, self._environment)
-            await self._cut_at(self.log_end_offset)
-            await self._writer.settle()
+            await drop_segments_without_files(self._segments, self._environment)
+            await self._truncate_at(self.log_end_offset)
+            await self._writer.await_idle()
             await self._checkpoint_if_fallen()
         if self._writer.is_sound:
-            self._writer.go_on(self._environment.space.refusal(self.topic, is_own=False))
+            self._writer.resume(self._environment.space.refusal(self.topic, is_own=False))
             logger.info(
                 "log accepts records again: topic=%s partition=%d end_offset=%d",
                 self.topic,
@@ -378,14 +378,14 @@ class LogEnds(LogState):
             )
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records and begin again at `offset`. No appends may run meanwhile."""
-        await self._carried_out(partial(self._begin_anew, offset))
+        """Remove all records and begin again at `offset`. The caller appends nothing meanwhile."""
+        await self._run_shielded(partial(self._begin_anew, offset))
 
     async def _begin_anew(self, offset: int) -> None:
         try:
-            await restart_segments(self._segments, self._environment, offset=offset, on_cut=self._begin_again_at)
+            await restart_segments(self._segments, self._environment, offset=offset, on_truncated=self._begin_again_at)
         finally:
-            self._epoch_file.begin_anew()  # behind what it is about: a crash in between finds the old ones in both
+            self._epoch_file.clear()  # after the records: a crash in between finds both unchanged
 
     def _begin_truncation(self) -> None:
         self._truncation = asyncio.get_running_loop().create_future()
@@ -400,20 +400,22 @@ class LogEnds(LogState):
         self._note_end(offset)
 
     def _note_end(self, offset: int) -> None:
-        self.lowest_cut = offset if self.lowest_cut is None else min(self.lowest_cut, offset)
+        self.lowest_truncation_offset = (
+            offset if self.lowest_truncation_offset is None else min(self.lowest_truncation_offset, offset)
+        )
         self.next_offset = offset
-        self._has_checked_end = True  # a cut may fall among offsets that no batch has
-        self.log_start_offset = min(self.log_start_offset, offset)  # the cut may fall among deleted records
+        self._has_checked_end = True  # a truncation may end among offsets that no batch has
+        self.log_start_offset = min(self.log_start_offset, offset)  # the truncation may end among deleted records
         self.high_watermark = min(self.high_watermark, offset)
         if self.first_dirty_offset is not None and offset < self.first_dirty_offset:
             self.first_dirty_offset = offset
-            self._writer.owes_checkpoint = True  # or a start would take what comes next for clean
-        self._reader.forget_places()
+            self._writer.needs_checkpoint = True  # otherwise a start would take the next records for clean
+        self._reader.forget_positions()
 
     def _begin_again_at(self, offset: int) -> None:
         self.log_start_offset = offset
         self._writer.begin_again_at(offset)
         self._note_end(offset)
-        self.lowest_cut = 0
+        self.lowest_truncation_offset = 0
         self._producers, self._knows_producers = NO_PRODUCERS, True
         self.high_watermark = offset

@@ -1,4 +1,4 @@
-"""What a log is given by its owner: the doors of its log directory, and whom to tell when the directory fails."""
+"""Holds the dependencies of a log, which its owner provides: IO of its log directory, and callbacks for failures."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from storage.free_space import FreeSpace
 from storage.segments.open_segments import OpenSegments
 
 
-def _leave_others_alone(_directory: str) -> None:
-    """For a log that has its directory for itself."""
+def _ignore_less_room(_directory: str) -> None:
+    """Default of `on_less_room`, for a log that has its directory for itself."""
 
 
-def _tell_nobody(_directory: str, _error: OSError) -> None:
-    """For a log whose directory nobody watches."""
+def _ignore_no_room(_directory: str, _error: OSError) -> None:
+    """Default of `on_no_room`, for a log whose directory nothing monitors."""
 
 
-async def _keep_no_checkpoint(_directory: str) -> OSError | None:
-    """For a log that nobody has to find again."""
+async def _skip_checkpoint(_directory: str) -> OSError | None:
+    """Default of `checkpoint_recovery_points`, for a log without checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnvironment:
-    """One for each log directory. `queue` is the directory's, the rest the broker's."""
+    """Dependencies of the logs in one directory. `queue` belongs to the directory, everything else to the broker."""
 
     filesystem: FileSystem
     queue: DiskQueue
@@ -39,24 +39,24 @@ class LogEnvironment:
     tasks: TaskScope
     open_segments: OpenSegments
     validation: str
-    """How far a client's records are checked: `barnabas.produce.validation`."""
+    """How thoroughly a client's records are checked: `barnabas.produce.validation`."""
     on_failed: Callable[[str, OSError], None]
     """`on_failed(directory of the log, error)`: an IO error means that its log directory cannot be trusted any more."""
     delete_later: Callable[[list[str], int], None]
-    """Remove files or folders that were set aside, after so many ms."""
+    """Remove files or folders that were set aside, after a delay in ms."""
     space: FreeSpace = field(default_factory=FreeSpace)
-    """How much room the log directory has, and who may write."""
-    on_no_room: Callable[[str, OSError], None] = _tell_nobody
+    """The free space of the log directory, and which writers it admits."""
+    on_no_room: Callable[[str, OSError], None] = _ignore_no_room
     """`on_no_room(directory of the log, error)`: the disk had no room for a write; the log has halted."""
-    on_less_room: Callable[[str], None] = _leave_others_alone
+    on_less_room: Callable[[str], None] = _ignore_less_room
     """`on_less_room(directory of the log)`: after its append `space` is not open any more, or less so."""
     validating: Lock = field(default_factory=Lock)
-    """Held by who has a reader validate records: one at a time, for the memory's sake and that of those who read."""
+    """Held while a reader thread validates records: one at a time, to bound memory and to leave threads to readers."""
     decompressing: Lock = field(default_factory=Lock)
-    """Held by who looks into a compressed batch for a timestamp: one at a time, for the memory's sake."""
+    """Held while a compressed batch is searched for a timestamp: one at a time, to bound memory."""
     replaying: Lock = field(default_factory=Lock)
-    """Held by who has readers walk a log that was cut, for its producers: one at a time in a directory."""
-    checkpoint_recovery_points: Callable[[str], Awaitable[OSError | None]] = _keep_no_checkpoint
+    """Held while reader threads rebuild the producers of a truncated log: one at a time in a directory."""
+    checkpoint_recovery_points: Callable[[str], Awaitable[OSError | None]] = _skip_checkpoint
     """The recovery point of the log in this directory fell, or its first dirty offset: on the disk when this returns, or it
     answers why not."""
     path: str = ""

@@ -1,4 +1,4 @@
-"""One log's jobs: in order in the queue of its directory, and known until all are reported.
+"""Runs one log's jobs in order, in the queue of its directory, and counts them until all are reported.
 
 Rules: a job runs in the queue's thread behind the writes and jobs that were queued before; `done` runs on the event loop.
 Invariant: after the first error, which is kept until `go_on`, no write or job of this log touches the disk.
@@ -21,20 +21,20 @@ logger = logging.getLogger(__name__)
 
 
 class JobsOwner(Protocol):
-    """The log's writer."""
+    """The log's writer, as this module needs it."""
 
     def on_job_ended(self) -> None:
-        """One job fewer is on its way."""
+        """Called when a job has ended and `count` has fallen."""
 
     def fail(self, cause: OSError) -> None:
-        """Nothing of the log can be trusted any more."""
+        """Fail the log for good: nothing of it can be trusted after `cause`."""
 
     def on_refused(self, cause: OSError) -> None:
-        """The disk did not do what it was to do: the log fails, unless there was only no room."""
+        """Called when the disk refused a job: the log halts when there was no room, and fails otherwise."""
 
 
 class LogJobs:
-    """`count` jobs were begun and not reported yet; `error` is the first one that any write or job has met."""
+    """Runs jobs. `count` jobs were started and not reported yet; `error` is the first error of any write or job."""
 
     __slots__ = ("_queue", "count", "error", "owner")
 
@@ -45,7 +45,7 @@ class LogJobs:
         self.error: OSError | None = None
 
     def run(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Run `job` behind what is queued, then `done`."""
+        """Queue `job`, then call `done` on the event loop."""
 
         def guarded() -> None:
             if self.error is None:
@@ -65,11 +65,11 @@ class LogJobs:
         self._queue.write(self._raise_error, finished)
 
     def run_or_fail(self, job: Callable[[], None]) -> None:
-        """Run `job` behind what is queued; an error fails the log, or halts it where there was no room."""
+        """Queue `job`; an error fails the log, or halts it when there was no room."""
         self.run(job, self.refuse_on)
 
     def refuse_on(self, error: OSError | None) -> None:
-        """What becomes of the log, when its job is reported so."""
+        """Halt or fail the log when a job was reported with `error`."""
         if error is not None:
             self.owner.on_refused(error)
 
@@ -78,7 +78,7 @@ class LogJobs:
             raise self.error
 
     def write(self, segment: Segment, records: Buffer, position: int) -> None:
-        """A job: put bytes into a segment."""
+        """A job: write bytes into a segment."""
         if self.error is not None:
             raise self.error
         try:
@@ -91,13 +91,13 @@ class LogJobs:
             self.error = _of_a_bug(error)
             raise self.error from error
 
-    def go_on(self) -> None:
-        """There was no room, and now there may be: none of the jobs that ended so is under way any more."""
+    def resume(self) -> None:
+        """Forget the error after the disk was full. No job that ended with it is under way any more."""
         assert not self.count
         self.error = None
 
     def begun(self) -> None:
-        """A job that runs elsewhere is on its way."""
+        """Count a job that runs outside of this queue."""
         self.count += 1
 
     def ended(self) -> None:
@@ -106,7 +106,7 @@ class LogJobs:
 
 
 def _of_a_bug(error: Exception) -> OSError:
-    """A job that ends otherwise than the disk has it end is a mistake of ours: nothing behind it may be reported as written,
-    and nobody may wait for it, so the log fails."""
+    """Wrap an unexpected exception of a job. It is a bug of ours: nothing behind it may be reported as written, and nothing may
+    wait for it, so the log fails."""
     logger.error("background job of a log failed", exc_info=error)
     return OSError(errno.EIO, f"A job failed: {reason_of(error)}")

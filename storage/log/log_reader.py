@@ -1,13 +1,13 @@
-"""Reading a log: from an offset to a byte range, and from a timestamp to an offset.
+"""Reads a log: finds the byte range at an offset, and the offset of a timestamp.
 
-Every lookup is written once, as a synchronous attempt over a `SegmentReader`. On the hot path it runs with what is in
-memory; where it would wait for the disk it raises `Cold`, and `ColdReading` runs the missing piece in a reader thread
-and tries again with it. So nothing but the raw reads leaves the event loop.
+Every lookup is written once, as a synchronous attempt over a `SegmentReader`. On the hot path it runs with what is in memory;
+where it would wait for the disk it raises `Cold`, and `ColdReading` runs the missing piece in a reader thread and tries again
+with it. So only raw reads run outside of the event loop.
 
-The places where reads have ended are remembered (offset -> segment, position): a consumer that goes on where it
-stopped, and every follower of the tail, needs no index.
+The end positions of reads are cached (offset -> segment, position): a consumer that reads sequentially, and every follower at
+the log end, needs no index.
 
-Invariants: a read answers no byte of a batch that ends at or above its limit offset; a remembered place holds the first
+Invariants: a read returns no byte of a batch that ends at or above its limit offset; a cached position is that of the first
 batch whose last offset is at or above its offset.
 Source: Kafka LocalLog.read, LogSegment.read, UnifiedLog.fetchOffsetByTimestamp.
 """
@@ -38,23 +38,23 @@ from storage.segments.segment_list import Segments
 from storage.segments.txn_index import ENTRY_BYTES, AbortedTxn, find_in
 
 EMPTY = b""
-# Of one log. Each takes some 200 bytes, and every partition that is read has them: a thousand partitions, 6 MB.
+# Of one log. Each takes some 200 bytes, in every partition that is read: 6 MB for a thousand partitions.
 _REMEMBERED_PLACES = 32
 _SEARCH_BYTES = 64 * 1024
 _ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
-# With so much behind what it takes, a reader catches up: one long piece after another, whose copying everybody else on the
-# loop would feel, and in memory more often than not, because threads read ahead for it. A follower in a burst is less far
-# behind, and whatever comes later for it comes later for all that wait for acks=all.
+# A reader this far behind the log end is catching up: it reads long pieces in sequence. Copying them on the event loop would
+# delay everything else, so threads do it. A follower in a burst is less far behind, and its reads stay on the loop, because a
+# delay there delays all producers with acks=all.
 CATCHING_UP_BYTES = 8 * 1024 * 1024
 
 
 class LogReader:
-    """Reads the segments that a log shares with it, and waits for the disk by `cold`.
+    """Reads the segments of a log, which it shares with the log; `cold` waits for the disk.
 
-    `log_end_offset` comes with each call.
+    Callers pass `log_end_offset` with each call.
     """
 
-    __slots__ = ("_clock", "_decompressing", "_hot", "_open_segments", "_places", "_segments", "cold")
+    __slots__ = ("_clock", "_decompressing", "_hot", "_open_segments", "_positions", "_segments", "cold")
 
     def __init__(self, segments: Segments, environment: LogEnvironment, cold: ColdReading) -> None:
         self._segments = segments
@@ -62,19 +62,19 @@ class LogReader:
         self._decompressing = environment.decompressing
         self._open_segments = environment.open_segments
         self._hot = SegmentReader(environment.filesystem)
-        self._places: dict[int, tuple[Segment, int]] = {}
+        self._positions: dict[int, tuple[Segment, int]] = {}
         self.cold = cold
 
-    def forget_places(self) -> None:
-        """Segments went away or were cut."""
-        self._places.clear()
+    def forget_positions(self) -> None:
+        """Drop cached positions, because segments were removed or truncated."""
+        self._positions.clear()
 
     # --- byte ranges ---
 
     def read(
         self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, log_end_offset: int
     ) -> Buffer | None:
-        """None when the bytes are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
+        """Return the bytes; None when they are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
         try:
             return self._read(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
         except Cold:
@@ -89,9 +89,9 @@ class LogReader:
         at_least_one: bool,
         log_end_offset: Callable[[], int],
     ) -> Buffer:
-        """`log_end_offset` is asked at each attempt: the log may have grown while the disk was waited for, or have lost what is
-        read, of which it raises what the caller is to hear."""
-        return await self.cold.again_when_replaced(
+        """Return the bytes, waiting for the disk. `log_end_offset` is called at each attempt, because the log may have grown
+        meanwhile; it raises the caller's error when the log no longer contains the offset."""
+        return await self.cold.retry_when_replaced(
             lambda: self.cold.run(
                 lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
             )
@@ -130,18 +130,18 @@ class LogReader:
         return chunk
 
     def _place(self, offset: int, reader: SegmentReader) -> tuple[Segment, int]:
-        """The segment and position of the first batch whose last offset is at or above `offset`."""
-        place = self._places.get(offset)
+        """Find the segment and position of the first batch whose last offset is at or above `offset`."""
+        place = self._positions.get(offset)
         if place is None:
             segment = self._segments.at_or_before(offset)
             place = (segment, segment.position_of(offset, reader))
         return place
 
     def _limit_position(self, segment: Segment, limit_offset: int, log_end_offset: int, reader: SegmentReader) -> int:
-        """Where reading of `segment` ends when it ends at `limit_offset`."""
+        """Find where a read of `segment` ends that may return offsets below `limit_offset`."""
         if limit_offset >= self._segments.end_offset(segment, log_end_offset):
             return segment.written_bytes
-        place = self._places.get(limit_offset)
+        place = self._positions.get(limit_offset)
         if place is not None and place[0] is segment:
             return place[1]
         position = segment.position_of(limit_offset, reader)
@@ -167,7 +167,7 @@ class LogReader:
             self._remember(found[0], segment, found[1])
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        places = self._places
+        places = self._positions
         if len(places) >= _REMEMBERED_PLACES and offset not in places:
             del places[next(iter(places))]
         places[offset] = (segment, position)
@@ -177,7 +177,7 @@ class LogReader:
         return await self.cold.run(partial(segment.position_of, offset))
 
     def bytes_between(self, start_offset: int, limit_offset: int, log_end_offset: int) -> int:
-        """Bytes from the batch of `start_offset` to `limit_offset`; an estimate when the batches are cold."""
+        """Count the bytes from the batch of `start_offset` to `limit_offset`; an estimate when the batches are cold."""
         if start_offset >= limit_offset:
             return 0
         try:
@@ -195,7 +195,8 @@ class LogReader:
     # --- aborted transactions ---
 
     def aborted_in(self, start_offset: int, size_bytes: int, log_end_offset: int) -> list[AbortedTxn] | None:
-        """Those that overlap the `size_bytes` bytes that a read at `start_offset` has answered; None when that is cold."""
+        """Return the aborted transactions that overlap the `size_bytes` bytes of a read at `start_offset`; None when that is
+        cold."""
         segments = self._segments
         if not segments.has_aborted_from(start_offset):
             return []
@@ -208,7 +209,7 @@ class LogReader:
                 if of_segment.is_complete:
                     break
                 if len(found) > SHORT_ROWS:
-                    return None  # others are to run in between
+                    return None  # other work must run in between
         except Cold:
             return None
         return found
@@ -222,8 +223,9 @@ class LogReader:
         at_least_one: bool,
         log_end_offset: Callable[[], int],
     ) -> tuple[Buffer, list[AbortedTxn]]:
-        """As `read_cold`; and the aborted transactions that overlap what it answers. Both are of one state of the files: what
-        is cleaned or deleted takes its transactions along, and so many bytes end at another offset in a cleaned segment."""
+        """Like `read_cold`, with the aborted transactions that overlap the bytes. Both are of one state of the files, because
+        cleaning and deletion remove transactions as well, and the same number of bytes ends at another offset in a cleaned
+        segment."""
 
         def read(reader: SegmentReader) -> tuple[Buffer, int]:
             end_offset = log_end_offset()
@@ -238,12 +240,12 @@ class LogReader:
                 return chunk, []
             return chunk, await self._aborted_between(start_offset, upper_bound_offset, needs_all=True)
 
-        return await self.cold.again_when_replaced(attempt)
+        return await self.cold.retry_when_replaced(attempt)
 
     def _upper_bound_offset(
         self, reader: SegmentReader, start_offset: int, size_bytes: int, log_end_offset: int
     ) -> int:
-        """An offset behind the `size_bytes` bytes that a read at `start_offset` has answered."""
+        """Return an offset behind the `size_bytes` bytes of a read at `start_offset`."""
         segment, position = self._place(start_offset, reader)
         while position >= segment.written_bytes:
             following = self._segments.after(segment)
@@ -257,16 +259,16 @@ class LogReader:
         return upper_bound_offset
 
     async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
-        return await self.cold.again_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
+        """Return the aborted transactions that overlap [start_offset, upper_bound_offset), in the order of their markers."""
+        return await self.cold.retry_when_replaced(lambda: self._aborted_between(start_offset, upper_bound_offset))
 
     async def _aborted_between(
         self, start_offset: int, upper_bound_offset: int, *, needs_all: bool = False
     ) -> list[AbortedTxn]:
-        """Of the log as it is when this begins, piece by piece, each of them once. Without `needs_all`, what is deleted
-        meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
+        """Collect the transactions of the log as it is at the call, piece by piece, each once. Without `needs_all`,
+        transactions that are deleted meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
         found: list[AbortedTxn] = []
-        cuts, slices = self.cold.cuts, Slices(self._clock)
+        truncations, slices = self.cold.truncations, Slices(self._clock)
         for segment in self._segments.starting_from(start_offset):
             index = segment.txn_index
             if index is None:
@@ -281,19 +283,19 @@ class LogReader:
                 if piece.is_complete:
                     return found
                 await slices.yield_if_due()
-                self.cold.raise_if_cut_since(cuts)
+                self.cold.raise_if_truncated_since(truncations)
         return found
 
     # --- timestamps ---
 
     async def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """The first record at or behind `start_offset` whose timestamp is at least `timestamp`."""
+        """Find the first record at or behind `start_offset` whose timestamp is at least `timestamp`."""
         sought = Sought(timestamp, start_offset)
-        return await self.cold.again_when_replaced(lambda: self._offset_for_timestamp(sought))
+        return await self.cold.retry_when_replaced(lambda: self._offset_for_timestamp(sought))
 
     async def _offset_for_timestamp(self, sought: Sought) -> TimestampOffset | None:
         for segment in self._segments.starting_from(sought.start_offset):
-            await self.cold.ensure_known(segment)
+            await self.cold.ensure_timestamps_known(segment)
             if segment.max_timestamp < sought.timestamp:
                 continue
             found = await self._first_record(segment, partial(self._search_position, segment, sought), sought)
@@ -309,14 +311,14 @@ class LogReader:
         return segment.indexed_position(offset, reader)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp of all that the files hold, in the first segment that has it:
-        it may be deleted already, or have no timestamp where none has, as in Kafka."""
-        return await self.cold.again_when_replaced(self._offset_of_max_timestamp)
+        """Find the first record with the largest timestamp in the files. As in Kafka it may be deleted already, or have no
+        timestamp when no record has one."""
+        return await self.cold.retry_when_replaced(self._offset_of_max_timestamp)
 
     async def _offset_of_max_timestamp(self) -> TimestampOffset | None:
         latest = self._segments.first
         for segment in self._segments:
-            await self.cold.ensure_known(segment)
+            await self.cold.ensure_timestamps_known(segment)
             if segment.max_timestamp > latest.max_timestamp:
                 latest = segment
         sought = Sought(latest.max_timestamp, is_largest=True)
@@ -327,8 +329,8 @@ class LogReader:
     async def _first_record(
         self, segment: Segment, position_of: Callable[[SegmentReader], int], sought: Sought
     ) -> TimestampOffset | None:
-        """The segment may have to be walked to its end: piece by piece, and others run in between."""
-        cuts, slices = self.cold.cuts, Slices(self._clock)
+        """Find the record in a segment that may have to be read to its end: piece by piece, and other work runs in between."""
+        truncations, slices = self.cold.truncations, Slices(self._clock)
         position, end = await self.cold.run(position_of), segment.written_bytes
         while position < end:
             left = end - position
@@ -342,13 +344,13 @@ class LogReader:
                         await self._log_bytes(segment, header.size_bytes, position + at, header.size_bytes)
                     )
                 found = await self._first_in_batch(batch, header, sought, slices)
-                self.cold.raise_if_cut_since(cuts)
+                self.cold.raise_if_truncated_since(truncations)
                 if found is not None or sought.is_largest:
                     return found
                 at, header = next_batch(chunk, at + header.size_bytes, segment, position, sought)
             position += at
             await slices.yield_if_due()
-            self.cold.raise_if_cut_since(cuts)
+            self.cold.raise_if_truncated_since(truncations)
         return None
 
     async def _first_in_batch(

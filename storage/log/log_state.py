@@ -1,11 +1,11 @@
-"""What a partition's log consists of, and what holds for it as a whole: offsets, leader epochs, durability, failure.
+"""The state of a partition's log: offsets, leader epochs, durability, failure.
 
-The lowest of three layers of one object: `LogState` here, `LogEnds` (records that leave, at either end), `PartitionLog`
-(records that come, and that are read).
+The lowest of three layers of one object: `LogState` here, `LogEnds` (removes records at either end), `PartitionLog` (appends
+and reads records).
 
-A log is at rest until something is done with it: of ten thousand partitions few are written to or read. At rest it is on
-the disk as a whole, nothing is on its way, and it has no writer; its other parts are made when they are first asked for,
-too. What looks at all logs, again and again, asks them in a way that makes no part.
+A log is idle until it is used: of ten thousand partitions few are written to or read. An idle log is completely on the disk,
+has no pending writes, and has no writer; its other parts are created at first use, too. Periodic tasks over all logs use only
+properties that create no part.
 
 Rules, invariants and sources: see `storage.log.partition_log`.
 """
@@ -27,7 +27,7 @@ from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metad
 from storage.free_space import NoRoom
 from storage.log.cold_reading import ColdReading
 from storage.log.leader_epoch_file import LeaderEpochFile
-from storage.log.loading import LoadedLog, tell_of_lost_end
+from storage.log.loading import LoadedLog, log_lost_end
 from storage.log.log_environment import LogEnvironment
 from storage.log.log_reader import LogReader
 from storage.log.log_writer import LogWriter
@@ -41,29 +41,29 @@ logger = logging.getLogger(__name__)
 
 
 class StartListener(Protocol):
-    """The partition around a log."""
+    """The partition of a log."""
 
     def on_start_raised(self) -> None:
-        """The log begins later than it did: retention does that without being asked to."""
+        """Called when the log start offset has risen, for example by retention."""
 
 
-class _Nobody:
-    """Whom a log tells that has no partition around it."""
+class _NoListener:
+    """The listener of a log without a partition."""
 
     def on_start_raised(self) -> None: ...
 
 
-_NOBODY = _Nobody()
+_NO_LISTENER = _NoListener()
 
 
 @lru_cache(maxsize=4096)
 def _shared(topic_id: bytes) -> bytes:
-    """One object for all partitions of a topic."""
+    """Return one bytes object for all partitions of a topic."""
     return topic_id
 
 
 class LogState:
-    """See the module."""
+    """The state of a log, without what changes its ends, appends or reads."""
 
     __slots__ = (
         "_created_ms",
@@ -72,10 +72,10 @@ class LogState:
         "_epoch_file",
         "_has_checked_end",
         "_high_watermark",
-        "_is_at_rest",
         "_is_blank",
         "_is_closed",
         "_is_closing",
+        "_is_idle",
         "_knows_producers",
         "_lacks_snapshot",
         "_producers",
@@ -96,7 +96,7 @@ class LogState:
         "topic_id",
     )
 
-    # Made when first asked for, see `__getattr__`.
+    # Created at first use, see `__getattr__`.
     _reader: LogReader
     _rules: PlainBatchRules
     _segments: Segments
@@ -110,17 +110,17 @@ class LogState:
         environment: LogEnvironment,
         loaded: LoadedLog,
     ) -> None:
-        """Use `PartitionLog.open`."""
-        # (topic, partition): one object for all who look the log up by it.
+        """Create a loaded log; use `PartitionLog.open`."""
+        # (topic, partition): one object, shared by all dictionaries with this key.
         self.key = key
         self.topic, self.partition = key
         self.topic_id = _shared(loaded.topic_id)
-        # None for the folder that the partition's name tells.
+        # None when the folder has the default name of the partition.
         self._directory = directory if directory != f"{environment.path}/{partition_folder(*key)}" else None
         self.config = config
         self.log_start_offset = loaded.log_start_offset
-        # Below it the log was compacted; None when it never was, and has no gap between segments. The cleaner moves it on and
-        # keeps it in a checkpoint.
+        # Below it the log was compacted; None when it never was, and has no gap between segments. The cleaner advances it and
+        # stores it in a checkpoint.
         self.first_dirty_offset: int | None = None
         self._high_watermark = loaded.log_start_offset
         self.next_offset = loaded.log_end_offset
@@ -128,28 +128,28 @@ class LogState:
         self._producers = loaded.producers if len(loaded.producers) else NO_PRODUCERS
         self._verifications: TransactionVerifications | None = None
         self._lacks_snapshot = loaded.lacks_snapshot
-        # False of a log that was cut until its files were asked for its producers.
+        # False from a truncation until the producers are rebuilt from the files.
         self._knows_producers = True
         self._epoch_file = LeaderEpochFile(
             loaded.epochs,
             self,
-            # Whoever moved the recovery point to the end has seen to it.
+            # The recovery point is at the end, so the folder's name is durable.
             is_durable=loaded.recovery_point == loaded.log_end_offset,
         )
-        # False until the file of the last segment has said where it ends: after a clean stop a checkpoint alone does.
+        # False until the end was read from the file of the last segment: after a clean stop it comes from a checkpoint.
         self._has_checked_end = False
         self._is_closed = self._is_closing = False
-        # None unless a cut is under way, done when it is through: `LogEnds.truncate_to`, or of what a full disk left behind.
+        # Done when the truncation in progress has ended (`LogEnds.truncate_to`, `LogEnds.resume`); None without one.
         self._truncation: asyncio.Future[None] | None = None
-        self.start_listener: StartListener = _NOBODY
+        self.start_listener: StartListener = _NO_LISTENER
         self._created_ms = loaded.segments[-1].created_ms
-        # It has one segment, without bytes, which nobody has asked for.
+        # The log has one segment without bytes, which was not used yet.
         self._is_blank = loaded.is_blank
         if not self._is_blank:
             self._segments = Segments(loaded.segments)
             self._segments.active.roll_jitter_ms = random_roll_jitter_ms(config, environment.randomness)
-        self._is_at_rest = loaded.recovery_point == loaded.log_end_offset and not loaded.lacks_snapshot
-        if not self._is_at_rest:
+        self._is_idle = loaded.recovery_point == loaded.log_end_offset and not loaded.lacks_snapshot
+        if not self._is_idle:
             self._make_writer(loaded.recovery_point, has_written=loaded.lacks_snapshot)
 
     # --- parts ---
@@ -157,7 +157,7 @@ class LogState:
     if not TYPE_CHECKING:  # to a type checker every attribute would be one of these
 
         def __getattr__(self, name: str) -> Any:
-            """Of a slot that is not set: a part that nobody has asked for yet."""
+            """Create a part at its first use: Python calls this for a slot that is not set."""
             if name == "_writer":
                 self._make_writer(self.next_offset, has_written=False)
             elif name == "_segments":
@@ -176,7 +176,7 @@ class LogState:
     def _make_writer(self, recovery_point: int, *, has_written: bool) -> None:
         self._writer = LogWriter(self, self._segments, self._environment, self.next_offset, recovery_point)
         self._writer.has_written = has_written
-        self._is_at_rest = False
+        self._is_idle = False
         self.on_room_changed()
 
     def _blank_segment(self) -> Segment:
@@ -189,13 +189,13 @@ class LogState:
         )
 
     def _renew_rules(self) -> PlainBatchRules:
-        """The topic's settings are others."""
+        """Derive the rules from the topic's changed settings."""
         rules = self._rules = PlainBatchRules(self.config, ValidationLevel(self._environment.validation))
         return rules
 
     @property
     def directory(self) -> str:
-        """Its folder."""
+        """The path of the log's folder."""
         return self._directory or f"{self._environment.path}/{partition_folder(*self.key)}"
 
     @property
@@ -209,12 +209,12 @@ class LogState:
 
     @property
     def log_end_offset(self) -> int:
-        """Behind the last record that is written."""
-        return self.next_offset if self._is_at_rest else self._writer.log_end_offset
+        """The offset behind the last written record."""
+        return self.next_offset if self._is_idle else self._writer.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """Below it records are committed. Replication moves it; the log keeps it, and the log manager checkpoints it."""
+        """Records below it are committed. Replication advances it; the log manager checkpoints it."""
         return self._high_watermark
 
     @high_watermark.setter
@@ -222,7 +222,7 @@ class LogState:
         self.commit(offset)
 
     def commit(self, high_watermark: int) -> int:
-        """Records below `high_watermark` are committed. Answers the last stable offset: where read_committed ends."""
+        """Set the high watermark. Returns the last stable offset, where read_committed ends."""
         self._high_watermark = high_watermark
         producers = self._producers
         if not producers.has_transactions:
@@ -235,39 +235,39 @@ class LogState:
 
     @property
     def recovery_point(self) -> int:
-        return self.next_offset if self._is_at_rest else self._writer.recovery_point
+        return self.next_offset if self._is_idle else self._writer.recovery_point
 
     @property
     def failure(self) -> KafkaError | None:
-        """Why the log takes no more, if it does not."""
-        return None if self._is_at_rest else self._writer.failure
+        """The error of a failed log, which accepts no more records; else None."""
+        return None if self._is_idle else self._writer.failure
 
     @property
     def has_room(self) -> bool:
-        """Whether records are taken, as far as the disk's room goes."""
-        refusal = self._room_refusal() if self._is_at_rest else self._writer.refusal
+        """Whether the disk has room for more records."""
+        refusal = self._room_refusal() if self._is_idle else self._writer.refusal
         return not isinstance(refusal, NoRoom)
 
     @property
     def halted(self) -> NoRoom | None:
-        """What halted the log, if it has halted: the disk had no room for a write, and `LogEnds.go_on` is due when it may
-        have some."""
-        return None if self._is_at_rest else self._writer.halted
+        """The error that halted the log, because the disk had no room for a write; None otherwise. `LogEnds.resume` is due when
+        there may be room."""
+        return None if self._is_idle else self._writer.halted
 
     @property
     def is_halted(self) -> bool:
         return self.halted is not None
 
     def on_room_changed(self) -> None:
-        """The log directory is fuller than its floor allows, or it is not any more."""
-        if self._is_at_rest:
+        """Called when the free space of the log directory has crossed its minimum."""
+        if self._is_idle:
             return  # its writer will ask
         writer = self._writer
         if writer.failure is None and writer.halted is None:
             writer.refusal = self._room_refusal()
 
     def _room_refusal(self) -> KafkaError | None:
-        """What the directory's room has against records of clients."""
+        """Return the error for records of clients when the directory lacks room; else None."""
         return self._environment.space.refusal(self.topic, is_own=False)
 
     @property
@@ -276,12 +276,13 @@ class LogState:
 
     @property
     def is_empty(self) -> bool:
-        """It has no bytes, and nothing that could be deleted."""
+        """Whether the log has no bytes, and nothing that could be deleted."""
         return self._is_blank or (len(self._segments) == 1 and not self._segments.active.end_bytes)
 
     @property
     def segments(self) -> Segments:
-        """A part: whoever looks at all logs asks for one of the three below."""
+        """The segments. They are a part that is created at first use: periodic tasks over all logs use one of the three
+        properties below."""
         return self._segments
 
     @property
@@ -290,74 +291,74 @@ class LogState:
 
     @property
     def base_offset(self) -> int:
-        """Where its files begin: at or before `log_start_offset`."""
+        """The base offset of the first segment, at or before `log_start_offset`."""
         return self.next_offset if self._is_blank else self._segments.first.base_offset
 
     @property
     def has_open_file(self) -> bool:
-        """Its active segment is open."""
+        """Whether the file of the active segment is open."""
         return not self._is_blank and self._segments.active.file is not None
 
     @property
     def producers(self) -> ProducerStates:
-        """To look at: those without any share one object."""
+        """The producers, read-only: all logs without producers share one object."""
         return self._producers
 
     def recall_producers(self, before: ProducerStates) -> bool:
-        """See `ProducerStates.recall`."""
+        """Take over producers of another log, see `ProducerStates.recall`."""
         return len(before) > 0 and self._own_producers().recall(before, self.log_end_offset)
 
     def _own_producers(self) -> ProducerStates:
-        """Those, to change them."""
+        """Return producers that this log may change."""
         if self._producers is NO_PRODUCERS:
             self._producers = ProducerStates()
         return self._producers
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest open transaction begins, None without one."""
+        """The start of the earliest open transaction, None without one."""
         return self._producers.first_unstable_offset
 
     # --- leader epochs ---
 
     def assign_leader_epoch(self, epoch: int, start_offset: int) -> None:
-        """Records from `start_offset` on are of `epoch`. No effect when the log knows of this or a later epoch."""
+        """Note that records from `start_offset` on belong to `epoch`. No effect when this or a later epoch is known."""
         self._epoch_file.assign(epoch, start_offset)
 
     def forget_unused_epochs(self) -> None:
-        """Epochs in which nothing was appended, now that this log follows another: its leader may not know them, and
-        would have it cut where it ends."""
+        """Drop epochs in which nothing was appended, when this log begins to follow another: the leader may not know them, and
+        would have this log truncated at its end."""
         self._epoch_file.truncate_from_end(self.next_offset)
 
     @property
     def has_unsaved_epochs(self) -> bool:
-        """The epoch of the last record is not in the file."""
-        return not self._is_at_rest and self._epoch_file.lacks_epoch_of(self.log_end_offset - 1)
+        """Whether the epoch of the last record is missing in the epochs' file."""
+        return not self._is_idle and self._epoch_file.lacks_epoch_of(self.log_end_offset - 1)
 
     async def save_epochs(self) -> None:
-        """Bring the epochs' file up to date."""
+        """Write the epochs' file if it is outdated."""
         self._epoch_file.save()
         await self._catch_up()
 
     def keep_epochs(self) -> None:
-        """See `WriterContext`."""
+        """Flush the epochs, see `WriterContext`."""
         self._epoch_file.keep()
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch at or below `epoch`, where it ends); (-1, -1) when none is known. KIP-101, KIP-279."""
+        """Return (largest known epoch at or below `epoch`, its end offset); (-1, -1) when none is known. KIP-101, KIP-279."""
         return self._epoch_file.epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader epoch with a place in the log, -1 without any."""
+        """The newest leader epoch of the log, -1 without any."""
         return self._epoch_file.epochs.latest_epoch
 
     def epoch_of(self, offset: int) -> int:
-        """The leader epoch of the record at `offset`, -1 when it is not known."""
+        """Return the leader epoch of the record at `offset`, -1 when it is not known."""
         return self._epoch_file.epochs.epoch_for(offset)
 
     async def adopt_topic_id(self, topic_id: bytes) -> None:
-        """A log of before KIP-516 learns its topic's id."""
+        """Set the topic id of a log from before KIP-516."""
         self.topic_id = _shared(topic_id)
         self.write_file(PARTITION_METADATA_FILE, format_partition_metadata(topic_id))
         await self._catch_up()
@@ -369,29 +370,29 @@ class LogState:
     # --- durability ---
 
     def producer_snapshot(self, offset: int) -> bytes | None:
-        """See `WriterContext`."""
+        """Return the content of a snapshot, see `WriterContext`."""
         return self._producers.to_snapshot() if self._knows_producers and self.next_offset <= offset else None
 
     def check_end(self, opened: OpenedSegment) -> None:
-        """See `WriterContext`."""
+        """Compare the end of the opened last segment with the expected log end, see `WriterContext`."""
         if not self._has_checked_end:
             self._has_checked_end = True
             if opened.problem is None and opened.next_offset < self.log_end_offset:
-                tell_of_lost_end(self.directory, opened.next_offset, self.recovery_point)
+                log_lost_end(self.directory, opened.next_offset, self.recovery_point)
 
-    async def settle(self) -> None:
+    async def await_appends(self) -> None:
         """Return when every append made so far is written, or has failed."""
-        if not self._is_at_rest:
-            await self._writer.settle()
+        if not self._is_idle:
+            await self._writer.await_idle()
 
     async def _catch_up(self) -> None:
-        """Return when the files that were to be written are. Of a log that appends all the time nothing else ends."""
-        if not self._is_at_rest:
-            await self._writer.catch_up()
+        """Return when the file writes that are queued now are done. A log under load is never without pending appends."""
+        if not self._is_idle:
+            await self._writer.await_queued_jobs()
 
     async def flush(self) -> None:
-        """Everything appended before this call is on the disk when it returns. Raises KAFKA_STORAGE_ERROR."""
-        if self._is_at_rest:
+        """Flush everything appended before this call. Raises KAFKA_STORAGE_ERROR."""
+        if self._is_idle:
             return
         writer = self._writer
         writer.flushed_ms = self._environment.clock.monotonic_ms()
@@ -400,42 +401,42 @@ class LogState:
             raise writer.failure.again()
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """There is something to flush, and `flush.ms` has passed since the last time. `now_ms` is monotonic."""
-        if self._is_at_rest:
+        """Whether there is something to flush, and `flush.ms` has passed since the last flush. `now_ms` is monotonic."""
+        if self._is_idle:
             return False
         writer = self._writer
         return writer.log_end_offset > writer.recovery_point and now_ms - writer.flushed_ms >= self.config.flush_ms
 
     async def finish(self) -> None:
-        """Leave the folder as a clean start wants it, and stay open. Raises KAFKA_STORAGE_ERROR."""
-        if self._is_at_rest:
+        """Write what a clean start needs, and stay open. Raises KAFKA_STORAGE_ERROR."""
+        if self._is_idle:
             return
-        await self._writer.settle()
+        await self._writer.await_idle()
         await self._writer.finish(self.producer_snapshot(self.log_end_offset))
         error = self._writer.failure or self._writer.halted
         if error is not None:
             raise error.again()
 
-    async def when_cut(self) -> None:
-        """Wait for a cut that is under way."""
+    async def wait_for_truncation(self) -> None:
+        """Return when no truncation is in progress."""
         while self._truncation is not None:
             await asyncio.shield(self._truncation)
 
     async def close(self, *, flush: bool = True) -> None:
-        """Wait for what is on its way and close the files. `flush`: leave the folder as a clean start wants it."""
+        """Wait for pending work and close the files. `flush`: write what a clean start needs first."""
         if self._is_closed:
             return
         self._is_closing = True
-        await self.when_cut()
-        await self.settle()
-        if self._is_at_rest:
+        await self.wait_for_truncation()
+        await self.await_appends()
+        if self._is_idle:
             self._leave_segments()
             return
         writer = self._writer
         if flush:
             await writer.finish(self.producer_snapshot(self.log_end_offset))
         if writer.failure is not None or writer.halted is not None:
-            await self._environment.queue.drain()  # its thread may have a write in hand that was dropped here
+            await self._environment.queue.drain()  # its thread may be performing a write that was dropped here
         self._leave_segments()
         error = writer.failure or writer.halted
         if error is not None and flush:
@@ -448,21 +449,22 @@ class LogState:
                 self._environment.open_segments.leave(segment)
 
     def fail(self, cause: OSError) -> None:
-        """Take no more, and have the log directory taken offline."""
+        """Accept no more records, and have the log directory taken offline."""
         self._writer.fail(cause)
 
-    def give_up(self, cause: OSError) -> None:
-        """The log directory is offline: take no more, and open no file: the folder may be another's soon."""
-        self.leave_folder()
+    def take_offline(self, cause: OSError) -> None:
+        """Accept no more records and open no more files, because the log directory is offline and the folder may be renamed
+        soon."""
+        self.detach_folder()
         self._writer.fail(cause, is_known=True)
 
-    def on_given_up(self) -> None:
+    def on_taken_offline(self) -> None:
         """See `WriterContext`."""
         self.next_offset = self.log_end_offset
 
-    def leave_folder(self) -> None:
-        """Of a log that is held, or has failed: its folder is about to have another name. What is open can be read still;
-        whoever opens a file now gets KAFKA_STORAGE_ERROR, and asks again."""
+    def detach_folder(self) -> None:
+        """Prepare a buffering or failed log for the renaming of its folder. Open files stay readable; opening a file raises
+        KAFKA_STORAGE_ERROR, and the caller retries."""
         for segment in self._segments:
             segment.is_gone = True
 
@@ -483,7 +485,8 @@ class LogState:
 
     @contextmanager
     def _failing_for_good(self) -> Iterator[None]:
-        """An IO error in here is the end of the log, or halts it where there was no room. Raises KAFKA_STORAGE_ERROR."""
+        """Turn an IO error in the block into a failure of the log, or halt it when there was no room. Raises
+        KAFKA_STORAGE_ERROR."""
         try:
             yield
         except OSError as error:

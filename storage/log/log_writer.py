@@ -1,12 +1,12 @@
-"""Putting batches into the active segment: placing, rolling, writing, flushing.
+"""Writes batches to the active segment: assigns positions, rolls, writes, flushes.
 
-Offsets were assigned before; from there on everything is one FIFO: the order of `place` is the order of positions, of
-writes in the directory's `DiskQueue`, and of `done`. A roll is a queued job like a write, so appends behind it wait for
-the new files without anybody on the event loop waiting. A closed active segment is opened the same way at its first append.
+Offsets were assigned before; from there on everything is one FIFO: the order of `enqueue_write` is the order of positions, of
+writes in the directory's `DiskQueue`, and of `done`. A roll is a queued job like a write, so appends behind it wait in the
+queue for the new files and do not block the event loop. A closed active segment is opened the same way at its first append.
 
 Rules: methods run on the event loop, jobs in the queue (`LogJobs`).
-Invariants: `log_end_offset` moves only when bytes are written, in order; every `done` is called exactly once; after a
-failed write nothing behind the written prefix is reported, and the log takes no more.
+Invariants: `log_end_offset` moves only when bytes are written, in order; every `done` is called exactly once; after a failed
+write nothing behind the written prefix is reported as written, and the log accepts no more.
 Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
 """
 
@@ -65,28 +65,29 @@ class LogWriter(WriterOrder):
 
     def __init__(
         self,
-        host: WriterContext,
+        context: WriterContext,
         segments: Segments,
         environment: LogEnvironment,
         log_end_offset: int,
         recovery_point: int,
     ) -> None:
-        super().__init__(host, segments, environment, log_end_offset, recovery_point)
+        super().__init__(context, segments, environment, log_end_offset, recovery_point)
         self._queue = environment.queue
         self._write_back = WriteBack(segments, environment, self._jobs)
         self._unflushed_bytes = 0
-        # Of the producers before the first record that waits for a segment to be opened, which may have to roll it.
+        # The snapshot of the producers before the first record that waits until a segment is opened, and that may have to roll
+        # it.
         self._snapshot_before: tuple[int, bytes | None] = _UNKNOWN
         # The segment with aborted transactions that no `flush.messages` has flushed yet.
         self._unsynced_index: Segment | None = None
-        # The segment whose bytes up to `_counted_bytes` are taken off the directory's free bytes.
+        # The segment whose bytes up to `_counted_bytes` were subtracted from the directory's free bytes.
         self._counted: Segment | None = None
         self._counted_bytes = 0
         self._finished = FinishedSegments(self, segments, environment)
         # Whether the log directory is known to list this log's folder even after a loss of power.
         self._folder_is_durable = False
         self.has_written = False
-        # Monotonic: what there is to flush came later.
+        # Monotonic time of the last flush.
         self.flushed_ms = environment.clock.monotonic_ms()
 
     # --- placing ---
@@ -94,16 +95,16 @@ class LogWriter(WriterOrder):
     def make_room(
         self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int, now_ms: int, batches: int = 1
     ) -> None:
-        """Roll when batches like these must begin the next segment, at `base_offset`. Comes before `place`, and before the
-        producers' state moves past that."""
+        """Roll when these batches must begin the next segment, at `base_offset`. Call it before `enqueue_write`, and before the
+        producers' state moves past that offset."""
         segment = self._segments.active
         if self._awaiting_open:
             return
         if segment.file is None and not segment.is_awaited:
-            # Closed, so its age is not known yet: `place` will wait, and then look, when the producers have moved on.
-            self._snapshot_before = (self.log_end_offset, self._host.producer_snapshot(base_offset))
+            # Closed, so its age is not known yet: `enqueue_write` decides after opening it, when the producers have moved on.
+            self._snapshot_before = (self.log_end_offset, self._context.producer_snapshot(base_offset))
             return
-        if segment.should_roll(self._host.config, size_bytes, max_timestamp, last_offset, now_ms, batches):
+        if segment.should_roll(self._context.config, size_bytes, max_timestamp, last_offset, now_ms, batches):
             self.roll(base_offset, now_ms)
 
     def enqueue_write(
@@ -117,10 +118,10 @@ class LogWriter(WriterOrder):
         aborted: Sequence[AbortedTxn] = (),
         headers: Sequence[BatchHeader] = (),
     ) -> None:
-        """Write batches that end before `next_offset` behind all others; `done` when that is through.
+        """Write batches that end before `next_offset` after all others, then call `done`.
 
-        `headers`: those of several batches. `aborted`: what their abort markers have ended, which the transaction index has
-        before the log does.
+        `headers`: those of several batches. `aborted`: the transactions that their abort markers ended, which are added to the
+        transaction index before the log is written.
         """
         segment = self._segments.active
         if self._awaiting_open or (segment.file is None and not segment.is_awaited):
@@ -133,7 +134,7 @@ class LogWriter(WriterOrder):
             return
         if aborted:
             self._index_aborted(segment, aborted)
-        config = self._host.config
+        config = self._context.config
         position = segment.end_bytes
         if headers:
             has_new_entry = segment.note_appended(headers, max_timestamp, config.index_interval_bytes)
@@ -149,18 +150,18 @@ class LogWriter(WriterOrder):
         else:
             self._in_flight.append((segment, segment.end_bytes, next_offset, done))
             self._queue.write(partial(self._jobs.write, segment, records, position), _unreported)
-            self._host.keep_epochs()
+            self._context.keep_epochs()
             has_index = segment is self._unsynced_index
             self._unsynced_index = None
             self._jobs.run(partial(self._sync_active, segment, has_index), partial(self._on_flushed_write, next_offset))
-        if self.halted is not None:  # there and then, before anybody waits for it
+        if self.halted is not None:  # here, before a caller waits for it
             raise self.halted.again()
         if has_new_entry:
             self._count_placed(segment, position)
             self._write_back.spill_full_pages(segment)
 
     def _count_placed(self, segment: Segment, position: int) -> None:
-        """Take what was placed since the last index entry off the free bytes; at `position` is the latest of it."""
+        """Subtract the bytes placed since the last index entry from the free bytes; the newest batch begins at `position`."""
         environment = self._environment
         if segment is not self._counted:
             self._counted, self._counted_bytes = segment, position
@@ -178,9 +179,9 @@ class LogWriter(WriterOrder):
         )
 
     def _is_written_now(self, segment: Segment, records: Buffer, position: int, next_offset: int, done: Done) -> bool:
-        """Write and report at once, while nothing is on its way: the usual case, without an entry, a job or a wait.
+        """Write and report immediately while no write is pending: the usual case, without a queue entry, a job or a wait.
 
-        False when it has to be queued. A failure is reported here as any other.
+        Returns False when the write has to be queued. A failure is reported as usual.
         """
         file = segment.file
         if file is None or self._jobs.error is not None:
@@ -219,12 +220,12 @@ class LogWriter(WriterOrder):
             self._write_back.flush(segment)
 
     def when_written(self, end_offset: int, done: Done) -> None:
-        """Call `done` when everything below `end_offset`, which was placed before, is written: at once if it is, or if
-        nothing is on its way, since that has failed."""
+        """Call `done` when everything below `end_offset` is written: immediately if it is, or if no write is pending, because
+        that means that it has failed."""
         if end_offset <= self.log_end_offset or not (self._in_flight or self._awaiting_open):
             done(self.failure)
             return
-        if self._in_flight and end_offset <= self._in_flight[-1][2]:  # also while the log is held
+        if self._in_flight and end_offset <= self._in_flight[-1][2]:  # also while appends are buffered
             segment, end_bytes, next_offset, first = self._in_flight[-1]
             self._in_flight[-1] = (segment, end_bytes, next_offset, _both(first, done))
         else:
@@ -232,7 +233,8 @@ class LogWriter(WriterOrder):
             last.done = _both(last.done, done)
 
     def _sync_active(self, segment: Segment, has_index: bool) -> None:
-        """A job. `has_index`: its transaction index has grown; a recovery point at the segment's end leaves it as it is."""
+        """A job: flush the segment. `has_index`: its transaction index has grown, which a recovery point at the segment's end
+        needs on the disk."""
         assert segment.file is not None
         sync_data(segment.file)
         if has_index:
@@ -244,7 +246,7 @@ class LogWriter(WriterOrder):
             segment.name_is_durable = True
 
     def _on_flushed_write(self, next_offset: int, error: OSError | None) -> None:
-        """A write that `flush.messages` holds back until it is on the disk."""
+        """Report a write that `flush.messages` delays until it is on the disk."""
         if error is None and self._segments.at_or_before(self.recovery_point) is self._segments.active:
             self.recovery_point = max(self.recovery_point, next_offset)
         self._on_written(error)
@@ -253,11 +255,11 @@ class LogWriter(WriterOrder):
 
     def _enqueue_when_open(self, segment: Segment, placement: PendingWrite) -> None:
         self._awaiting_open.append(placement)
-        if self._is_held or segment.is_awaited or segment.file is not None:
+        if self._is_buffering or segment.is_awaited or segment.file is not None:
             return
         segment.is_awaited = True
         opened: list[OpenedSegment] = []
-        filesystem, interval_bytes = self._environment.filesystem, self._host.config.index_interval_bytes
+        filesystem, interval_bytes = self._environment.filesystem, self._context.config.index_interval_bytes
         self._jobs.run(
             lambda: opened.append(
                 open_and_mend_segment(filesystem, segment.directory, segment.base_offset, interval_bytes)
@@ -273,7 +275,7 @@ class LogWriter(WriterOrder):
             return
         found = opened[0]
         if segment.file is not None:
-            self._environment.readers.run(found.file.close)  # a reader was faster
+            self._environment.readers.run(found.file.close)  # a reader opened it first
         elif found.size_bytes != segment.written_bytes or found.problem is not None:
             self._environment.readers.run(found.file.close)
             self.fail(
@@ -282,13 +284,13 @@ class LogWriter(WriterOrder):
             return
         else:
             segment.install(found)
-            self._host.check_end(found)
+            self._context.check_end(found)
         waiting, self._awaiting_open = self._awaiting_open, []
         self._enqueue_all(waiting)
 
     def _enqueue_all(self, waiting: Iterable[PendingWrite]) -> None:
-        """Those that could not be placed when they came."""
-        # What was on its way when the log was held may be so still.
+        """Enqueue the batches that had to wait when they came."""
+        # Writes that were pending when buffering began may still be.
         end_offset = self._in_flight[-1][2] if self._in_flight else self.log_end_offset
         for each in waiting:
             error = self.failure or self.halted
@@ -300,7 +302,7 @@ class LogWriter(WriterOrder):
                 rolls_at(end_offset, first.base_offset, each.next_offset - 1), each.next_offset - 1, len(each.records),
                 each.max_timestamp, each.now_ms, len(each.headers) or 1,
             )  # fmt: skip
-            with contextlib.suppress(NoRoom):  # whose `done` has heard of it
+            with contextlib.suppress(NoRoom):  # which `done` was called with
                 self.enqueue_write(
                     each.records, each.next_offset, each.max_timestamp, each.offset_of_max_timestamp, each.now_ms,
                     each.done, each.aborted, each.headers,
@@ -309,21 +311,21 @@ class LogWriter(WriterOrder):
         self._snapshot_before = _UNKNOWN
 
     def release(self) -> None:
-        """Place what was held: this log stays."""
-        self._enqueue_all(self.take_held())
+        """Write what was buffered: this log stays the partition's."""
+        self._enqueue_all(self.take_buffered())
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Begin a new active segment at `base_offset`. Files are made by a queued job."""
+        """Begin a new active segment at `base_offset`. A queued job creates its files."""
         old = self._segments.active
-        config, filesystem = self._host.config, self._environment.filesystem
+        config, filesystem = self._context.config, self._environment.filesystem
         old.note_max_timestamp()
         write_indexes = self._index_job(old)
         known_offset, snapshot = self._snapshot_before
         if snapshot is None or known_offset != base_offset:
-            snapshot = self._host.producer_snapshot(base_offset)
-        self._host.keep_epochs()
+            snapshot = self._context.producer_snapshot(base_offset)
+        self._context.keep_epochs()
         new = Segment(
-            self._host.directory,
+            self._context.directory,
             base_offset,
             size_bytes=0,
             created_ms=now_ms,
@@ -355,31 +357,32 @@ class LogWriter(WriterOrder):
         self._finished.flush(old, new.base_offset)
 
     def end_at(self, offset: int) -> None:
-        """See `WriterOrder`. What was flushed of a segment that is cut says nothing about what will be in it."""
+        """End the log at `offset`, see `WriterOrder`. Earlier flushes of the shortened segment say nothing about its next
+        content."""
         super().end_at(offset)
         self._finished.leave(lambda end_offset: end_offset > offset)
 
     def begin_again_at(self, offset: int) -> None:
-        """No segment is left, and the next one begins at `offset`, which may be behind them all."""
+        """Begin the next segment at `offset`, which may be behind all former ones; no segment is left."""
         self._finished.leave(lambda _: True)
         self.end_at(offset)
 
     # --- flushing ---
 
     async def flush(self, end_offset: int) -> None:
-        """Put everything placed so far, which ends at `end_offset`, on the disk."""
-        if end_offset <= self.recovery_point or self._takes_nothing:
+        """Flush everything placed so far, which ends at `end_offset`."""
+        if end_offset <= self.recovery_point or self._refuses_writes:
             return
-        if self._awaiting_open:  # they are not queued yet, so a job queued now would overtake them
+        if self._awaiting_open:  # these are not queued yet, so a job queued now would overtake them
             await self._written(self._awaiting_open[-1].next_offset)
             end_offset = min(end_offset, self.log_end_offset)  # the log may have been cut meanwhile
         if self._segments.active.is_gone:
             return  # closed, and its folder may be set aside
         segments = self._segments.starting_from(self.recovery_point)
-        self._host.keep_epochs()
+        self._context.keep_epochs()
 
-        cuts = self._cuts
-        parent = None if self._folder_is_durable else parent_of(self._host.directory)
+        truncations = self._truncations
+        parent = None if self._folder_is_durable else parent_of(self._context.directory)
 
         was_begun = False
 
@@ -393,18 +396,18 @@ class LogWriter(WriterOrder):
 
         def done(error: OSError | None) -> None:
             self._environment.open_segments.unpin(segments)
-            if error is not None and was_begun:  # else a write before it was refused, and has told of it
+            if error is not None and was_begun:  # otherwise a write before it was refused, and has reported that
                 self.fail(error)  # whatever an fsync says, what it was to keep may be lost
 
         self._environment.open_segments.pin(segments)
         await self._run_job(job, done)
-        if not self._takes_nothing and cuts == self._cuts:
+        if not self._refuses_writes and truncations == self._truncations:
             self._folder_is_durable = True
             self.recovery_point = max(self.recovery_point, end_offset)
 
     async def finish(self, snapshot: bytes | None) -> None:
-        """Leave the files as a clean start wants them: indexes whole and trimmed, a snapshot at the end, all flushed."""
-        if self._takes_nothing or (not self.has_written and self.recovery_point >= self.log_end_offset):
+        """Write what a clean start needs: whole and trimmed indexes, a snapshot at the end, all flushed."""
+        if self._refuses_writes or (not self.has_written and self.recovery_point >= self.log_end_offset):
             return
         active, end_offset = self._segments.active, self.log_end_offset
         if active.file is not None:
@@ -416,19 +419,19 @@ class LogWriter(WriterOrder):
         await self.flush(end_offset)
 
     async def write_indexes(self) -> bool:
-        """Write what the active segment's indexes have in memory. Whether the segment may be closed then: nothing has been
-        appended meanwhile, and nobody uses it."""
+        """Write what the active segment's indexes have in memory. Returns whether the segment may be closed: nothing was
+        appended meanwhile, and nothing uses it."""
         active = self._segments.active
         end_bytes = active.end_bytes
-        if active.file is None or self._is_held or self._is_busy or self._takes_nothing:
+        if active.file is None or self._is_buffering or self._is_busy or self._refuses_writes:
             return False
         active.note_max_timestamp()
         await self._run_job(self._index_job(active), self._jobs.refuse_on)
         is_unchanged = active is self._segments.active and active.file is not None and active.end_bytes == end_bytes
-        return is_unchanged and not (active.pins or self._is_held or self._is_busy or self._takes_nothing)
+        return is_unchanged and not (active.pins or self._is_buffering or self._is_busy or self._refuses_writes)
 
     def _index_job(self, segment: Segment) -> Callable[[], None]:
-        """A job that writes what the segment's indexes have in memory now."""
+        """Return a job that writes what the segment's indexes have in memory now."""
         filesystem = self._environment.filesystem
         tails = [
             (segment.path(index.suffix), *index.unwritten()) for index in (segment.offset_index, segment.time_index)
@@ -441,10 +444,10 @@ class LogWriter(WriterOrder):
         return job
 
     async def write_snapshot(self, content: bytes, offset: int) -> None:
-        """Keep the producers' state before `offset`, on the disk when this returns."""
-        if self._is_held:
+        """Write and flush a snapshot of the producers before `offset`."""
+        if self._is_buffering:
             return
-        filesystem, directory = self._environment.filesystem, self._host.directory
+        filesystem, directory = self._environment.filesystem, self._context.directory
         path = segment_path(directory, offset, SNAPSHOT_SUFFIX)
 
         def job() -> None:
@@ -454,13 +457,13 @@ class LogWriter(WriterOrder):
 
         await self._run_job(job, self._jobs.refuse_on)
 
-    async def catch_up(self) -> None:
+    async def await_queued_jobs(self) -> None:
         """Return when all jobs that are queued now are reported."""
         await self._run_job(_nothing, self._jobs.refuse_on)
 
     async def _run_job(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Return when `job` is reported. Behind it others may be on their way: under load there always are, and whoever
-        waited for the last one would wait for ever."""
+        """Return when `job` is reported. Other jobs may be queued behind it: under load there always are some, so this waits
+        only for its own."""
         reported = asyncio.get_running_loop().create_future()
 
         def finished(error: OSError | None) -> None:
@@ -473,16 +476,16 @@ class LogWriter(WriterOrder):
         await reported
 
     async def _written(self, end_offset: int) -> None:
-        """Return when everything below `end_offset`, which was placed before, is written, or has failed."""
+        """Return when everything below `end_offset` is written, or has failed."""
         reported = asyncio.get_running_loop().create_future()
         self.when_written(end_offset, lambda _error: _wake(reported))
         await reported
 
     def write_file(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        """Replace a small file of the log's folder, in order. One that is not `durable` may be lost, or be torn, with
-        the power."""
-        if self._is_held:
-            return  # the folder goes
+        """Replace a small file of the log's folder, in order with the log's writes. Unless `durable`, a loss of power may lose
+        or tear it."""
+        if self._is_buffering:
+            return  # the folder is being removed
         filesystem = self._environment.filesystem
 
         def replace() -> None:
@@ -501,7 +504,7 @@ def _both(first: Done, second: Done) -> Done:
 
 
 def _nothing() -> None:
-    """A job that only has its place in the queue."""
+    """A job that only marks a position in the queue."""
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
@@ -510,4 +513,4 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 def _unreported(error: OSError | None) -> None:
-    """A write whose outcome the job behind it reports."""
+    """Ignore the outcome of a write that the job behind it reports."""

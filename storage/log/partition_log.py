@@ -1,11 +1,11 @@
-"""One partition's log on this broker: Kafka's UnifiedLog without what stands in modules of its own.
+"""One partition's log on this broker: Kafka's UnifiedLog, without the parts that have modules of their own.
 
-`append` is synchronous: it validates, checks producers, assigns offsets in the caller's buffer and hands it to the
-writer; `done` tells when the bytes are in the log. `read` is synchronous over what is in memory; `read_cold` waits.
+`append` is synchronous: it validates, checks producers, assigns offsets in the caller's buffer and passes it to the writer;
+`done` is called when the bytes are in the log. `read` is synchronous over what is in memory; `read_cold` waits.
 
-Rules: methods run on the event loop and never wait for a disk; what has to is async and runs in the directory's
-`DiskQueue` (in order) or in reader threads. Errors leave as `KafkaError`; an IO error fails the log for good
-(KAFKA_STORAGE_ERROR) and is told to the owner, who takes the log directory offline.
+Rules: methods run on the event loop and never wait for a disk; methods that need the disk are async and use the directory's
+`DiskQueue` (in order) or reader threads. Errors are raised as `KafkaError`; an IO error fails the log for good
+(KAFKA_STORAGE_ERROR) and is reported to the owner, which takes the log directory offline.
 Invariants: log_start_offset <= high_watermark <= log_end_offset <= next_offset; everything below `recovery_point` is on
 the disk; after a failure the log ends at its written prefix and has to be opened again before it takes more.
 Source: Kafka UnifiedLog, LocalLog.
@@ -39,7 +39,7 @@ from storage.log.validation import (
     plain_batch,
     validate,
 )
-from storage.log.write_order import Done, nobody_waits
+from storage.log.write_order import Done, ignore_result
 from storage.segments.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, full_bytes, rolls_at
 from storage.segments.segment_age import written_times
 from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex
@@ -48,7 +48,7 @@ __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
 
 
 class PartitionLog(LogEnds):
-    """See the module."""
+    """The complete log of one partition: appends and reads on top of `LogEnds`."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ class PartitionLog(LogEnds):
         recovery_point: int | None = None,
         log_start_offset: int | None = None,
     ) -> PartitionLog:
-        """Open one log, made when its folder is not there. Raises OSError."""
+        """Open one log, and create its folder if it is missing. Raises OSError."""
         request = LoadRequest(
             directory,
             is_clean=is_clean,
@@ -95,9 +95,9 @@ class PartitionLog(LogEnds):
         checked: ValidatedRecords | None = None,
         guard: VerificationGuard | None = None,
     ) -> AppendResult:
-        """Append batches; `records` is patched in place and belongs to the log until `done`. `checked` is what
-        `validate_apart` made of them. With a `guard` a transactional batch is refused unless its transaction has begun
-        here, or the guard, which `begin_verification` made, is the producer's still.
+        """Append batches; `records` is patched in place and belongs to the log until `done`. `checked` is the result of
+        `validate_in_thread`. With a `guard`, a transactional batch is refused unless its transaction has begun here, or the
+        guard, which `begin_verification` returned, is still the producer's.
 
         Raises KafkaError or LongValidation, and then nothing has changed. `done` may be called before this returns.
         """
@@ -138,7 +138,7 @@ class PartitionLog(LogEnds):
             else:
                 earlier = self._check_producer(whole, header, guard, is_client=is_client)
             if earlier is not None:
-                return self._answer_duplicate(earlier, done)
+                return self._complete_duplicate(earlier, done)
         base_offset = self.next_offset
         last_offset = base_offset + header.last_offset_delta
         patch(whole, 0, base_offset, leader_epoch)  # type: ignore[arg-type]  # writable, says validation
@@ -156,12 +156,14 @@ class PartitionLog(LogEnds):
         )
 
     def when_written(self, end_offset: int, done: Done) -> None:
-        """Call `done` once nothing that was appended below `end_offset` is in memory any more: it is written, or has
-        failed. At once if that is so already."""
+        """Call `done` once everything appended below `end_offset` is written or has failed, and so is no longer in memory;
+        immediately if that is so already."""
         self._writer.when_written(end_offset, done)
 
-    async def validate_apart(self, records: Buffer, *, now_ms: int, produce_version: int | None) -> ValidatedRecords:
-        """Check a client's records that `append` says take long, beside the event loop. Raises KafkaError."""
+    async def validate_in_thread(
+        self, records: Buffer, *, now_ms: int, produce_version: int | None
+    ) -> ValidatedRecords:
+        """Check a client's records for which `append` raised LongValidation, in a reader thread. Raises KafkaError."""
         job = partial(
             validate, records, config=self.config, origin=AppendOrigin.CLIENT, now_ms=now_ms,
             produce_version=produce_version, level=self._rules.level, partition=self._name,
@@ -188,7 +190,7 @@ class PartitionLog(LogEnds):
         return earlier
 
     def _check_coordinators(self, records: Buffer, header: BatchHeader) -> None:
-        """Whether a coordinator of this broker or another may append this batch of a producer, or the marker that ends
+        """Check whether a coordinator of this or another broker may append this batch of a producer, or the marker that ends
         its transaction. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, INVALID_TXN_STATE."""
         marker = read_marker(records, 0, header) if header.is_control else None
         if marker is not None:
@@ -202,7 +204,7 @@ class PartitionLog(LogEnds):
         return self._verifications is not None and self._verifications.is_current(header.producer_id, guard)
 
     def _replay_producer(self, records: Buffer, position: int, header: BatchHeader) -> CompletedTransaction | None:
-        """A batch of a producer is about to be placed. Answers the transaction that it ends."""
+        """Update the producer of a batch that is about to be placed. Returns the transaction that it ends."""
         if self._verifications is not None and header.is_transactional:
             self._verifications.end(header.producer_id)
         producers = self._producers
@@ -213,8 +215,8 @@ class PartitionLog(LogEnds):
     # --- transactions that are about to begin ---
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
-        """A guard for the first batch of a transaction, whose coordinator is to be asked meanwhile; `ONGOING`, which nobody
-        need be asked about, if the transaction has begun here."""
+        """Return a guard for the first batch of a transaction, whose coordinator is asked meanwhile; `ONGOING` when the
+        transaction has begun here, which needs no verification."""
         if self._producers.has_open_transaction(producer_id, epoch):
             return ONGOING
         if self._verifications is None:
@@ -222,7 +224,7 @@ class PartitionLog(LogEnds):
         return self._verifications.begin(producer_id, epoch, sequence, self._environment.clock.wall_ms())
 
     def take_over_verifications(self, before: PartitionLog) -> None:
-        """This log replaces `before`: what is asked about that is asked about this."""
+        """Take over the pending verifications of `before`, which this log replaces."""
         self._verifications = before._verifications
 
     def forget_producers(self, now_ms: int, expiration_ms: int) -> None:
@@ -231,30 +233,31 @@ class PartitionLog(LogEnds):
         if self._verifications is not None:
             self._verifications.remove_expired(now_ms, expiration_ms)
 
-    # --- giving way to another log ---
+    # --- replacement by another log ---
 
     @property
-    def can_be_held(self) -> bool:
-        return self._writer.can_be_held and not self._is_closed and self._truncation is None
+    def can_buffer_appends(self) -> bool:
+        return self._writer.can_buffer_appends and not self._is_closed and self._truncation is None
 
     @property
-    def is_held(self) -> bool:
-        """Another log is about to take its place, or not: until then nothing can be read whose file is not open."""
-        return not self._is_at_rest and self._writer.is_held
+    def is_buffering(self) -> bool:
+        """Whether appends are buffered because another log may replace this one; until that ends, only segments with an open
+        file can be read."""
+        return not self._is_idle and self._writer.is_buffering
 
-    def hold(self) -> None:
-        """Appends are taken, and kept in memory: until `release`, or `give_way_to`."""
-        self._writer.hold()
+    def buffer_appends(self) -> None:
+        """Accept appends and keep them in memory, until `release` or `hand_over_to`."""
+        self._writer.buffer_appends()
 
     def release(self) -> None:
-        """The log stays: what was kept is written."""
+        """End the buffering and write what was buffered: this log stays the partition's."""
         for segment in self._segments:
             segment.is_gone = False
         self._writer.release()
 
-    def give_way_to(self, other: PartitionLog) -> None:
-        """`other` holds all that this one has written, and takes what was kept."""
-        for each in self._writer.take_held():
+    def hand_over_to(self, other: PartitionLog) -> None:
+        """Pass the buffered appends to `other`, which contains everything that this log has written."""
+        for each in self._writer.take_buffered():
             try:
                 other.append(
                     each.records,
@@ -267,7 +270,7 @@ class PartitionLog(LogEnds):
                 each.done(error)
 
     def _check_refusal(self, refusal: KafkaError, origin: AppendOrigin) -> None:
-        """Raises why nothing is taken; a directory that is almost full still takes what coordinators write."""
+        """Raise the reason why nothing is accepted. A directory that is almost full still accepts records of coordinators."""
         if refusal is self._writer.failure or refusal is self._writer.halted:
             raise refusal.again()
         now = self._environment.space.refusal(self.topic, is_own=origin is AppendOrigin.COORDINATOR)
@@ -275,9 +278,9 @@ class PartitionLog(LogEnds):
             raise now
 
     def _append_copied(self, checked: ValidatedRecords, now_ms: int, done: Done) -> AppendResult:
-        """Any number of batches as the leader has them: they bring offsets and epochs with them.
+        """Append any number of batches of the leader, with their offsets and epochs.
 
-        Raises CORRUPT_MESSAGE when they do not go on where the log ends.
+        Raises CORRUPT_MESSAGE when they do not continue where the log ends.
         """
         records, headers = checked.records, checked.headers
         if headers[0].base_offset < self.next_offset:
@@ -288,8 +291,8 @@ class PartitionLog(LogEnds):
         parts = self._parts(headers, len(records))
         for number, part in enumerate(parts, 1):
             size_bytes = len(records) if len(parts) == 1 else sum(header.size_bytes for header in part)
-            # They are written in this order, or not at all: what is told of the last is true of all.
-            told = done if number == len(parts) else nobody_waits
+            # They are written in this order, or not at all, so the outcome of the last is that of all.
+            told = done if number == len(parts) else ignore_result
             records_count += self._append_part(memoryview(records)[at : at + size_bytes], part, now_ms, told)
             at += size_bytes
         return AppendResult(
@@ -301,8 +304,7 @@ class PartitionLog(LogEnds):
         )
 
     def _parts(self, headers: list[BatchHeader], size_bytes: int) -> list[list[BatchHeader]]:
-        """The batches, in pieces that a segment's indexes have room for, and whose offsets are no further apart than a
-        segment's: nearly always one."""
+        """Divide the batches into pieces that fit the indexes and the offset range of one segment: nearly always one piece."""
         limits = self.config
         is_narrow = headers[-1].last_offset - headers[0].base_offset < MOST_RECORDS
         if is_narrow and fit_one_segment(len(headers), size_bytes, limits):
@@ -322,7 +324,7 @@ class PartitionLog(LogEnds):
         return parts
 
     def _append_part(self, records: Buffer, headers: list[BatchHeader], now_ms: int, done: Done) -> int:
-        """Answers how many records these are."""
+        """Append one piece; returns its number of records."""
         extent = extent_of(headers)
         next_offset, max_timestamp = extent.next_offset, extent.max_timestamp
         base_offset = rolls_at(self.next_offset, extent.base_offset, next_offset - 1)
@@ -335,8 +337,8 @@ class PartitionLog(LogEnds):
         )  # fmt: skip
         return extent.records_count
 
-    def _answer_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
-        """A retry of what is here: `done` once that is written."""
+    def _complete_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
+        """Return the result of the first append for a retry, and call `done` once that is written."""
         result = AppendResult(
             earlier.base_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, 0, duplicate=True
         )
@@ -344,7 +346,7 @@ class PartitionLog(LogEnds):
         return result
 
     def _note_batches(self, records: Buffer, headers: list[BatchHeader]) -> list[AbortedTxn]:
-        """Producers and epochs of batches that are about to be placed; answers the transactions that they abort."""
+        """Update producers and epochs for batches that are about to be placed; returns the transactions that they abort."""
         position = 0
         aborted: list[AbortedTxn] = []
         for header in headers:
@@ -360,10 +362,10 @@ class PartitionLog(LogEnds):
     # --- reading ---
 
     def read(self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool) -> Buffer | None:
-        """Whole bytes of the log from the batch that holds `fetch_offset`, at most `max_bytes`, and none of a batch that
-        ends at or behind `limit_offset`; the last batch may be cut. None when they are not in memory: `read_cold`.
+        """Return bytes of the log from the batch that contains `fetch_offset`: at most `max_bytes`, and none of a batch that
+        ends at or behind `limit_offset`; the last batch may be incomplete. None when they are not in memory: use `read_cold`.
 
-        `at_least_one`: the first batch is answered whole, however large it is. Raises OFFSET_OUT_OF_RANGE.
+        `at_least_one`: the first batch is returned whole, however large it is. Raises OFFSET_OUT_OF_RANGE.
         """
         limit_offset = self._check_range(fetch_offset, limit_offset)
         if fetch_offset >= limit_offset:
@@ -377,9 +379,9 @@ class PartitionLog(LogEnds):
                 log_end_offset=self.log_end_offset,
             )
         except OSError as error:
-            raise self._unread(error) from error
+            raise self._read_error(error) from error
 
-    def _unread(self, error: OSError | CorruptTxnIndex) -> KafkaError:
+    def _read_error(self, error: OSError | CorruptTxnIndex) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self.directory} failed: {reason_of(error)}")
 
     async def read_cold(self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool) -> Buffer:
@@ -411,11 +413,11 @@ class PartitionLog(LogEnds):
                 log_end_offset=partial(self._end_offset_behind, fetch_offset),
             )
         except CorruptTxnIndex as error:
-            raise self._unread(error) from error
+            raise self._read_error(error) from error
 
     def _check_range(self, fetch_offset: int, limit_offset: int) -> int:
-        """The end of what may be read. Raises OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
-        if self._is_at_rest:
+        """Return the end of the readable range. Raises OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
+        if self._is_idle:
             end_offset = self.next_offset
         else:
             writer = self._writer
@@ -432,15 +434,15 @@ class PartitionLog(LogEnds):
         return min(limit_offset, end_offset)
 
     def _end_offset_behind(self, fetch_offset: int) -> int:
-        """The log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: what it holds
-        further on would be a gap that nobody is told of. (A log that was cut is for its readers' epochs to tell.)"""
+        """Return the log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: returning
+        later records would hide the gap. (Readers detect a truncated log by epochs.)"""
         if fetch_offset < self.log_start_offset:
             self._check_range(fetch_offset, fetch_offset)
         return self.log_end_offset
 
     def bytes_between(self, start_offset: int, limit_offset: int) -> int:
-        """Bytes that a read from `start_offset` to `limit_offset` could answer; an estimate when they are cold, or cannot be
-        read, which the read tells. Raises CORRUPT_MESSAGE where one of the two is looked for among what is no batch."""
+        """Count the bytes that a read from `start_offset` to `limit_offset` could return; an estimate when they are cold, or
+        cannot be read, which the read reports. Raises CORRUPT_MESSAGE when the data at one of the offsets is not a batch."""
         end_offset = self.log_end_offset
         limit_offset = min(limit_offset, end_offset)
         if start_offset >= limit_offset:
@@ -451,33 +453,35 @@ class PartitionLog(LogEnds):
             return self.size_bytes
 
     def aborted_in(self, fetch_offset: int, size_bytes: int) -> list[AbortedTxn] | None:
-        """The aborted transactions that overlap the `size_bytes` bytes that `read` has just answered at `fetch_offset`, as
-        Kafka tells a consumer. None when that takes the disk: `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR."""
+        """Return the aborted transactions that overlap the `size_bytes` bytes that `read` has just returned at `fetch_offset`,
+        as in Kafka's fetch response. None when that needs the disk: use `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR.
+        """
         try:
             return self._reader.aborted_in(fetch_offset, size_bytes, self.log_end_offset)
         except (OSError, CorruptTxnIndex) as error:
-            raise self._unread(error) from error
+            raise self._read_error(error) from error
 
     async def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-        """Those that overlap [start_offset, upper_bound_offset), in the order of their markers. Raises CorruptTxnIndex."""
+        """Return those that overlap [start_offset, upper_bound_offset), in the order of their markers. Raises
+        CorruptTxnIndex."""
         return await self._reader.aborted_between(start_offset, upper_bound_offset)
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is at least `timestamp`."""
+        """Find the first record whose timestamp is at least `timestamp`."""
         return await self._reader.offset_for_timestamp(timestamp, self.log_start_offset)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of the log. It may be one that DeleteRecords has deleted, as long as
-        the files hold it, and one without a timestamp when no record has any; None for a log without records."""
+        """Find the first record with the largest timestamp of the log; None for a log without records. It may be a record that
+        DeleteRecords has deleted, while the files still contain it, or one without a timestamp when no record has any."""
         return await self._reader.offset_of_max_timestamp()
 
     async def segment_times(self) -> list[tuple[int, int]]:
-        """(base offset, ms when it was last written to) of each segment, in order, but of those that begin behind what is
-        written: what ListOffsets v0 goes by. Raises KAFKA_STORAGE_ERROR."""
+        """Return (base offset, modification time in ms) of each segment, in order, without segments that begin behind the
+        written end. ListOffsets v0 uses it. Raises KAFKA_STORAGE_ERROR."""
         end_offset = self.log_end_offset
         segments = [segment for segment in self._segments if segment.base_offset <= end_offset]
         try:
             times = await self._environment.readers.run(partial(written_times, self._environment.filesystem, segments))
         except OSError as error:
-            raise self._unread(error) from error
+            raise self._read_error(error) from error
         return [(segment.base_offset, time_ms) for segment, time_ms in zip(segments, times, strict=True)]

@@ -81,7 +81,7 @@ class ProducerReplay:
             self._filesystem.write_bytes(self._path(offset), self.producers.to_snapshot())
             self.snapshots.append(offset)
 
-    def tidy(self, end_offset: int) -> None:
+    def remove_obsolete(self, end_offset: int) -> None:
         """Remove snapshots of records that are not there, and those of earlier ends: one a segment is kept, at its
         base offset, and the newest one behind the last of these."""
         base_offsets = {segment.base_offset for segment in self._segments}

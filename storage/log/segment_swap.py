@@ -44,7 +44,7 @@ async def swap_segments(
     before = [each for each in kept if each.base_offset < cleaned[0].base_offset]
     gone = segments.replace([*before, *new, *kept[len(before) :]])
     assert len(gone) == len(replaced) and segments.active not in new
-    reader.forget_places()
+    reader.forget_positions()
     for each in gone:
         environment.open_segments.leave(each)
 

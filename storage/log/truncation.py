@@ -1,12 +1,13 @@
-"""Cutting a log's segments: at the end (`PartitionLog.truncate_to`, `truncate_fully_and_start_at`) and at the start
+"""Truncates a log's segments: at the end (`PartitionLog.truncate_to`, `truncate_fully_and_start_at`) and at the start
 (`delete_segments_before`).
 
-Rules: while the end is cut the log has nothing on its way to the disk. Memory is cut first, on the event loop, and the log
-told, so that nobody reads what goes; then the files, by a job in the directory's queue. Leader epochs stay the log's. Its
-producers at the new end are looked for by readers, since a walk of many batches is not to keep the directory's other logs
-waiting; nothing changes the files of a log meanwhile that is being cut.
-Invariant: at the end, files of later segments go before the cut segment gets shorter, newest first, so that a crash in between
-leaves a log without holes. A cut is on the disk before it is through (`storage.log.truncation_marker`).
+Rules: while the end is truncated, no write of the log is in progress. The state in memory changes first, on the event loop, so
+that nothing reads the removed records; then a job in the directory's queue changes the files. The log itself truncates its
+leader epochs. Reader threads rebuild its producers at the new end, because reading many batches in the queue would delay the
+directory's other logs; nothing else changes the files of a log during its truncation.
+Invariant: at the end, files of later segments are removed, newest first, before the last remaining segment is shortened, so
+that a crash in between leaves a log without holes. A truncation is on the disk before it completes
+(`storage.log.truncation_marker`).
 Source: Kafka LocalLog.truncateTo, LogSegment.truncateTo, LocalLog.truncateFullyAndStartAt, deleteSegmentFiles;
 UnifiedLog.rebuildProducerState.
 """
@@ -24,7 +25,7 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.log_reader import LogReader
 from storage.log.producer_replay import ProducerReplay
 from storage.log.producer_state import ProducerStates
-from storage.log.truncation_marker import begin_cut, end_cut
+from storage.log.truncation_marker import begin_truncation, end_truncation
 from storage.segments.index import CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 from storage.segments.interrupted_swap import segment_file_offset
 from storage.segments.segment import OpenedSegment, Segment
@@ -45,7 +46,7 @@ from storage.segments.txn_index import CorruptTxnIndex, TxnIndex, check_content,
 logger = logging.getLogger(__name__)
 
 
-async def cut_segments(
+async def truncate_segments(
     segments: Segments,
     reader: LogReader,
     environment: LogEnvironment,
@@ -53,12 +54,13 @@ async def cut_segments(
     offset: int,
     log_start_offset: Callable[[], int],
     index_interval_bytes: int,
-    on_cut: Callable[[int], None],
+    on_truncated: Callable[[int], None],
 ) -> int | None:
-    """Drop everything at or above `offset`, which the segments hold; answers where the last one's records end then.
+    """Remove everything at or above `offset`, which the segments contain; returns where the last one's records end then.
 
-    None, and nothing has changed, when no record would be left of a log that starts within its first batch: its files
-    cannot say where it starts, so it has to begin anew. `on_cut(offset)`: in memory the log ends there now. Raises OSError.
+    Returns None, and changes nothing, when no record would be left of a log that starts within its first batch: its files
+    cannot say where it starts, so it has to be restarted. `on_truncated(offset)` is called when the log ends there in memory.
+    Raises OSError.
     """
     segment = segments.at_or_before(offset)
     position = await reader.position_of(segment, offset)
@@ -66,25 +68,25 @@ async def cut_segments(
         return None
     gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
     assert segment.file is not None
-    cut = Cut(
+    cut = TruncationPoint(
         segment.base_offset, position, offset, [each.base_offset for each in gone], segment.file,
         [(index.suffix, *index.unwritten()) for index in (segment.offset_index, segment.time_index)],
     )  # fmt: skip
     segment.written_bytes = segment.end_bytes = position
-    on_cut(offset)
+    on_truncated(offset)
     for each in gone:
         environment.open_segments.leave(each)
     environment.open_segments.forget(segment)  # active again
-    job = partial(cut_log, environment.filesystem, segment.directory, cut, list(segments), index_interval_bytes)
-    with reader.cold.while_cut():
+    job = partial(truncate_files, environment.filesystem, segment.directory, cut, list(segments), index_interval_bytes)
+    with reader.cold.while_truncating():
         opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
         segment.txn_index = txn_index
     return opened.next_offset
 
 
-async def producers_of_cut(segments: Segments, environment: LogEnvironment, *, offset: int) -> ProducerStates:
-    """What the files tell of the producers of a log that was cut at `offset`. Raises OSError."""
+async def producers_after_truncation(segments: Segments, environment: LogEnvironment, *, offset: int) -> ProducerStates:
+    """Rebuild from the files the producers of a log that was truncated at `offset`. Raises OSError."""
     steps = _producer_steps(environment.filesystem, segments.active.directory, list(segments), offset)
     async with environment.replaying:
         while True:
@@ -93,8 +95,9 @@ async def producers_of_cut(segments: Segments, environment: LogEnvironment, *, o
                 return producers
 
 
-async def drop_unmade_segments(segments: Segments, environment: LogEnvironment) -> None:
-    """Of a log for whose next segments there was no room: they go, and what is left is there. Raises OSError."""
+async def drop_segments_without_files(segments: Segments, environment: LogEnvironment) -> None:
+    """Remove from memory the segments that the full disk had no room for, so that the last one has its files. Raises
+    OSError."""
     unmade = [each for each in segments if each is not segments.first and each.file is None and not each.end_bytes]
     gone = segments.replace([each for each in segments if each not in unmade])
     for each in gone:
@@ -103,20 +106,20 @@ async def drop_unmade_segments(segments: Segments, environment: LogEnvironment) 
     active.is_awaited = False
     base_offsets = [each.base_offset for each in gone]
     await environment.queue.run(
-        partial(make_sure_of, environment.filesystem, active.directory, active.base_offset, base_offsets)
+        partial(ensure_last_segment, environment.filesystem, active.directory, active.base_offset, base_offsets)
     )
 
 
 async def restart_segments(
-    segments: Segments, environment: LogEnvironment, *, offset: int, on_cut: Callable[[int], None]
+    segments: Segments, environment: LogEnvironment, *, offset: int, on_truncated: Callable[[int], None]
 ) -> None:
-    """Drop every segment and begin an empty one at `offset`. See `cut_segments`."""
+    """Remove every segment and begin an empty one at `offset`. See `truncate_segments`."""
     directory = segments.first.directory
     new = Segment(directory, offset, size_bytes=0, created_ms=environment.clock.wall_ms())
     new.begin()
     new.is_awaited = True
     gone = segments.replace([new])
-    on_cut(offset)
+    on_truncated(offset)
     for each in gone:
         environment.open_segments.leave(each)
     job = partial(restart_log, environment.filesystem, directory, [each.base_offset for each in gone], offset)
@@ -133,19 +136,19 @@ async def drop_segments(
     *,
     offset: int,
     delay_ms: int,
-    on_cut: Callable[[int], None],
+    on_truncated: Callable[[int], None],
 ) -> int:
-    """Set aside the segments that hold nothing at or above `offset`, never the active one; answers how many.
+    """Set aside the segments that hold nothing at or above `offset`, never the active one; returns how many.
 
-    Their files are removed `delay_ms` later. `on_cut(offset)`: in memory the log starts there now, unless it starts later.
-    Raises OSError.
+    Their files are removed `delay_ms` later. `on_truncated(offset)` is called when the log starts there in memory, unless it
+    starts later. Raises OSError.
     """
     keep = segments.starting_from(offset)
     gone = segments.replace(keep)
     if not gone:
         return 0
-    reader.forget_places()
-    on_cut(keep[0].base_offset)
+    reader.forget_positions()
+    on_truncated(keep[0].base_offset)
     for segment in gone:
         environment.open_segments.leave(segment)
     directory, start_offset = keep[0].directory, keep[0].base_offset
@@ -154,7 +157,7 @@ async def drop_segments(
     def job() -> list[str]:
         snapshot = segment_path(directory, start_offset, SNAPSHOT_SUFFIX)
         if environment.filesystem.exists(snapshot):
-            sync_file(environment.filesystem, snapshot)  # what goes was the other trace of these producers
+            sync_file(environment.filesystem, snapshot)  # the removed segments were the other record of these producers
         return set_segments_aside(environment.filesystem, directory, base_offsets)
 
     environment.delete_later(await environment.queue.run(job), delay_ms)
@@ -165,8 +168,8 @@ async def drop_segments(
 
 
 @dataclass(slots=True)
-class Cut:
-    """Where to cut: `position` in the segment at `base_offset`, the batch there being the first one to go."""
+class TruncationPoint:
+    """Where to truncate: at `position` of the segment at `base_offset`, where the first batch to be removed begins."""
 
     base_offset: int
     position: int
@@ -177,16 +180,16 @@ class Cut:
     """(suffix, entries that were not in the file, their position in it)"""
 
 
-def cut_log(
-    filesystem: FileSystem, directory: str, cut: Cut, segments: Sequence[Segment], interval_bytes: int
+def truncate_files(
+    filesystem: FileSystem, directory: str, cut: TruncationPoint, segments: Sequence[Segment], interval_bytes: int
 ) -> tuple[OpenedSegment, TxnIndex | None]:
-    """Cut the files of a log that has `segments` left; answers the state of the last one, and its transaction index."""
+    """Truncate the files of a log that keeps `segments`; returns the state of the last one, and its transaction index."""
     base_offset = cut.base_offset
-    begin_cut(filesystem, directory)
+    begin_truncation(filesystem, directory)
     for gone in sorted(cut.gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
     if cut.gone_base_offsets:
-        filesystem.sync_directory(directory)  # or they could come back behind a segment that has become shorter
+        filesystem.sync_directory(directory)  # otherwise they could come back behind a shortened segment
     for snapshot in _snapshots(filesystem, directory):
         if snapshot > cut.offset:
             filesystem.unlink(segment_path(directory, snapshot, SNAPSHOT_SUFFIX))
@@ -194,24 +197,26 @@ def cut_log(
     for suffix, content, position in cut.index_tails:
         _end_index(filesystem, segment_path(directory, base_offset, suffix), content, position)
     relative = cut.offset - base_offset
-    _cut_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=cut.position)
-    _cut_index(filesystem, TimeIndex(), directory, base_offset, value=relative)
-    txn_index = _cut_txn_index(filesystem, directory, cut, segments)
+    _truncate_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=cut.position)
+    _truncate_index(filesystem, TimeIndex(), directory, base_offset, value=relative)
+    txn_index = _truncate_txn_index(filesystem, directory, cut, segments)
     sync_data(cut.file)
-    filesystem.sync_directory(directory)  # what was cut off must not come back after a loss of power
-    end_cut(filesystem, directory)
+    filesystem.sync_directory(directory)  # removed records must not come back after a loss of power
+    end_truncation(filesystem, directory)
     opened = open_and_mend_segment(filesystem, directory, base_offset, interval_bytes)
     opened.file.close()
     return opened, txn_index
 
 
 def _snapshots(filesystem: FileSystem, directory: str) -> list[int]:
-    """The offsets of all snapshots in the folder."""
+    """List the offsets of all snapshots in the folder."""
     names = (name for name in filesystem.list_directory(directory) if name.endswith(SNAPSHOT_SUFFIX))
     return [offset for offset in map(segment_file_offset, names) if offset is not None]
 
 
-def _cut_txn_index(filesystem: FileSystem, directory: str, cut: Cut, segments: Sequence[Segment]) -> TxnIndex | None:
+def _truncate_txn_index(
+    filesystem: FileSystem, directory: str, cut: TruncationPoint, segments: Sequence[Segment]
+) -> TxnIndex | None:
     path = segment_path(directory, cut.base_offset, TXN_INDEX_SUFFIX)
     if not filesystem.exists(path):
         return None
@@ -223,7 +228,7 @@ def _cut_txn_index(filesystem: FileSystem, directory: str, cut: Cut, segments: S
         replay = ProducerReplay(filesystem, directory, segments, _snapshots(filesystem, directory))
         content = encode_transactions(replay.aborted_in(segments[-1]))
     write_index(filesystem, path, content, 0)
-    # Unlike the other indexes it is looked at no more once the recovery point is behind it.
+    # Unlike the other indexes it is not checked again once the recovery point is behind it.
     sync_file(filesystem, path)
     return TxnIndex(len(content)) if content else None
 
@@ -231,7 +236,7 @@ def _cut_txn_index(filesystem: FileSystem, directory: str, cut: Cut, segments: S
 def _producer_steps(
     filesystem: FileSystem, directory: str, segments: Sequence[Segment], offset: int
 ) -> Iterator[ProducerStates | None]:
-    """None behind each step, and at last the producers."""
+    """Yield None after each step, and finally the producers."""
     replay = ProducerReplay(filesystem, directory, segments, _snapshots(filesystem, directory))
     replay.restore(offset)
     for _ in replay.steps_to(offset):
@@ -240,17 +245,17 @@ def _producer_steps(
 
 
 def _end_index(filesystem: FileSystem, path: str, content: bytes, position: int) -> None:
-    """Write the end of an index, unless its beginning is not there: a hole would be taken for padding."""
+    """Write the end of an index, unless its beginning is missing in the file: a hole would be read as padding."""
     if position and (not filesystem.exists(path) or filesystem.stat(path).size_bytes < position):
         filesystem.unlink(path)
     else:
         write_index(filesystem, path, content, position)
 
 
-def _cut_index(
+def _truncate_index(
     filesystem: FileSystem, index: SparseIndex, directory: str, base_offset: int, *, value: int, key: int | None = None
 ) -> None:
-    """One that is missing, or cannot be right, is made again by who opens the segment next."""
+    """Shorten an index. An index that is missing or invalid is rebuilt when the segment is next opened."""
     path = segment_path(directory, base_offset, index.suffix)
     try:
         content = filesystem.read_bytes(path)
@@ -262,16 +267,16 @@ def _cut_index(
     write_index(filesystem, path, *index.unwritten())
 
 
-def make_sure_of(filesystem: FileSystem, directory: str, base_offset: int, gone_base_offsets: list[int]) -> None:
-    """The segment at `base_offset` has a file, and is the last one."""
+def ensure_last_segment(filesystem: FileSystem, directory: str, base_offset: int, gone_base_offsets: list[int]) -> None:
+    """Ensure that the segment at `base_offset` has a file, and is the last one."""
     for gone in sorted(gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
     filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX), create=True).close()
 
 
 def restart_log(filesystem: FileSystem, directory: str, gone_base_offsets: list[int], offset: int) -> File:
-    """Remove every segment and begin an empty one at `offset`; answers its open file."""
-    begin_cut(filesystem, directory)
+    """Remove every segment and begin an empty one at `offset`; returns its open file."""
+    begin_truncation(filesystem, directory)
     for gone in sorted(gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
     for name in filesystem.list_directory(directory):
@@ -279,5 +284,5 @@ def restart_log(filesystem: FileSystem, directory: str, gone_base_offsets: list[
             filesystem.unlink(f"{directory}/{name}")
     file = create_files(filesystem, directory, offset)
     filesystem.sync_directory(directory)
-    end_cut(filesystem, directory)
+    end_truncation(filesystem, directory)
     return file

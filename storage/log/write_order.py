@@ -1,7 +1,7 @@
 """The order of a log's writes, and its end: what is on its way to the disk, and what becomes of it when the disk refuses.
 
     fails     an IO error: for good, the log directory goes offline
-    halts     there is no room: until what the refused write has left behind is cut off (`LogEnds.go_on`)
+    halts     there is no room: until what the refused write has left behind is cut off (`LogEnds.resume`)
     is held   another log is about to take its place: what comes is kept in memory, and handed on
 
 In the first two the log ends at its written prefix, and whatever was on its way behind it is told so.
@@ -53,7 +53,7 @@ class WriterContext(Protocol):
 
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None: ...
 
-    def on_given_up(self) -> None:
+    def on_taken_offline(self) -> None:
         """It has failed, of which its owner knows."""
 
     def on_halted(self, cause: OSError) -> None: ...
@@ -101,65 +101,65 @@ class WriterOrder:
 
     __slots__ = (
         "_awaiting_open",
-        "_cuts",
+        "_context",
         "_environment",
-        "_host",
         "_idle_waiters",
         "_in_flight",
-        "_is_held",
+        "_is_buffering",
         "_jobs",
         "_segments",
+        "_truncations",
         "failure",
         "halted",
         "log_end_offset",
-        "lowest_cut",
-        "owes_checkpoint",
+        "lowest_truncation_offset",
+        "needs_checkpoint",
         "recovery_point",
         "refusal",
     )
 
     def __init__(
         self,
-        host: WriterContext,
+        context: WriterContext,
         segments: Segments,
         environment: LogEnvironment,
         log_end_offset: int,
         recovery_point: int,
     ) -> None:
-        self._host = host
+        self._context = context
         self._segments = segments
         self._environment = environment
         # (segment, end of the bytes in it, next offset, done) of each write that was queued and not reported yet. Lists:
         # they are short or empty, and an empty deque takes 760 bytes, in ten thousand logs.
         self._in_flight: list[tuple[Segment, int, int, Done]] = []
         self._awaiting_open: list[PendingWrite] = []
-        self._is_held = False
+        self._is_buffering = False
         self._jobs = LogJobs(environment.queue, self)
         # Who waits for the end of all of these.
         self._idle_waiters: list[asyncio.Future[None]] = []
         # How often the log was cut: what was flushed before a cut says nothing about what is there now.
-        self._cuts = 0
-        self.lowest_cut: int | None = None
+        self._truncations = 0
+        self.lowest_truncation_offset: int | None = None
         self.failure: KafkaError | None = None
         self.halted: NoRoom | None = None
         self.refusal: KafkaError | None = None
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
         # It has fallen, or the log's first dirty offset, and the checkpointed one not yet.
-        self.owes_checkpoint = False
+        self.needs_checkpoint = False
 
     # --- order ---
 
     @property
-    def cuts(self) -> int:
+    def truncations(self) -> int:
         """How often the log was cut."""
-        return self._cuts
+        return self._truncations
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._in_flight or self._jobs.count or (self._awaiting_open and not self._is_held))
+        return bool(self._in_flight or self._jobs.count or (self._awaiting_open and not self._is_buffering))
 
-    async def settle(self) -> None:
+    async def await_idle(self) -> None:
         """Return when nothing of this log is on its way to the disk. What is held is not on its way."""
         while self._is_busy:
             idle = asyncio.get_running_loop().create_future()
@@ -185,10 +185,10 @@ class WriterOrder:
     def end_at(self, offset: int) -> None:
         """The log was cut: it ends at `offset`. Nothing may be on its way."""
         assert not self._in_flight and not self._awaiting_open
-        self._cuts += 1
+        self._truncations += 1
         self.log_end_offset = offset
         if offset < self.recovery_point:
-            self.recovery_point, self.owes_checkpoint = offset, True
+            self.recovery_point, self.needs_checkpoint = offset, True
 
     # --- refusals of the disk ---
 
@@ -198,9 +198,13 @@ class WriterOrder:
         if self.failure is not None:
             return
         self._jobs.error = self._jobs.error or cause
-        self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._host.directory} failed: {cause}")
-        tell_host = self._host.on_given_up if is_known else partial(self._host.on_write_failed, self.failure, cause)
-        self._drop_all(self.failure, tell_host)
+        self.failure = KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._context.directory} failed: {cause}"
+        )
+        notify_context = (
+            self._context.on_taken_offline if is_known else partial(self._context.on_write_failed, self.failure, cause)
+        )
+        self._drop_all(self.failure, notify_context)
 
     def on_refused(self, cause: OSError) -> None:
         """See `JobsOwner`."""
@@ -210,67 +214,67 @@ class WriterOrder:
         if self.failure is not None or self.halted is not None:
             return
         self._jobs.error = self._jobs.error or cause
-        self.halted = NoRoom(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for {self._host.directory}: {cause}")
-        self._drop_all(self.halted, partial(self._host.on_halted, cause))
+        self.halted = NoRoom(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for {self._context.directory}: {cause}")
+        self._drop_all(self.halted, partial(self._context.on_halted, cause))
 
-    def _drop_all(self, error: KafkaError, tell_host: Callable[[], None]) -> None:
+    def _drop_all(self, error: KafkaError, notify_context: Callable[[], None]) -> None:
         """The host hears of it before those whose writes were on their way."""
         self.refusal = error
-        self._is_held = False
+        self._is_buffering = False
         failed = [entry[3] for entry in self._in_flight] + [placement.done for placement in self._awaiting_open]
         self._in_flight.clear()
         self._awaiting_open.clear()
         for segment in self._segments:
             segment.end_bytes = segment.written_bytes
-        tell_host()
+        notify_context()
         for done in failed:
             done(error)
         self._wake_idle_waiters()
 
     @property
-    def is_held(self) -> bool:
+    def is_buffering(self) -> bool:
         """See `hold`."""
-        return self._is_held
+        return self._is_buffering
 
     @property
-    def _takes_nothing(self) -> bool:
+    def _refuses_writes(self) -> bool:
         """No job of this log touches the disk, and what it takes stays in memory."""
-        return self._is_held or self.failure is not None or self.halted is not None
+        return self._is_buffering or self.failure is not None or self.halted is not None
 
-    def take_jobs_again(self) -> None:
+    def accept_jobs(self) -> None:
         """The log has halted and is settled: to cut it takes jobs of its own."""
         assert self.halted is not None
-        self._jobs.go_on()
+        self._jobs.resume()
 
     @property
     def is_sound(self) -> bool:
-        """No job was refused since `take_jobs_again`."""
+        """No job was refused since `accept_jobs`."""
         return self.failure is None and self._jobs.error is None
 
-    def go_on(self, refusal: KafkaError | None) -> None:
+    def resume(self, refusal: KafkaError | None) -> None:
         """A halted log is sound again. `refusal`: what its directory still has to say."""
         self.halted, self.refusal = None, refusal
 
     # --- giving way to another log ---
 
     @property
-    def can_be_held(self) -> bool:
+    def can_buffer_appends(self) -> bool:
         return self.failure is None and self.halted is None and not self._awaiting_open
 
-    def hold(self) -> None:
-        """Keep what is placed from now on, in memory, until `take_held`, or `release` of the writer."""
-        assert self.can_be_held
-        self._is_held = True
+    def buffer_appends(self) -> None:
+        """Keep what is placed from now on, in memory, until `take_buffered`, or `release` of the writer."""
+        assert self.can_buffer_appends
+        self._is_buffering = True
         # So that `place`, which looks at this list anyway, need not look at anything else.
-        self._awaiting_open.append(PendingWrite(b"", self.log_end_offset, -1, self.log_end_offset, 0, nobody_waits))
+        self._awaiting_open.append(PendingWrite(b"", self.log_end_offset, -1, self.log_end_offset, 0, ignore_result))
 
-    def take_held(self) -> list[PendingWrite]:
+    def take_buffered(self) -> list[PendingWrite]:
         """What was kept, in order; nothing when the log has failed since."""
         held, self._awaiting_open = self._awaiting_open[1:], []
-        self._is_held = False
+        self._is_buffering = False
         self._wake_idle_waiters()
         return held
 
 
-def nobody_waits(_error: KafkaError | None) -> None:
+def ignore_result(_error: KafkaError | None) -> None:
     """For what is no append."""

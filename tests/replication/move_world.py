@@ -153,7 +153,7 @@ class MoveWorld:
         partition = await self.assign(**assignment)
         for value in numbers(count):
             self.produce(partition, value)
-        await partition.log.settle()
+        await partition.log.await_appends()
         return partition
 
     async def delete(self, index: int = 0) -> None:
@@ -172,7 +172,7 @@ class MoveWorld:
         return result.last_offset + 1
 
     async def values(self, partition: Partition) -> list[str]:
-        await partition.log.settle()
+        await partition.log.await_appends()
         return [value for _, value in await all_values(partition.log)]
 
     def other_than(self, partition: Partition) -> str:

@@ -102,7 +102,7 @@ class Replica:
     async def append(self, *values: str, acks: int = 1) -> int:
         """The offset behind what was appended, and is written."""
         result = self.partition.append(batch(*(values or ("v",))), origin=AppendOrigin.CLIENT, acks=acks, now_ms=NOW_MS)
-        await self.partition.log.settle()
+        await self.partition.log.await_appends()
         return result.last_offset + 1
 
     def fetched(self, offset: int, *, replica: int = 2, start: int = 0, broker_epoch: int = 5) -> None:

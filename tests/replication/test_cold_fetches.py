@@ -158,7 +158,7 @@ def test_a_log_that_moves_while_it_is_read_takes_no_aborted_transaction_along(tm
 
             async def exchange() -> None:
                 here.partition.replace_log(copy)
-                old.leave_folder()
+                old.detach_folder()
                 if is_closed:
                     await old.close(flush=False)
 

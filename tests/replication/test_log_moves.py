@@ -69,7 +69,7 @@ def test_offsets_epochs_and_producers_move_along(a: Path, b: Path) -> None:
             for at in range(40):
                 records = batch(f"v{at}", producer_id=9, producer_epoch=0, base_sequence=at)
                 partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
-            await partition.log.settle()
+            await partition.log.await_appends()
             partition.delete_records(25)
             await partition.log.delete_segments_before(25)
             start_offset = partition.log.log_start_offset
@@ -168,7 +168,7 @@ def test_a_restart_in_the_middle_goes_on(a: Path, b: Path, kill: bool) -> None:
             target = here.other_than(partition)
             await here.move(partition, target)
             await until(lambda: here.copied() > 0)
-            await partition.log.settle()
+            await partition.log.await_appends()
         async with move_world(a, b, overrides=SMALL) as again:
             copy = again.logs.future.future_log(TOPIC, 0)
             assert copy is not None
@@ -344,7 +344,7 @@ def test_a_log_whose_last_records_were_compacted_away(a: Path, b: Path) -> None:
             assert partition.log.directory != str(folder)
             assert partition.log.log_end_offset == 10
             assert again.produce(partition, "on") == 11
-            await partition.log.settle()
+            await partition.log.await_appends()
             assert [offset for offset, _ in await all_values(partition.log)] == [0, 1, 2, 3, 4, 10]
 
     asyncio.run(run())
@@ -358,7 +358,7 @@ def test_a_log_that_has_begun_anew_where_its_copy_ends_is_copied_anew(a: Path, b
             partition = await here.assign()
             records = batch("a", "b", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
             partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
-            await partition.log.settle()
+            await partition.log.await_appends()
             target = here.other_than(partition)
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(target))
             copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
@@ -372,7 +372,7 @@ def test_a_log_that_has_begun_anew_where_its_copy_ends_is_copied_anew(a: Path, b
             )
             assert not len(future_log.producers)
             here.produce(partition, "c")
-            await partition.log.settle()
+            await partition.log.await_appends()
             assert await copying.step()
             assert await all_values(future_log) == [(2, "c")]
 
@@ -425,7 +425,7 @@ def test_producers_that_only_a_snapshot_knows_move_along(a: Path, b: Path) -> No
             await here.moved()
             assert 9 in partition.log.producers
             here.produce(partition, "more")
-            await partition.log.settle()
+            await partition.log.await_appends()
         async with move_world(a, b) as again:
             partition = await again.assign(epoch=1, is_new=False)
             assert partition.log.log_end_offset == 6
@@ -444,7 +444,7 @@ def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
             partition = await here.assign()
             for start in (0, 5, 10):
                 here.produce(partition, *numbers(5, start))
-            await partition.log.settle()
+            await partition.log.await_appends()
             log = partition.log
             copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
             moving = LogCopy(partition, copy, max_bytes=1, clock=SteadyClock())
@@ -475,10 +475,10 @@ def test_a_copy_that_ends_where_the_log_begins_within_a_batch_takes_the_batch(a:
             partition = await here.assign()
             for start in (0, 5, 10):
                 here.produce(partition, *numbers(5, start))
-            await partition.log.settle()
+            await partition.log.await_appends()
             copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
             await append(copy, *numbers(7))
-            await copy.settle()
+            await copy.await_appends()
             partition.log.delete_records(7)
             moving = LogCopy(partition, copy, max_bytes=1000, clock=SteadyClock())
             await moving.copy_rest()

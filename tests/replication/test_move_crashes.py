@@ -97,7 +97,7 @@ class Story:
         async with move_world(A, B, filesystem=storage.boot(), disk=disk, overrides=self.overrides) as here:
             partition = await here.assign(epoch=1, is_new=True)
             await here.moved()  # what is read from the disk in the very moment of the exchange is refused
-            await partition.log.settle()
+            await partition.log.await_appends()
             found = await all_values(partition.log)
             promised = [each for each in self.records if each[0] < at_least]
             assert found[: len(promised)] == promised, "nothing is missing that was to be there"
@@ -107,7 +107,7 @@ class Story:
             left = self.records[: len(found)] if is_whole else [each for each in self.records if each in found]
             assert found == left, "a beginning of what was written"
             here.produce(partition, "more")
-            await partition.log.settle()
+            await partition.log.await_appends()
             assert [value for _, value in await all_values(partition.log)] == [*(value for _, value in found), "more"]
             assert not here.failed
         folders = [path for path in storage.names.directories if TOPIC in path and not path.endswith("-delete")]

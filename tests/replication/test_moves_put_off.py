@@ -177,7 +177,7 @@ def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.Log
             lines = [line for line in caplog.messages if line.startswith("log move postponed")]
             assert len(lines) == 1 and "There is no room for" in lines[0]
             disk.full.clear()
-            await partition.log.go_on()
+            await partition.log.resume()
             await here.moved()
             assert partition.log.directory == f"{target}/{TOPIC}-0"
             assert await here.values(partition) == numbers(50)

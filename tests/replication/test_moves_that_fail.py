@@ -67,7 +67,7 @@ def test_a_directory_that_fails_in_the_exchange(a: Path, b: Path, fails: str, wh
         async with move_world(a, b, filesystem=disk) as here:
             partition = await here.assign()
             here.produce(partition, *numbers(20))
-            await partition.log.settle()
+            await partition.log.await_appends()
             source, target = str(Path(partition.log.directory).parent), here.other_than(partition)
             gone = source if fails == "source" else target
             told: list[ErrorCode] = []
@@ -88,7 +88,7 @@ def test_a_directory_that_fails_in_the_exchange(a: Path, b: Path, fails: str, wh
             await here.move(partition, target)
             await asyncio.wait_for(done.wait(), 10)
             await here.moved()
-            await partition.log.settle()
+            await partition.log.await_appends()
             assert len(told) == 1, "who waits is told"
             if partition.log.failure is None:
                 assert told == [ErrorCode.NONE]
@@ -132,7 +132,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             log, step, told = partition.log, LogCopy.step, []  # type: ignore[var-annotated]
 
             async def fails(copy: LogCopy) -> bool:
-                if log.can_be_held and not log._writer.is_held:
+                if log.can_buffer_appends and not log._writer.is_buffering:
                     return await step(copy)
                 partition.when_written(here.produce(partition, "held"), told.append)
                 raise ZeroDivisionError
@@ -142,7 +142,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             await here.moved()
             assert await here.values(partition) == [*numbers(20), "held"]
             assert told == [ErrorCode.NONE]
-            assert partition.log is log and log.can_be_held
+            assert partition.log is log and log.can_buffer_appends
 
     asyncio.run(run())
 
@@ -212,7 +212,7 @@ def test_no_room_in_the_exchange(a: Path, b: Path, what: str, end: str) -> None:
             for at, value in enumerate(values):
                 records = batch(value, producer_id=9, producer_epoch=0, base_sequence=at)
                 partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
-            await partition.log.settle()
+            await partition.log.await_appends()
             target = here.other_than(partition)
             await here.move(partition, target)
             await until(lambda: here.copied() > 10)

@@ -278,7 +278,7 @@ async def take(one: Replica, records: bytes | bytearray, *, high_watermark: int,
     one.partition.append_as_follower(
         records, leader_high_watermark=high_watermark, leader_log_start_offset=start, now_ms=NOW_MS
     )
-    await one.partition.log.settle()
+    await one.partition.log.await_appends()
 
 
 def test_a_follower_takes_over_the_high_watermark_as_far_as_its_log_goes(tmp_path: Path) -> None:
@@ -336,9 +336,9 @@ def test_a_follower_that_becomes_leader_starts_its_epoch_behind_all_it_has(tmp_p
         one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
         assert one.partition.leader is not None
         assert one.partition.leader.epoch_start_offset == 2
-        await one.partition.log.settle()
+        await one.partition.log.await_appends()
         one.partition.append(batch("c"), origin=AppendOrigin.CLIENT, acks=1, now_ms=NOW_MS)
-        await one.partition.log.settle()
+        await one.partition.log.await_appends()
         assert one.partition.log.end_offset_for_epoch(4) == (4, 2)
         assert one.partition.high_watermark == 0
 

@@ -86,7 +86,7 @@ async def replace_the_end(one: Replica) -> None:
     one.partition.truncated()
     records = batch("x", "y", base_offset=1, partition_leader_epoch=1)
     one.partition.append_as_follower(records, leader_high_watermark=0, leader_log_start_offset=0, now_ms=NOW_MS)
-    await one.partition.log.settle()
+    await one.partition.log.await_appends()
 
 
 def test_a_follower_gets_no_records_of_an_epoch_that_began_while_its_fetch_waited(tmp_path: Path) -> None:

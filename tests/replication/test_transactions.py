@@ -39,7 +39,7 @@ async def lead_with(one: Replica, content: bytearray) -> int:
     is_marker = bool(content[22] & 0x20)
     origin = AppendOrigin.COORDINATOR if is_marker else AppendOrigin.CLIENT
     result = one.partition.append(content, origin=origin, acks=1, now_ms=NOW_MS)
-    await one.partition.log.settle()
+    await one.partition.log.await_appends()
     return result.last_offset + 1
 
 
@@ -87,7 +87,7 @@ def test_a_follower_knows_the_stable_offset_and_wakes_its_own_readers(tmp_path: 
         one.follow(leader=2)
         copied = records(7) + records(7, 1, base_offset=1) + marker(7, ControlType.ABORT, base_offset=2)
         one.partition.append_as_follower(copied, leader_high_watermark=2, **FROM_LEADER)
-        await one.partition.log.settle()
+        await one.partition.log.await_appends()
         stable = watching(one, STABLE_END)
         assert (one.partition.high_watermark, one.partition.last_stable_offset) == (2, 0)
         one.partition.append_as_follower(bytearray(), leader_high_watermark=3, **FROM_LEADER)
@@ -116,13 +116,13 @@ def test_a_cut_opens_a_transaction_again(tmp_path: Path) -> None:
         one.follow(leader=2)
         copied = records(7) + marker(7, ControlType.ABORT, base_offset=1) + batch("x", base_offset=2)
         one.partition.append_as_follower(copied, leader_high_watermark=1, **FROM_LEADER)
-        await one.partition.log.settle()
+        await one.partition.log.await_appends()
         await one.partition.log.truncate_to(1)
         one.partition.truncated()
         assert one.partition.last_stable_offset == 0
         again = marker(7, base_offset=1)
         one.partition.append_as_follower(again, leader_high_watermark=2, **FROM_LEADER)
-        await one.partition.log.settle()
+        await one.partition.log.await_appends()
         assert one.partition.last_stable_offset == 2
         assert await one.partition.log.aborted_transactions(0, 2) == []
 

@@ -55,7 +55,7 @@ MINIMUMS = {
 
 # (what is counted, whose method, its name)
 _POINTS: tuple[tuple[str, type, str], ...] = (
-    ("duplicates answered", PartitionLog, "_answer_duplicate"),
+    ("duplicates answered", PartitionLog, "_complete_duplicate"),
     ("cold reads", PartitionLog, "read_cold"),
     ("segments rolled", LogWriter, "roll"),
     ("writes that were queued", LogWriter, "_on_written"),

@@ -49,7 +49,7 @@ class Cleanery:
     async def roll(self) -> None:
         """Begin a new segment."""
         self.log._writer.roll(self.log.next_offset, self.clock.now_ms)
-        await self.log.settle()
+        await self.log.await_appends()
 
     @property
     def folder(self) -> Path:

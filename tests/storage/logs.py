@@ -129,7 +129,7 @@ async def append_records(
 ) -> AppendResult:
     done = Outcome()
     result = log.append(records, leader_epoch=epoch, origin=origin, now_ms=now_ms, done=done, guard=guard)
-    await log.settle()
+    await log.await_appends()
     assert len(done.errors) == 1, "done is called exactly once"
     if done.errors[0] is not None:
         raise done.errors[0]

@@ -69,7 +69,7 @@ def test_a_flush_of_one_that_is_being_opened_ends(tmp_path: Path) -> None:
         async with world(str(tmp_path)) as place:
             log = await open_log(place, str(tmp_path), config(**BUSY))
             await append(log, "v")
-            await log.rest()
+            await log.close_unused_file()
             async with kept_busy(log):
                 end_offset = log.next_offset
                 await log.flush()

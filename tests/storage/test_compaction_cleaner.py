@@ -293,7 +293,7 @@ class Interrupted(OsFileSystem):
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.resume = asyncio.Event()
         self.error: OSError | None = None
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:

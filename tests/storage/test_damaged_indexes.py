@@ -11,7 +11,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from runtime.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
-from storage.log.truncation_marker import CUT_MARK
+from storage.log.truncation_marker import TRUNCATION_MARKER
 from storage.segments.segment_files import segment_path
 from tests.storage.logs import NOW_MS, World, append, config, open_log, read, values_of, world
 from tests.storage.test_files_in_use import Gate
@@ -28,7 +28,7 @@ class CutFileSystem(OsFileSystem):
 
     def unlink(self, path: str) -> None:
         super().unlink(path)
-        if path.endswith(f"/{CUT_MARK}"):
+        if path.endswith(f"/{TRUNCATION_MARKER}"):
             self.cuts.pass_through()
 
 

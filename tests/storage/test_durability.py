@@ -218,13 +218,13 @@ def test_an_idle_log_gives_its_file_back_and_goes_on_where_it_was(tmp_path: Path
         for at in range(60):
             await append(log, f"{at:0100}", timestamp=NOW_MS + at)
             if at % 7 == 0:
-                await log.rest()
+                await log.close_unused_file()
                 assert log.segments.active.file is None
             if at % 14 == 0:
                 assert await all_values(log) == records(at + 1)
         found = await log.offset_for_timestamp(NOW_MS + 33)
         assert found is not None and found.offset == 33
-        await log.rest()
+        await log.close_unused_file()
         await log.close()
 
     with_log(tmp_path, body, segment_bytes=3000, index_interval_bytes=300)
@@ -241,7 +241,7 @@ def test_a_log_that_rests_has_the_same_indexes_as_one_that_does_not(tmp_path: Pa
         for at in range(40):
             await append(log, f"{at:0100}", timestamp=NOW_MS + at)
             if rests and at % 9 == 0:
-                await log.rest()
+                await log.close_unused_file()
         await log.close()
 
     for name, rests in (("awake", False), ("resting", True)):
@@ -257,7 +257,7 @@ def test_a_log_that_rests_has_the_same_indexes_as_one_that_does_not(tmp_path: Pa
 def test_what_is_appended_while_a_log_goes_to_rest_keeps_it_awake(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await append(log, "a")
-        resting = asyncio.ensure_future(log.rest())
+        resting = asyncio.ensure_future(log.close_unused_file())
         await asyncio.sleep(0)
         await append(log, "b")
         await resting
@@ -294,7 +294,7 @@ def test_a_flush_that_waited_while_the_log_was_cut_counts_what_is_left(tmp_path:
             log = await open_log(place, str(tmp_path))
             await append(log, "a")
             await append(log, "b")
-            await log.rest()
+            await log.close_unused_file()
             log.append(batch("c"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=Outcome())
             await asyncio.gather(log.flush(), log.truncate_to(1), log.flush())
             assert log.recovery_point <= log.log_end_offset == 1

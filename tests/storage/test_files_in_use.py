@@ -182,7 +182,7 @@ def test_the_recovery_point_moves_over_a_segment_that_was_flushed_while_later_re
             await append(log, "w")
             await filesystem.flushes.reached()
             cut = asyncio.ensure_future(log.truncate_to(log.log_end_offset - 1))
-            await until(lambda: log.cuts == 1)
+            await until(lambda: log.truncations == 1)
             filesystem.flushes.open()
             await cut
             await until(lambda: not log.segments.first.pins)
@@ -210,7 +210,7 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
             filesystem.reads.shut()
             reading = asyncio.ensure_future(log.read_cold(0, limit_offset=20, max_bytes=1000, at_least_one=True))
             await filesystem.reads.reached()
-            await log.rest()
+            await log.close_unused_file()
             queued = threading.Event()
             place.environment.queue.run(lambda: queued.wait(30))
             done = Outcome()
@@ -224,7 +224,7 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
             filesystem.reads.open()
             await reading
             queued.set()
-            await log.settle()
+            await log.await_appends()
             assert done.is_written and log.failure is None
             assert (await all_values(log))[20:] == [(20, "new")]
             found = await log.offset_for_timestamp(NOW_MS + 1000)
@@ -336,7 +336,7 @@ def test_a_flush_behind_a_write_without_room_halts_the_log_alone(tmp_path: Path)
             assert isinstance(done.errors[0], KafkaError)
             assert log.is_halted and not place.failed, "the directory stays online"
             disk.left_bytes = PLENTY
-            await log.go_on()
+            await log.resume()
             await append(log, "after")
             assert [value for _, value in await all_values(log)] == ["first", "after"]
             await log.close()

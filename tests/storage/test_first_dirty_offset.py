@@ -115,7 +115,7 @@ def test_a_log_takes_nothing_until_its_fall_is_on_the_disk(tmp_path: Path, refus
                 await broker.put(("K", None))
             assert broker.log.log_end_offset == 20
             disk.refused.clear()
-            await broker.log.go_on()
+            await broker.log.resume()
             assert first_dirty_in(tmp_path) == "0\n1\nt 0 20\n"
             assert not broker.log.is_halted
 

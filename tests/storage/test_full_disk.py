@@ -77,7 +77,7 @@ def test_a_refused_write_halts_the_log_and_leaves_nothing(tmp_path: Path, left_b
                 await append(log, "more")
             assert await reopened(place, disk, tmp_path, log) == taken, "a torn tail is cut off at the next start"
             disk.left_bytes = PLENTY
-            await log.go_on()
+            await log.resume()
             assert not log.is_halted
             await append(log, "after")
             assert [value for _, value in await all_values(log)] == [*taken, "after"]
@@ -102,12 +102,12 @@ def test_writes_that_are_queued_behind_a_refused_one_are_refused(tmp_path: Path)
                 records = batch("x" * (900 if at == 2 else 50))
                 log.append(records, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
             await busy
-            await log.settle()
+            await log.await_appends()
             assert [done.is_written for done in outcomes] == [True, True, False, False, False, False]
             assert all(len(done.errors) == 1 for done in outcomes)
             assert log.log_end_offset == 3
             disk.left_bytes = PLENTY
-            await log.go_on()
+            await log.resume()
             await append(log, "after")
             assert [offset for offset, _ in await all_values(log)] == [0, 1, 2, 3]
 
@@ -132,13 +132,13 @@ def test_no_room_for_the_next_segment(tmp_path: Path) -> None:
             disk.left_bytes = 3
             with pytest.raises(NoRoom):
                 await append(log, "no", producer_id=1, producer_epoch=0, base_sequence=len(taken))
-            await log.settle()
+            await log.await_appends()
             assert log.is_halted
             assert await reopened(place, disk, tmp_path, log) == taken
-            await log.go_on()
+            await log.resume()
             assert log.is_halted, "there is no room still"
             disk.left_bytes = PLENTY
-            await log.go_on()
+            await log.resume()
             assert not log.is_halted
             result = await append(log, "yes", producer_id=1, producer_epoch=0, base_sequence=len(taken))
             assert (result.base_offset, result.duplicate) == (len(taken), False), "the refused batch left no sequence"
@@ -166,7 +166,7 @@ def test_below_the_floor_only_the_brokers_own_records_are_taken(tmp_path: Path) 
                     log.append(batch("v"), leader_epoch=0, origin=origin, now_ms=NOW_MS, done=done)
                 except NoRoom:
                     return False
-                await log.settle()
+                await log.await_appends()
                 return done.is_written
 
             measure(FLOOR)
@@ -496,12 +496,12 @@ def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk
             assert log.is_halted
             with pytest.raises(NoRoom):
                 await append_records(log, batch("d"), origin=AppendOrigin.COORDINATOR)
-            await log.go_on()
+            await log.resume()
             assert log.is_halted
             assert not here.failed
             assert checkpointed(tmp_path) == "orders 0 6"
             disk.refused.clear()
-            await log.go_on()
+            await log.resume()
             assert not log.is_halted
             assert checkpointed(tmp_path) == "orders 0 3"
             await goes_on(here, log)

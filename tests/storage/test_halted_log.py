@@ -23,7 +23,7 @@ from tests.storage.logs import NOW_MS, World, all_values, append, config, open_l
 
 async def goes_on(log: PartitionLog, disk: FullDisk) -> None:
     disk.left_bytes = PLENTY
-    await log.go_on()
+    await log.resume()
     assert not log.is_halted
 
 
@@ -77,7 +77,7 @@ def test_refusals_do_not_keep_what_was_refused(tmp_path: Path) -> None:
                     await append(log, "no")
                 kept.append(frames_kept(refused.value))
             assert kept == kept[:1] * 3
-            log.give_up(OSError(errno.EIO, "broken"))
+            log.take_offline(OSError(errno.EIO, "broken"))
             kept = []
             for _ in range(3):
                 with pytest.raises(KafkaError) as unread:
@@ -123,9 +123,9 @@ def test_leader_epochs_of_a_cut_that_was_refused(tmp_path: Path) -> None:
             disk.left_bytes = 0
             with suppress(NoRoom):
                 await log.truncate_to(4)
-            await log.settle()
+            await log.await_appends()
             disk.left_bytes = PLENTY
-            await log.go_on()
+            await log.resume()
             await log.truncate_to(4)
             assert [log.epoch_of(at) for at in range(4)] == [0, 1, 2, 3]
             assert log.latest_epoch == 3
@@ -162,7 +162,7 @@ def test_retention_leaves_a_segment_when_there_is_no_room_for_another(tmp_path: 
             disk.left_bytes = 0
             place.environment.space.on_refused(0)
             await log.delete_old_segments()
-            await log.settle()
+            await log.await_appends()
             assert log.is_halted
             await log.delete_old_segments()
             assert len(before) > 2
@@ -211,7 +211,7 @@ def test_a_log_that_could_not_begin_anew(tmp_path: Path, records: int) -> None:
             disk.left_bytes = 0
             with pytest.raises(NoRoom):
                 await log.truncate_fully_and_start_at(200)
-            await log.go_on()
+            await log.resume()
             assert log.is_halted
             assert await log.delete_old_segments() == 0
             await goes_on(log, disk)
@@ -263,7 +263,7 @@ def test_a_log_that_is_deleted_when_it_is_to_go_on(tmp_path: Path, goes_on_first
             disk.left_bytes = PLENTY
             is_free = threading.Event()
             under_way: list[Awaitable[object]] = [log._environment.queue.run(is_free.wait)]
-            for begun in (log.go_on, partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
+            for begun in (log.resume, partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
                 under_way.append(asyncio.ensure_future(begun()))
                 for _ in range(10):
                     await asyncio.sleep(0)  # until it waits for the disk

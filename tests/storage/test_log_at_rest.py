@@ -19,7 +19,7 @@ IDLE_LOGS = 4
 
 
 def is_at_rest(log: PartitionLog) -> bool:
-    return log._is_at_rest
+    return log._is_idle
 
 
 def is_blank(log: PartitionLog) -> bool:

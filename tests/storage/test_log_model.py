@@ -135,12 +135,12 @@ class Run:
                 for _ in range(random.randint(1, 5)):
                     self.append(log)
                 if random.random() < 0.7:
-                    await log.settle()
+                    await log.await_appends()
             case "flush":
                 await log.flush()
                 model.flushed = model.end
             case "truncate" if model.end > model.start:
-                await log.settle()
+                await log.await_appends()
                 end = random.randint(model.start, model.end)
                 if end > model.start:  # at the end of a batch, as followers do
                     await log.truncate_to(end)
@@ -153,7 +153,7 @@ class Run:
                 model.start = random.randint(model.start, model.end)
                 log.delete_records(model.start)
             case "segments":
-                await log.settle()
+                await log.await_appends()
                 await log.delete_segments_before(model.start)
             case "retention":
                 await log.flush()
@@ -169,13 +169,13 @@ class Run:
                 assert not 0 <= log.config.retention_bytes <= kept_bytes or not log.size_bytes or not is_known
                 model.start = log.log_start_offset
             case "rest":
-                await log.rest()
+                await log.close_unused_file()
             case "epoch":
-                await log.settle()
+                await log.await_appends()
                 model.epoch += 1
                 log.assign_leader_epoch(model.epoch, model.end)
             case _:
-                await log.settle()
+                await log.await_appends()
                 await self.check_records(log)
         if random.random() < 0.1:
             await doors.environment.queue.drain()

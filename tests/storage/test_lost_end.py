@@ -83,7 +83,7 @@ def test_an_end_that_nothing_else_tells_of_is_told_when_the_last_segment_is_firs
                     await all_values(broker.log)
                 else:
                     await broker.put(("new", "x"))
-                await broker.log.rest()
+                await broker.log.close_unused_file()
             assert caplog.text.count(MESSAGE) == 1
             assert f"{MESSAGE}: path={folder} end_offset={LAST} recovery_point={RECORDS}" in caplog.text
 

@@ -39,7 +39,7 @@ def test_an_idle_log_has_nothing_open(tmp_path: Path) -> None:
             assert open_files(tmp_path) == LOGS
             for _ in range(2):
                 await one.logs.upkeep.rest_idle()
-            await asyncio.gather(*(one.logs.logs["many", partition].settle() for partition in range(LOGS)))
+            await asyncio.gather(*(one.logs.logs["many", partition].await_appends() for partition in range(LOGS)))
         async with broker(tmp_path, overrides=overrides) as two:
             for log in two.logs.logs.values():
                 log.high_watermark = 1

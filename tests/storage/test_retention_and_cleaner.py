@@ -297,7 +297,7 @@ def test_a_batch_that_was_refused_is_no_reason_to_drop_an_earlier_one_of_its_pro
                 disk.full.add(log.directory)
                 with suppress(KafkaError):
                     await broker.put(("b", "1"), producer_id=7, producer_epoch=0, base_sequence=1)
-                await log.settle()
+                await log.await_appends()
                 assert log.is_halted
                 disk.full.clear()
                 disk.let_go()

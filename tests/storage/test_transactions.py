@@ -21,7 +21,7 @@ SMALL = config(segment_bytes=1000, index_interval_bytes=100)
 
 async def indexed(world: World, log: PartitionLog) -> list[AbortedTxn]:
     """What the log says of all aborted transactions, which is what its files say."""
-    await log.settle()
+    await log.await_appends()
     found = await log.aborted_transactions(0, 1 << 40)
     assert found == stored(world, log)
     return found
@@ -207,7 +207,7 @@ def test_a_marker_waits_with_what_is_before_it_for_a_closed_segment(tmp_path: Pa
                 (one.marker(ControlType.ABORT), AppendOrigin.COORDINATOR, 1),
             ):
                 log.append(records, leader_epoch=0, origin=origin, now_ms=0, done=outcomes[done])
-            await log.settle()
+            await log.await_appends()
             assert all(each.is_written for each in outcomes)
             assert await indexed(here, log) == [AbortedTxn(1, 0, 2, 3)]
 

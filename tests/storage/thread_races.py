@@ -92,7 +92,7 @@ class Race:
             self.log._environment.open_segments._limit = OPEN_SEGMENTS
         await asyncio.gather(*(self._work(number) for number in range(WORKERS)))
         assert not self.problems, (self._overrides, self.problems)
-        await self.log.settle()
+        await self.log.await_appends()
         before, ends = await all_values(self.log), (self.log.log_start_offset, self.log.log_end_offset)
         await self.logs.close()
         await self._open(OsFileSystem())
@@ -159,7 +159,7 @@ class Race:
                 )  # fmt: skip
                 self.records[result.base_offset] = pair
             if rnd.random() < 0.6:
-                await log.settle()
+                await log.await_appends()
                 log.high_watermark = log.log_end_offset
 
     def _appended_to(self, log: PartitionLog) -> Callable[[KafkaError | None], None]:
@@ -202,13 +202,13 @@ class Race:
             await self.logs.cleaner.clean_dirtiest()
 
     async def _read(self, rnd: random.Random) -> None:
-        log, cuts = self.log, self.log.cuts
+        log, truncations = self.log, self.log.truncations
         start, end = log.log_start_offset, log.log_end_offset
         offset = rnd.randint(start, end)
         if offset == end:
             return
         content = await read(log, offset, max_bytes=rnd.choice([100, 1000, 5000]))
-        if log is not self.log or cuts != log.cuts:
+        if log is not self.log or truncations != log.truncations:
             return
         for position, header in iter_headers(content):
             for record in iter_records(content, position, header, 1 << 24):
@@ -227,7 +227,7 @@ class Race:
         await checkpoint_all(self.logs.upkeep)
 
     async def _rest(self, rnd: random.Random) -> None:
-        await (self.logs.upkeep.rest_idle() if rnd.random() < 0.5 else self.log.rest())
+        await (self.logs.upkeep.rest_idle() if rnd.random() < 0.5 else self.log.close_unused_file())
 
 
 def run_history(seed: int, folder: Path) -> None:

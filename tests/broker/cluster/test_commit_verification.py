@@ -66,7 +66,7 @@ class World:
             self.log.append(0, batch, lambda error, _next_offset: outcomes.append(error), guard)
         except KafkaError as error:
             return error.code
-        await self.one.partition.log.settle()
+        await self.one.partition.log.await_appends()
         [outcome] = outcomes
         return outcome
 

@@ -32,7 +32,7 @@ async def with_records(one: Replica) -> PartitionLog:
     for value in "ab":
         await one.append(value)
     log = one.partition.log
-    await log.rest()
+    await log.close_unused_file()
     assert not log.has_open_file
     return log
 
@@ -41,8 +41,8 @@ def test_a_coordinator_waits_for_a_log_that_gives_way_to_another(tmp_path: Path)
     async def run() -> None:
         async with replica(tmp_path) as one:
             log = await with_records(one)
-            log.hold()
-            log.leave_folder()
+            log.buffer_appends()
+            log.detach_folder()
             loading = asyncio.ensure_future(loaded(one))
             done, _ = await asyncio.wait([loading], timeout=0.1)
             assert not done
@@ -68,7 +68,7 @@ def test_a_read_that_fails_is_tried_again_but_not_for_ever(tmp_path: Path, monke
 
             monkeypatch.setattr(PartitionLog, "read_cold", refused)
             assert await loaded(one) == ["a", "b"]
-            await one.partition.log.rest()
+            await one.partition.log.close_unused_file()
             refusals = READ_ATTEMPTS
             with pytest.raises(KafkaError, match="input/output error"):
                 await loaded(one)

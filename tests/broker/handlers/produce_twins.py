@@ -71,7 +71,7 @@ class Side:
 
     async def settle(self) -> None:
         for each in self.replicas:
-            await each.partition.log.settle()
+            await each.partition.log.await_appends()
             each.around.turn()
         self.peer.go_on()
 

@@ -293,7 +293,7 @@ def test_a_follower_serves_consumers_that_know_of_it_up_to_its_high_watermark(tm
             partition.append_as_follower(
                 records, leader_high_watermark=high_watermark, leader_log_start_offset=0, now_ms=NOW_MS
             )
-            await partition.log.settle()
+            await partition.log.await_appends()
 
         await take(batch("a", partition_leader_epoch=4) + batch("b", base_offset=1, partition_leader_epoch=4), 1)
         assert values(await row(broker, asked(0, epoch=4), 11)) == ["a"]

@@ -50,7 +50,7 @@ async def row_of(answer: Answer) -> Any:
 
 
 async def stored(broker: ReplicaBroker) -> list[BatchHeader]:
-    await broker.one.partition.log.settle()
+    await broker.one.partition.log.await_appends()
     content = await read(broker.one.partition.log, 0)
     headers = []
     for position, header in iter_headers(content):

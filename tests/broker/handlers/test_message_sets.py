@@ -66,7 +66,7 @@ async def response_of(broker: ReplicaBroker, answer: Answer) -> Any:
         if response is not None:
             return response
         if broker.one.partition.log.failure is None:
-            await broker.one.partition.log.settle()
+            await broker.one.partition.log.await_appends()
     raise AssertionError("no answer")
 
 

@@ -48,7 +48,7 @@ ANY_EPOCH, LATER_EPOCH = -1, 9
 
 def go_offline(broker: ReplicaBroker) -> None:
     """As the log manager and `Partitions.on_directory_failed` do it."""
-    broker.one.partition.log.give_up(OSError(errno.EIO, "I/O error"))
+    broker.one.partition.log.take_offline(OSError(errno.EIO, "I/O error"))
     broker.one.partition.stop(STORAGE)
 
 

@@ -93,7 +93,7 @@ async def row_of(answer: Answer) -> Any:
 
 async def produced(broker: ReplicaBroker, request: ProduceRequest | None = None, version: int = 11) -> Any:
     answer = broker.start(produce, request or sending(), version)
-    await broker.one.partition.log.settle()
+    await broker.one.partition.log.await_appends()
     return await row_of(answer)
 
 
@@ -164,7 +164,7 @@ def test_a_coordinator_elsewhere_is_waited_for_as_a_barrier(tmp_path: Path) -> N
         assert await row_of(answer) is None and broker.one.partition.log.next_offset == 0
         coordinator.answer()
         await asyncio.sleep(0)
-        await broker.one.partition.log.settle()
+        await broker.one.partition.log.await_appends()
         assert (await row_of(answer)).error_code == ErrorCode.NONE
         assert broker.one.partition.log.next_offset == 1
 
@@ -218,7 +218,7 @@ def test_a_producer_that_needs_no_answer_learns_of_a_refusal_by_the_end_of_its_c
         await asyncio.sleep(0)
         coordinator.answer()
         await asyncio.sleep(0)
-        await broker.one.partition.log.settle()
+        await broker.one.partition.log.await_appends()
         (found,) = outcomes
         assert found is None if error is ErrorCode.NONE else isinstance(found, CloseConnection)
 
@@ -250,7 +250,7 @@ def test_a_client_that_is_gone_does_not_stop_the_append(tmp_path: Path) -> None:
         answer.abandon()
         coordinator.answer()
         await asyncio.sleep(0)
-        await broker.one.partition.log.settle()
+        await broker.one.partition.log.await_appends()
         assert broker.one.partition.log.next_offset == 1 and broker.one.partition.waiting_produces_count == 0
 
     play(tmp_path, scenario)

@@ -18,7 +18,7 @@ SMALL_RECORDS = bytes(batch("x"))
 
 def hold_writes(both: Twins) -> None:
     """Appends stay in memory until `write`."""
-    both.each_replica(lambda one: one.partition.log.hold())
+    both.each_replica(lambda one: one.partition.log.buffer_appends())
 
 
 def write(both: Twins) -> None:

@@ -38,7 +38,7 @@ def play(folder: Path, scenario: Scenario, **settings: Any) -> None:
 async def write(broker: ReplicaBroker, *values: str, sequence: int = 0) -> None:
     records = batch(*values, producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence, is_transactional=True)
     broker.one.partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=NOW_MS)
-    await broker.one.partition.log.settle()
+    await broker.one.partition.log.await_appends()
 
 
 def marking(*, committed: bool = True, topic: str = "t", epoch: int = 0, index: int = 0) -> WriteTxnMarkersRequest:
@@ -58,7 +58,7 @@ async def started(broker: ReplicaBroker, request: WriteTxnMarkersRequest) -> Ans
     """Its markers are written; whether the replicas have them is another matter."""
     answer = broker.start(write_txn_markers, request, 1)
     await asyncio.sleep(0)
-    await broker.one.partition.log.settle()
+    await broker.one.partition.log.await_appends()
     return answer
 
 
@@ -110,13 +110,13 @@ def test_replicas_that_are_as_fast_as_the_writing_do_not_end_the_wait(tmp_path: 
         second.producer_id = PRODUCER + 1
         writing = _MarkerAppend(broker.services.partitions, lambda *_: None, "other", NOW_MS)
         await writing.append_all([first], broker.services.serial_queue)
-        await broker.one.partition.log.settle()
+        await broker.one.partition.log.await_appends()
         broker.one.fetched(2)
         broker.turn()
         await writing.append_all([second], broker.services.serial_queue)
         waiting = asyncio.ensure_future(writing.replicas.completed())
         await asyncio.sleep(0)
-        await broker.one.partition.log.settle()
+        await broker.one.partition.log.await_appends()
         assert not waiting.done()
         broker.one.fetched(3)
         broker.turn()

@@ -109,7 +109,7 @@ def _cut_not_synced(patches: Patches) -> None:
     """What a follower has cut off may come back."""
 
     def cut(original: Any) -> Any:
-        def cut_log(filesystem: Any, directory: str, cut: Any, *others: Any) -> Any:
+        def truncate_files(filesystem: Any, directory: str, cut: Any, *others: Any) -> Any:
             class Unsynced:
                 def sync(self) -> None:
                     return
@@ -120,9 +120,9 @@ def _cut_not_synced(patches: Patches) -> None:
             file = cut.file
             return original(filesystem, directory, dataclasses.replace(cut, file=Unsynced()), *others)
 
-        return cut_log
+        return truncate_files
 
-    patches.replace(truncation, "cut_log", cut)
+    patches.replace(truncation, "truncate_files", cut)
 
 
 def _recovery_point_stays(patches: Patches) -> None:
@@ -259,8 +259,8 @@ def _refused_bytes_stay(patches: Patches) -> None:
     """When there is room again, the torn end that a full disk has left is written behind."""
 
     async def repair(self: PartitionLog) -> None:
-        self._writer.take_jobs_again()
-        self._writer.go_on(None)
+        self._writer.accept_jobs()
+        self._writer.resume(None)
 
     patches.replace(PartitionLog, "_repair_halted", lambda original: repair)
 

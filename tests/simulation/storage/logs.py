@@ -169,7 +169,7 @@ class Logged:
         """Raises KafkaError: then it may be cut or not, until the log is mended."""
         log = self.log
         assert log is not None
-        await log.settle()
+        await log.await_appends()
         before = self._remember()
         self.records = [record for record in self.records if record.offset < offset]
         try:
@@ -192,7 +192,7 @@ class Logged:
         """Raises KafkaError, see `cut`."""
         log = self.log
         assert log is not None
-        await log.settle()
+        await log.await_appends()
         before = self._remember()
         self.records = []
         try:

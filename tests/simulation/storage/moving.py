@@ -80,7 +80,9 @@ class Moving:
             async with logged.in_place:
                 assert logged.log is not None
                 return (
-                    logged.key not in self._stopped and logged.log.can_be_held and await self._exchange(logged, moving)
+                    logged.key not in self._stopped
+                    and logged.log.can_buffer_appends
+                    and await self._exchange(logged, moving)
                 )
         except KafkaError as error:
             # The disk is full, or the log was cut while it was read.
@@ -92,19 +94,19 @@ class Moving:
         old = logged.log
         assert old is not None
         self._coverage["exchanges"] += 1
-        old.hold()
+        old.buffer_appends()
         try:
-            await old.settle()
+            await old.await_appends()
             await moving.copy_rest()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
-            old.leave_folder()
+            old.detach_folder()
             new = await self._logs.future.complete_move(*logged.key)
         except KafkaError:
             old.release()
             raise
         logged.log = new
-        old.give_way_to(new)
+        old.hand_over_to(new)
         await old.close(flush=False)
         self._coverage["logs moved"] += 1
         return True

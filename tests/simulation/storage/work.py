@@ -72,7 +72,7 @@ class Work:
         """Go on with the moves that were begun, or not."""
         for key in sorted(self._logs.future.logs):
             if self._rng.random() < 0.7:
-                self._moving.go_on(self._logged[key])
+                self._moving.resume(self._logged[key])
 
     async def end(self) -> None:
         """Before a stop in order. The disk may be full still."""
@@ -152,7 +152,7 @@ class Work:
                 logged.transact(self._rng, self._now_ms)
         if self._rng.random() < 0.6:
             assert logged.log is not None
-            await logged.log.settle()
+            await logged.log.await_appends()
             logged.commit()
 
     async def _flush(self, key: TopicPartition, logged: Logged) -> None:
@@ -200,12 +200,12 @@ class Work:
                 await self._moving.stop(logged)
                 await self._logs.future.drop_future_log(*key)
             else:
-                self._moving.go_on(logged)
+                self._moving.resume(logged)
             return
         here = logged.log.directory.rpartition("/")[0]
         target = self._rng.choice([path for path in self._plan.directories if path != here])
         await self._logs.future.future_log_for(*key, target)
-        self._moving.go_on(logged)
+        self._moving.resume(logged)
 
     async def _make_room(self) -> None:
         if self._storage.capacity_bytes is not None:

@@ -91,15 +91,15 @@ def test_a_cut_leaves_the_epochs_before_it() -> None:
     file.cut(50)
     assert writer.written == []
     file.cut(40)
-    file.begin_anew()
-    file.begin_anew()
+    file.clear()
+    file.clear()
     assert writer.written == [([(2, 10)], True), ([], True)]
     assert file.epochs.entries == []
 
 
 def test_a_file_that_the_disk_has_refused_is_written_again() -> None:
     file, writer = file_of((2, 10))
-    file.distrust()
+    file.mark_unsaved()
     file.cut(50)
     file.keep()
     assert writer.written == [([(2, 10)], True)]

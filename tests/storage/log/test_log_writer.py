@@ -28,12 +28,12 @@ def test_a_retry_of_what_is_on_its_way_is_answered_though_the_log_is_held(tmp_pa
                     leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done,
                 )  # fmt: skip
                 if done is first:
-                    log.hold()
+                    log.buffer_appends()
             assert result.duplicate
             gate.set()
-            await log.settle()
+            await log.await_appends()
             log.release()
-            await log.settle()
+            await log.await_appends()
             assert first.is_written and again.is_written
             await log.close()
 
@@ -54,7 +54,7 @@ def test_a_job_that_fails_by_a_mistake_fails_the_log(tmp_path: Path, caplog: pyt
             log._writer._jobs.run_or_fail(mistake)
             done = Outcome()
             log.append(batch("b"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
-            await log.settle()
+            await log.await_appends()
             assert [error and error.code for error in done.errors] == [ErrorCode.KAFKA_STORAGE_ERROR]
             assert place.failed and log.log_end_offset == 1
             await log.close(flush=False)
@@ -73,13 +73,13 @@ def test_what_was_held_begins_a_segment_behind_what_is_still_on_its_way(tmp_path
             outcomes = [Outcome(), Outcome(), Outcome()]
             for text, done in zip("bcd", outcomes, strict=True):
                 if text == "d":
-                    log.hold()
+                    log.buffer_appends()
                 log.append(
                     batch(text * 60), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done
                 )  # fmt: skip
             log.release()
             gate.set()
-            await log.settle()
+            await log.await_appends()
             assert all(done.is_written for done in outcomes)
             assert [segment.base_offset for segment in log.segments] == [0, 1, 2, 3]
             assert [value for _, value in await all_values(log)] == [text * 60 for text in "abcd"]

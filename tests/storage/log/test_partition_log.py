@@ -64,7 +64,7 @@ def test_done_comes_when_the_bytes_are_written_and_not_before(tmp_path: Path) ->
         assert (log.next_offset, log.log_end_offset) == (3, 1)
         assert first.errors == second.errors == []
         await slow
-        await log.settle()
+        await log.await_appends()
         assert first.is_written and second.is_written
         assert log.log_end_offset == 3
 
@@ -218,7 +218,7 @@ def test_appends_queue_in_order_behind_a_roll(tmp_path: Path) -> None:
         for at, done in enumerate(outcomes):
             log.append(batch(f"{at:0100}"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
         assert log.next_offset == 40
-        await log.settle()
+        await log.await_appends()
         assert all(done.is_written for done in outcomes)
         assert [value for _, value in await all_values(log)] == [f"{at:0100}" for at in range(40)]
         await log.flush()
@@ -238,8 +238,8 @@ def test_a_large_index_moves_to_its_file_and_still_answers(tmp_path: Path) -> No
                 done=Outcome(),
             )
             if at % 100 == 0:
-                await log.settle()
-        await log.settle()
+                await log.await_appends()
+        await log.await_appends()
         segment = log.segments.active
         assert segment.offset_index.file_entries == segment.time_index.file_entries == 512
         for offset in (0, 3, 511, 512, 700, 1399):
@@ -365,7 +365,7 @@ def test_a_retried_batch_is_answered_with_its_first_offsets(tmp_path: Path) -> N
             )
         assert second.errors == []
         await slow
-        await log.settle()
+        await log.await_appends()
         assert first.is_written and second.is_written and log.log_end_offset == 4
 
     with_log(tmp_path, body)
@@ -522,7 +522,7 @@ def test_a_failed_write_fails_everything_behind_it_and_the_log(tmp_path: Path) -
             for done in outcomes:
                 log.append(batch("x"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
             await slow
-            await log.settle()
+            await log.await_appends()
             for done in outcomes:
                 assert [error and error.code for error in done.errors] == [ErrorCode.KAFKA_STORAGE_ERROR]
             assert log.next_offset == log.log_end_offset == 1

@@ -368,7 +368,7 @@ def test_producers_are_not_forgotten_with_their_records(tmp_path: Path) -> None:
                 await append(log, f"{at:0100}", timestamp=NOW_MS, producer_id=7, producer_epoch=1, base_sequence=at)
             log.high_watermark = 30
             await log.flush()
-            await log.settle()
+            await log.await_appends()
             log = await open_log(doors, str(tmp_path), config(segment_bytes=900, retention_bytes=0), recovery_point=0)
             log.high_watermark = 30
             await log.delete_old_segments()

@@ -70,7 +70,7 @@ async def fill(log: PartitionLog, batches: int = BATCHES) -> None:
     one = bytes(encode_batch([Record(0, NOW_MS, b"k", b"v" * 30, [])]))
     for _ in range(batches):
         log.append(bytearray(one), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=lambda error: None)
-    await log.settle()
+    await log.await_appends()
 
 
 async def log_with_the_latest_deleted(log: PartitionLog, batches: int = BATCHES) -> None:

@@ -310,7 +310,7 @@ def test_a_log_that_begins_anew_is_committed_up_to_there(tmp_path: Path) -> None
             await log.truncate_fully_and_start_at(40)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (40, 40, 40)
             assert log.latest_epoch == -1
-            await log.settle()
+            await log.await_appends()
             assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
             await log.truncate_fully_and_start_at(10)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (10, 10, 10)

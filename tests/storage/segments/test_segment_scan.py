@@ -317,7 +317,7 @@ def test_after_a_loss_of_power_everything_flushed_is_there(seed: int) -> None:
                     await log.flush()
                     flushed = len(appended)
                 elif loop.random.random() < 0.5:
-                    await log.settle()
+                    await log.await_appends()
             recovery_point = log.recovery_point
             assert recovery_point >= flushed
             disk.crash()
@@ -354,7 +354,7 @@ def test_after_a_kill_everything_written_is_there(seed: int) -> None:
                     batch(f"{step:060}"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=outcomes[-1]
                 )
                 if loop.random.random() < 0.2:
-                    await log.settle()
+                    await log.await_appends()
                     assert len(await all_values(log)) == log.log_end_offset
             disk.crash()
             storage.crash_process()
