@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import holds_transaction, read_header
+from protocol.records.batch import holds_transaction, producer_of
 from storage.log.transaction_verifications import ONGOING, VerificationGuard
 from storage.log.validation import RequestRejected
 
@@ -57,18 +57,18 @@ class TransactionStart:
         self.is_decided = not self._guards or self._is_decided_here()
 
     def _begin(self, key: TopicPartition, records: bytes | bytearray | memoryview) -> None:
+        producer_id, epoch, sequence = producer_of(records)
+        partition = self._services.partitions.find(*key)
+        if partition is None or producer_id < 0:
+            return  # the append says what is wrong with it
         try:
-            header = read_header(records)
-            partition = self._services.partitions.find(*key)
-            if partition is None or not header.has_producer_id:
-                return  # the append says what is wrong with it
-            guard = partition.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence)
+            guard = partition.begin_verification(producer_id, epoch, sequence)
         except KafkaError as error:
             self._errors[key] = error.again()
             return
         if guard is not ONGOING:
             self._guards[key] = guard
-            self._producer = header.producer_id, header.producer_epoch
+            self._producer = producer_id, epoch
 
     def _is_decided_here(self) -> bool:
         found = self._services.transaction_verification.verify_here(

@@ -53,6 +53,7 @@ HEADER_BYTES = 61
 HEADER = Struct(">qiibIhiqqqhii")
 assert HEADER.size == HEADER_BYTES
 _unpack_header = HEADER.unpack_from
+_unpack_producer = Struct(">43xqhi").unpack_from
 MAGIC_V2 = 2
 MAGIC_POSITION = 16
 MIN_LEGACY_LENGTH = 14  # of a v0 message, the smallest that ever was
@@ -212,6 +213,12 @@ def holds_transaction(buffer: Buffer) -> bool:
         and buffer[MAGIC_POSITION] == MAGIC_V2
         and bool(buffer[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT)
     )
+
+
+def producer_of(buffer: Buffer) -> tuple[int, int, int]:
+    """Producer id, producer epoch and base sequence of the batch that `buffer` begins with, of which there are at least
+    `HEADER_BYTES`; nothing else of it is read."""
+    return _unpack_producer(buffer)
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

@@ -176,17 +176,16 @@ class PartitionLog(LogEnds):
     ) -> Duplicate | None:
         """Whether this batch of a producer may be appended: None when it may, or how it was appended before. Raises
         INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED."""
-        producers, verifications = self._producers, self._verifications
-        if is_client and (earlier := producers.find_duplicate(header)) is not None:
-            return earlier
         if guard is not None and header.is_transactional and not self._is_verified(header, guard):
+            if is_client and (earlier := self._producers.find_duplicate(header)) is not None:
+                return earlier
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         if not is_client:
             self._check_coordinators(records, header)
             return None
-        earlier = producers.check(header)
-        if verifications is not None:
-            verifications.check_sequence(header)
+        earlier = self._producers.check(header)
+        if earlier is None and self._verifications is not None:
+            self._verifications.check_sequence(header)
         return earlier
 
     def _check_coordinators(self, records: Buffer, header: BatchHeader) -> None:

@@ -18,6 +18,7 @@ from protocol.records.batch import (
     patch,
     patch_log_append_time,
     patch_timestamp,
+    producer_of,
     read_header,
     rewind_sequence,
 )
@@ -34,6 +35,7 @@ def test_every_field_of_the_header() -> None:
         base_sequence=2**31 - 2, is_transactional=True, partition_leader_epoch=9,
     )  # fmt: skip
     header = read_header(b"xx" + batch, 2)
+    assert producer_of(batch) == (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 2**31 - 2)
     assert header.size_bytes == len(batch) == header.batch_length + 12
     assert (header.base_offset, header.last_offset, header.next_offset) == (40, 42, 43)
     assert (header.partition_leader_epoch, header.magic, header.records_count) == (9, 2, 3)
