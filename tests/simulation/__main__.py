@@ -1,7 +1,7 @@
 """`python -m tests.simulation [--cluster | --storage] [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`: run histories.
 
-A seed knows nothing of the one before it, so seeds are shared out to as many processes as there are cores (`--jobs`); what is
-printed is in their order. A failing seed is printed as the command that repeats it.
+A seed knows nothing of the one before it, so seeds, and mutants, are shared out to as many processes as there are cores
+(`--jobs`); what is printed is in their order. A failing seed is printed as the command that repeats it.
 
 Exit codes: 0 all held; 1 a promise was broken, or a mutant lived; 2 the histories met too little to prove anything.
 """
@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from tests.simulation import coverage as one_broker
 from tests.simulation import history
@@ -75,7 +76,7 @@ def main() -> int:
     gc.freeze()  # what was imported stays: the collector need not look at it again with every history
     gc.set_threshold(GARBAGE_MAX)
     if options.mutants is not None:
-        return _hunt(options.mutants, range(options.within))
+        return _hunt(options.mutants, range(options.within), options.jobs)
     kind = CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER
     if options.seed is not None:
         return _one(kind, options.seed, trace=options.trace)
@@ -135,20 +136,27 @@ def _print_coverage(coverage: Counter[str]) -> None:
         print(f"{count:9} {name}")
 
 
-def _hunt(names: Iterable[str], seeds: range) -> int:
+def _hunt(names: Iterable[str], seeds: range, jobs: int) -> int:
+    """Each bug is planted in a process of its own."""
     wanted = set(names) or {mutant.name for mutant in ALL}
     unknown = wanted - {mutant.name for mutant in ALL}
     if unknown:
         print(f"no such mutants: {', '.join(sorted(unknown))}")
         return 2
     lived = 0
-    for mutant in ALL:
-        if mutant.name in wanted:
-            found = hunt(mutant, seeds)
-            lived += found.violation is None
-            verdict = "LIVED" if found.violation is None else found.violation.splitlines()[0][:150]
-            print(f"{mutant.name}: {found.seeds} seeds: {verdict}", flush=True)
+    numbers = [number for number, mutant in enumerate(ALL) if mutant.name in wanted]
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+        for name, seeds_count, violation in pool.imap(partial(_hunt_one, seeds), numbers):
+            lived += violation is None
+            verdict = "LIVED" if violation is None else violation.splitlines()[0][:150]
+            print(f"{name}: {seeds_count} seeds: {verdict}", flush=True)
     return 1 if lived else 0
+
+
+def _hunt_one(seeds: range, number: int) -> tuple[str, int, str | None]:
+    """A mutant does not travel between processes, its number in ALL does."""
+    found = hunt(ALL[number], seeds)
+    return found.mutant.name, found.seeds, found.violation
 
 
 if __name__ == "__main__":
