@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,50 +24,7 @@ from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
-from tests.clocks import ManualClock
-
-
-class Turns:
-    """`call_soon` and `call_later` by hand: `run` is one loop that goes on until nothing is due."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self._clock = clock
-        self._soon: deque[Callable[[], None]] = deque()
-        self._later: list[_Later] = []
-
-    def call_soon(self, callback: Callable[[], None]) -> object:
-        self._soon.append(callback)
-        return None
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> _Later:
-        later = _Later(self._clock.now_ms + delay * 1000, callback)
-        self._later.append(later)
-        return later
-
-    def run(self) -> None:
-        while self._soon:
-            self._soon.popleft()()
-
-    def advance(self, duration_ms: int) -> None:
-        end_ms = self._clock.now_ms + duration_ms
-        self.run()
-        while due := [one for one in self._later if not one.is_cancelled and one.due_ms <= end_ms]:
-            first = min(due, key=lambda one: one.due_ms)
-            self._later.remove(first)
-            self._clock.now_ms = max(self._clock.now_ms, round(first.due_ms))
-            first.callback()
-            self.run()
-        self._clock.now_ms = end_ms
-
-
-class _Later:
-    def __init__(self, due_ms: float, callback: Callable[[], None]) -> None:
-        self.due_ms = due_ms
-        self.callback = callback
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
+from tests.clocks import ManualClock, Turns
 
 
 class FakeStream:

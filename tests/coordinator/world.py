@@ -13,45 +13,16 @@ from protocol.records.batch import patch, read_header
 from runtime.filesystem import Buffer
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from tests.clocks import ManualClock
+from tests.clocks import Cancellable, ManualClock, Turns
 
 START_MS = 1_000_000_000_000
 
 
-class _Handle:
-    def __init__(self, callback: Callable[[], None], due_ms: int) -> None:
-        self.callback = callback
-        self.due_ms = due_ms
-        self.is_cancelled = False
+class ManualCallLater(Turns):
+    """Called as `call_later` is."""
 
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-class ManualCallLater:
-    """`call_later` of a loop whose time is the manual clock's."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self._clock = clock
-        self._handles: list[_Handle] = []
-
-    def __call__(self, delay: float, callback: Callable[[], None], /) -> _Handle:
-        handle = _Handle(callback, self._clock.now_ms + round(delay * 1000))
-        self._handles.append(handle)
-        return handle
-
-    def advance(self, duration_ms: int) -> None:
-        until_ms = self._clock.now_ms + duration_ms
-        while True:
-            self._handles = [handle for handle in self._handles if not handle.is_cancelled]
-            due = [handle for handle in self._handles if handle.due_ms <= until_ms]
-            if not due:
-                break
-            handle = min(due, key=lambda each: each.due_ms)
-            self._handles.remove(handle)
-            self._clock.now_ms = max(self._clock.now_ms, handle.due_ms)
-            handle.callback()
-        self._clock.now_ms = until_ms
+    def __call__(self, delay: float, callback: Callable[[], None], /) -> Cancellable:
+        return self.call_later(delay, callback)
 
 
 class MemoryLog:

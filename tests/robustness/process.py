@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,7 @@ from tests.oracle.ports import lasting_port
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+DEADLINE_S = 60.0
 MiB = 1 << 20
 
 SETTINGS = {
@@ -150,3 +152,10 @@ class BrokerProcess:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError(f"{name} is not in /proc")
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.02)

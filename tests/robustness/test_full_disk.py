@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,12 @@ from protocol.messages.offset_commit import (
 from protocol.messages.produce import ProduceResponse
 from protocol.records.batch import iter_headers
 from protocol.records.record import iter_records
-from tests.robustness.process import BrokerProcess, MiB, NotStarted
+from tests.robustness.process import BrokerProcess, MiB, NotStarted, eventually
 from tests.robustness.wire import FETCH_V, PRODUCE_V, Wire, batch_of, create_topic, end_offset, fetch_of, produce_of
 
 TOPIC = "orders"
 DISK_BYTES = 32 * MiB
 FLOOR_BYTES = 8 * MiB
-DEADLINE_S = 60.0
 ALMOST_FULL = "disk is almost full"
 
 
@@ -62,13 +60,6 @@ def fill(disk: Path, leave_bytes: int) -> None:
                 filler.write(bytes(min(rest, MiB)))
             except OSError:
                 return
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.02)
 
 
 def try_to_produce(wire: Wire, value: bytes) -> int:

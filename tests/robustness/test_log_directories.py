@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from protocol.errors import ErrorCode
@@ -25,7 +23,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.robustness.process import BrokerProcess
+from tests.robustness.process import BrokerProcess, eventually
 from tests.robustness.wire import (
     FETCH_V,
     PRODUCE_V,
@@ -39,7 +37,6 @@ from tests.robustness.wire import (
 )
 
 TOPIC = "orders"
-DEADLINE_S = 60.0
 BROKER_RESOURCE = 4
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -48,13 +45,6 @@ def broker_over(folder: Path, *names: str, **settings: object) -> BrokerProcess:
     paths = ",".join(str(folder / name) for name in names)
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     return BrokerProcess(folder / "broker", {"log.dirs": paths, "broker.id": 1, **dotted})
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.02)
 
 
 def described(broker: BrokerProcess, version: int = 4) -> DescribeLogDirsResponse:

@@ -30,8 +30,7 @@ from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
-from tests.broker.harness import Turns
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, Turns
 from tests.replication.replica_world import ME, Replica, replica
 
 LISTENER = "PLAINTEXT"
