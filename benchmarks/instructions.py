@@ -1,0 +1,141 @@
+"""User instructions of one request, counted by valgrind: `python -m benchmarks.instructions [TREE ...]`.
+
+The broker runs under `valgrind --tool=cachegrind`, which counts instructions and does not measure time, so that other load on
+the machine changes nothing. Each load is run with a few and with many requests, one at a time over one connection; the
+difference divided by the difference in requests is what one costs. Every TREE is a checkout whose broker is measured (default:
+this one), so that two commits stand side by side.
+
+Needs `valgrind`; takes a few minutes a tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.wire import connect, fetch_frame, produce_frame
+from protocol.header import encode_request
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+FEW, MANY = 200, 1_200
+START_TIMEOUT_S = 300.0
+MiB = 1 << 20
+
+
+def ask(stream: socket.socket, frame: bytes) -> int:
+    """Send one request and return the size of its whole response."""
+    stream.sendall(frame)
+    return receive(stream)
+
+
+def receive(stream: socket.socket) -> int:
+    size = int.from_bytes(stream.recv(4, socket.MSG_WAITALL), "big")
+    rest = size
+    while rest:
+        rest -= len(stream.recv(min(rest, MiB)))
+    return size
+
+
+def produce_one_record(address: tuple[str, int], count: int) -> None:
+    """One record of 100 bytes, acks=1."""
+    frame = produce_frame("t", 0, 100)
+    with connect(address) as stream:
+        for _ in range(count):
+            ask(stream, frame)
+
+
+def fetch_a_megabyte(address: tuple[str, int], count: int) -> None:
+    """A sessionless fetch of 1 MB of records of 1 KB."""
+    with connect(address) as stream:
+        for _ in range(1_200):
+            ask(stream, produce_frame("t", 1, 1_000))
+        frame = fetch_frame("t", 1, offset=0, max_wait_ms=500)
+        for _ in range(count):
+            assert ask(stream, frame) > MiB
+
+
+def park_a_fetch(address: tuple[str, int], count: int) -> None:
+    """A fetch that waits, and a record that ends its wait; the produce is counted too."""
+    frame = produce_frame("t", 2, 100)
+    with connect(address) as consumer, connect(address) as producer:
+        for offset in range(count):
+            consumer.sendall(fetch_frame("t", 2, offset=offset, max_wait_ms=60_000))
+            ask(producer, frame)
+            receive(consumer)
+
+
+LOADS: dict[str, Callable[[tuple[str, int], int], None]] = {
+    "one-record produce": produce_one_record,
+    "1 MB fetch": fetch_a_megabyte,
+    "parked fetch": park_a_fetch,
+}
+
+
+@contextmanager
+def broker(tree: Path, counted: list[int]) -> Iterator[tuple[str, int]]:
+    """A broker of `tree` under valgrind; `counted` gets its instructions when it has stopped."""
+    with tempfile.TemporaryDirectory() as folder:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/counts"]
+        settings = {"broker.id": "0", "log.dirs": f"{folder}/data", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+        command += [sys.executable, "-m", "broker", "start"]
+        command += [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
+        process = subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            make_topic(("127.0.0.1", port))
+            yield "127.0.0.1", port
+        finally:
+            process.terminate()
+            _, printed = process.communicate(timeout=START_TIMEOUT_S)
+        found = re.search(r"I\s+refs:\s+([\d,]+)", printed)
+        assert found is not None, printed
+        counted.append(int(found[1].replace(",", "")))
+
+
+def make_topic(address: tuple[str, int]) -> None:
+    topic = CreatableTopic(name="t", num_partitions=3, replication_factor=1, assignments=[], configs=[])
+    frame = b"".join(encode_request(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5, 1, "bench"))
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            with connect(address) as stream:
+                ask(stream, frame)
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def instructions(tree: Path, load: Callable[[tuple[str, int], int], None]) -> float:
+    """Instructions of one request."""
+    counted: list[int] = []
+    for count in (FEW, MANY):
+        with broker(tree, counted) as address:
+            load(address, count)
+    few, many = counted
+    return (many - few) / (MANY - FEW)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trees", nargs="*", type=Path, default=[Path.cwd()], metavar="TREE")
+    parser.add_argument("--only", choices=LOADS)
+    options = parser.parse_args()
+    for name, load in LOADS.items():
+        if options.only in (None, name):
+            for tree in options.trees:
+                print(f"{name}\t{tree}\t{instructions(tree, load):,.0f} instructions", flush=True)
+
+
+if __name__ == "__main__":
+    main()
