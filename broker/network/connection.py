@@ -55,9 +55,8 @@ SHORT_RECEIVE_BYTES = 4 * KiB
 PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
 
 
-# Each is tested for every request: a look at a class costs what the test does.
-_OPENING, _FIRST_REQUEST, _SERVING = ConnectionPhase.OPENING, ConnectionPhase.FIRST_REQUEST, ConnectionPhase.SERVING
-_FINISHING, _CLOSING, _CLOSED = ConnectionPhase.FINISHING, ConnectionPhase.CLOSING, ConnectionPhase.CLOSED
+# As plain numbers: they are compared for every request, and to compare members of an enum costs a call.
+_OPENING, _FIRST_REQUEST, _SERVING, _FINISHING, _CLOSING, _CLOSED = (int(phase) for phase in ConnectionPhase)
 
 
 class RequestConnection:
@@ -100,7 +99,7 @@ class RequestConnection:
         self._connection: Connection | None = None
         self.client: ClientConnection | None = None
         self.active_tick = shared.tick
-        self.phase = _OPENING
+        self.phase: int = _OPENING
         self._finish_reason = ""
         # Receiving.
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
@@ -318,7 +317,7 @@ class RequestConnection:
         while end - position >= START.size:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
-            if route is None or self.phase is _FIRST_REQUEST:
+            if route is None or self.phase == _FIRST_REQUEST:
                 if not self._check_served_or_close(view[position:], api_key, version):
                     return
                 route = self._shared.dispatch.table.route(api_key, version)
@@ -351,14 +350,14 @@ class RequestConnection:
         """Check a connection's first request, and any without a known route; close if it cannot be served."""
         if not self._check_start_or_close(view):
             return False
-        if self.phase is _FIRST_REQUEST:
+        if self.phase == _FIRST_REQUEST:
             self.phase = _SERVING
         return self._close_if_refused(not_served(self._shared.dispatch.table, api_key, version))
 
     def _check_start_or_close(self, view: memoryview) -> bool:
         """Check the length prefix at the start of `view`; close if no frame begins so."""
         prefix = bytes(view[: SIZE.size])
-        is_first = self.phase is _FIRST_REQUEST
+        is_first = self.phase == _FIRST_REQUEST
         reason = foreign_protocol(prefix, self._security_protocol) if is_first else None
         return self._close_if_refused(reason or impossible_length(prefix, self._shared.limits))
 
@@ -489,7 +488,7 @@ class RequestConnection:
         if self._connection is None or self.phase >= _CLOSING:
             return
         self._responses.flush()
-        if self.phase is _FINISHING:
+        if self.phase == _FINISHING:
             if not self._in_flight:
                 self.close(self._finish_reason, level=logging.DEBUG)
         elif self._waits and not self._waits & WAITS_LONG:
