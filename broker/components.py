@@ -120,7 +120,7 @@ class Components:
         elections = CoordinatorElections()
         partitions = Partitions(
             base.broker_id, base.logs, call_soon, elections,
-            doors=self._partition_dependencies(), following=fetchers, moving=log_moves,
+            dependencies=self._partition_dependencies(), following=fetchers, moving=log_moves,
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         verification = self._transaction_verification()

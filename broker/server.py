@@ -390,7 +390,7 @@ class Broker:
         self._enter("stopping")
         services = self._services
         if services is not None and services.fetchers is not None:
-            services.fetchers.take_no_more()
+            services.fetchers.stop_accepting()
         if was_serving and self.has_others and self.settings.controlled_shutdown_enable:
             await self._request_controlled_shutdown()
         for listener in self._listeners:

@@ -1,11 +1,11 @@
-"""Who waits for a partition, and for what: followers for the log end, consumers for the high watermark or the last stable
+"""The requests that wait for a partition: followers for the log end, consumers for the high watermark or the last stable
 offset, produces for the written end or the high watermark, DeleteRecords for the low watermark.
 
-The middle layer of a partition: `Assigned` (what the controller has said), `Awaited` here, `Partition` (what happens).
+The middle layer of a partition: `Assigned` (the controller's state), `Awaited` here, `Partition` (events).
 
-Rules: who parks here is called once, or forgotten. Waiting fetches are woken once a loop turn, however many appends the
-turn held. What is needed for those who wait is made when the first of them comes: of ten thousand partitions most are at
-rest, and nobody has ever waited for them. An append looks at the places itself, to see that they are empty.
+Rules: a parked request is called once, or cancelled. Waiting fetches are woken once a loop turn, however many appends the turn
+had. The containers are created for the first waiting request: of ten thousand partitions most are idle, and no request has ever
+waited for them. An append checks for None itself.
 Source: Kafka ReplicaManager's purgatories, Partition.
 """
 
@@ -20,18 +20,18 @@ from replication.waiters import CommitWaiters, FetchWatchers, Watcher, mark
 
 
 class Awaited(Assigned):
-    """See the module."""
+    """A partition with its waiting requests."""
 
-    __slots__ = ("_commit_waiters", "_host", "_low_watermark_waiters", "_written_waiters", "watchers")
+    __slots__ = ("_commit_waiters", "_context", "_low_watermark_waiters", "_written_waiters", "watchers")
 
-    def __init__(self, topic: str, partition: int, host: PartitionContext) -> None:
+    def __init__(self, topic: str, partition: int, context: PartitionContext) -> None:
         super().__init__(topic, partition)
-        self._host = host
+        self._context = context
         self._commit_waiters: CommitWaiters | None = None
         self._written_waiters: CommitWaiters | None = None
         self._low_watermark_waiters: CommitWaiters | None = None
-        # Who has seen everything: touched when there is more, and when there is something else to tell (a high watermark
-        # for followers, a new log start).
+        # Fetch sessions that have read everything: touched when there are more records, and when other values change (a high
+        # watermark for followers, a new log start).
         self.watchers: FetchWatchers | None = None
 
     # --- produces and deletions ---
@@ -69,8 +69,8 @@ class Awaited(Assigned):
         if self._low_watermark_waiters is not None:
             self._low_watermark_waiters.cancel(ticket)
 
-    def _answer_waiters(self, error: ErrorCode) -> None:
-        """Everybody who waits gets `error`."""
+    def _complete_waiters(self, error: ErrorCode) -> None:
+        """Complete every waiting produce and deletion with `error`."""
         self._fail_produces(error)
         if self._low_watermark_waiters is not None:
             self._low_watermark_waiters.fail_all(error)
@@ -85,21 +85,21 @@ class Awaited(Assigned):
     # --- fetches ---
 
     def make_watchers(self) -> FetchWatchers:
-        """`watchers`, which are None until somebody has seen everything."""
+        """Create and return `watchers`, which is None until a fetch session has read everything."""
         self.watchers = FetchWatchers()
         return self.watchers
 
     def watcher_lists(self) -> list[dict[Watcher, None]]:
-        """Those that hold any."""
+        """Return the lists that are not empty."""
         return [] if self.watchers is None else self.watchers.lists()
 
     def _wake_fetches(self) -> None:
-        """All of them look again: the epoch, the role or the ends of the log are not what they were."""
+        """Wake all waiting fetches, because the epoch, the role or the ends of the log have changed."""
         for watchers in self.watcher_lists():
-            self._host.wake_ups.touch(watchers)
+            self._context.wake_ups.touch(watchers)
 
-    def _tell_watchers(self) -> None:
-        """Something that nobody waits for is not what it was."""
+    def _touch_watchers(self) -> None:
+        """Mark the partition as changed for its fetch sessions, without waking a fetch."""
         for watchers in self.watcher_lists():
             mark(watchers)
 

@@ -1,12 +1,12 @@
-"""What one request waits for in its partitions: records to be written or committed, followers to delete. It completes once.
+"""Waits for the partitions of one request: for records to be written or committed, or deleted by followers. It completes once.
 
-    wait_until_...  a place in a partition's list, for each partition that is not there yet
-    begin           all places are taken: complete when every partition is through, or the time is over
-    cancel          the client is gone
+    wait_until_...  an entry in a partition's list, for each partition that has not reached its offset begin           all waits
+    are registered: complete when every partition has reached its offset, or at the timeout cancel          the client has
+    disconnected
 
 Rules: `on_outcome` is called once for every wait, unless that is cancelled: NONE when the partition has reached the offset,
 an error when its leadership or its log ends, REQUEST_TIMED_OUT when the time is over first. Only then comes `on_complete`.
-A wait is for an offset that is not reached: the caller looks first, which costs nothing where nobody has to wait.
+A wait is for an offset that is not reached: the caller checks first, so that a request without waits costs nothing.
 Invariants: no wait is left behind in a partition, and no timer, once the operation is complete or cancelled.
 Source: Kafka DelayedOperation, DelayedProduce, DelayedDeleteRecords.
 """
@@ -32,9 +32,9 @@ WRITTEN, COMMITTED, LOW_WATERMARK = range(3)
 
 
 class Wait(Generic[T]):
-    """The place of an operation in the list of a partition. `subject` is the caller's: whose outcome it is.
+    """The entry of an operation in a partition's list. `subject` identifies the outcome for the caller.
 
-    It is itself what the partition calls: one object a wait, and no closure.
+    The partition calls this object itself: one object a wait, and no closure.
     """
 
     __slots__ = ("_operation", "offset", "partition", "reaching", "subject", "ticket")
@@ -67,9 +67,10 @@ class Wait(Generic[T]):
 
 
 class DelayedOperation(Generic[T]):
-    """See the module. Owned by its request; as a context manager it is cancelled at the end of the block.
+    """An operation that completes when all of its waits have an outcome. Owned by its request; as a context manager it is
+    cancelled at the end of the block.
 
-    `waits` are those that have had no outcome; who owns the operation may look at them.
+    `waits` are those without an outcome, which the owner may read.
     """
 
     __slots__ = ("_on_complete", "_timeout", "on_outcome", "waits")
@@ -91,27 +92,27 @@ class DelayedOperation(Generic[T]):
         self.waits[wait] = None
 
     def wait_until_deleted(self, partition: Partition, offset: int, subject: T) -> None:
-        """Until no live replica holds records below `offset`."""
+        """Wait until no live replica has records below `offset`."""
         wait = Wait(self, partition, LOW_WATERMARK, offset, subject)
         wait.ticket = partition.when_deleted(offset, wait)
         self.waits[wait] = None
 
     def begin(self, on_complete: Callable[[], None], timer: Timer | None = None, timeout_ms: int = 0) -> None:
-        """Call `on_complete` once nothing is left to wait for, and with a `timer` after `timeout_ms` at the latest: 0 or
-        less ends with this turn of the loop. There is something to wait for now."""
+        """Call `on_complete` once no wait is left, or with a `timer` after `timeout_ms`: 0 or less completes in this turn of
+        the loop. At least one wait must be registered."""
         assert self.waits and self._on_complete is None
         self._on_complete = on_complete
         if timer is not None:
             self._timeout = timer.schedule(max(timeout_ms, 0), self._expire)
 
     async def completed(self, timer: Timer | None = None, timeout_ms: int = 0) -> None:
-        """As `begin`, for who awaits it; returns at once when there is nothing to wait for. Cancelled with the caller."""
+        """Await what `begin` reports; returns immediately without waits. Cancelled with the caller."""
         if not self.waits:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_complete() -> None:
-            if not done.done():  # the caller may be cancelled, and not have been told yet
+            if not done.done():  # the caller may be cancelled already
                 done.set_result(None)
 
         self.begin(on_complete, timer, timeout_ms)
@@ -128,7 +129,7 @@ class DelayedOperation(Generic[T]):
         on_complete()
 
     def all_reached(self) -> None:
-        """No wait is left: complete, unless more is to be waited for."""
+        """Complete, because no wait is left. A subclass may wait for more."""
         on_complete = self._on_complete
         if on_complete is None:
             return
@@ -138,7 +139,7 @@ class DelayedOperation(Generic[T]):
         on_complete()
 
     def cancel(self) -> list[Wait[T]]:
-        """Wait no longer, and call nothing any more. Returns the waits that have had no outcome."""
+        """Stop waiting, and call nothing any more. Returns the waits without an outcome."""
         self._on_complete = None
         if self._timeout is not None:
             self._timeout.cancel()

@@ -1,8 +1,7 @@
-"""What the partitions of a broker are given from outside, once for all of them.
+"""Declares the dependencies that all partitions of a broker share.
 
-Rules: replication declares what it needs, `broker.components` joins it to what there is. The values of
-`PartitionDependencies` that
-are not given belong to a broker without others beside it.
+Rules: replication declares what it needs, `broker.components` provides it. The defaults of `PartitionDependencies` are those of
+a broker without other brokers.
 Source: Kafka ReplicaManager's dependencies; KIP-73 (quota), KIP-392 (selector).
 """
 
@@ -21,7 +20,7 @@ LAG_MAX_MS = 30_000
 
 
 class ReplicaQuota(Protocol):
-    """How much may go to followers that are out of sync (`leader.replication.throttled.rate`)."""
+    """Limits bytes sent to followers that are out of sync (`leader.replication.throttled.rate`)."""
 
     def is_throttled(self, topic: str, partition: int) -> bool: ...
 
@@ -29,11 +28,11 @@ class ReplicaQuota(Protocol):
     def is_exceeded(self) -> bool: ...
 
     def record(self, size_bytes: int) -> None:
-        """Bytes of a throttled partition have gone out."""
+        """Count bytes sent of a throttled partition."""
 
 
 class ReplicationMetrics(Protocol):
-    """Who counts."""
+    """Counts replication traffic and ISR changes."""
 
     def isr_expanded(self) -> None: ...
 
@@ -45,7 +44,7 @@ class ReplicationMetrics(Protocol):
 
 
 class NoQuota:
-    """Nothing is throttled."""
+    """Throttles nothing."""
 
     is_exceeded = False
 
@@ -53,11 +52,11 @@ class NoQuota:
         return False
 
     def record(self, size_bytes: int) -> None:
-        """Nobody asks."""
+        """Do nothing, because no rate is limited."""
 
 
 class NoMetrics:
-    """Nobody counts."""
+    """Counts nothing."""
 
     def isr_expanded(self) -> None: ...
 
@@ -78,7 +77,8 @@ def _everybody(_broker_id: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDependencies:
-    """`now_ms` is monotonic; `is_alive` asks the cluster image; `select_replica` is None where leaders serve everybody."""
+    """What partitions need. `now_ms` is monotonic; `is_alive` consults the cluster image; `select_replica` is None when leaders
+    serve all consumers."""
 
     now_ms: Callable[[], int] = _no_time
     is_alive: Callable[[int], bool] = _everybody
@@ -90,16 +90,16 @@ class PartitionDependencies:
 
 
 ALONE = PartitionDependencies()
-"""A broker without others: no follower's lag to measure, nobody to ask."""
+"""The dependencies of a broker without other brokers."""
 
 
 class PartitionContext:
-    """What all partitions of a broker share, in one object: a place for it in each of them would be ten thousand places."""
+    """What all partitions of a broker share, in one object, which takes one slot in each of ten thousand partitions."""
 
-    __slots__ = ("broker", "doors", "now_ms", "wake_ups")
+    __slots__ = ("broker", "dependencies", "now_ms", "wake_ups")
 
-    def __init__(self, broker_id: int, wake_ups: WakeUps, doors: PartitionDependencies = ALONE) -> None:
-        self.broker = LeadingBroker(broker_id, doors.lag_max_ms, doors.is_alive)
-        self.doors = doors
-        self.now_ms = doors.now_ms
+    def __init__(self, broker_id: int, wake_ups: WakeUps, dependencies: PartitionDependencies = ALONE) -> None:
+        self.broker = LeadingBroker(broker_id, dependencies.lag_max_ms, dependencies.is_alive)
+        self.dependencies = dependencies
+        self.now_ms = dependencies.now_ms
         self.wake_ups = wake_ups

@@ -1,10 +1,11 @@
-"""Reading one partition for a fetch: which errors, how far, which bytes.
+"""Reads one partition for a fetch: decides its error, its limit offset and its bytes.
 
-Rules: synchronous; a read that would wait for the disk answers "cold" and leaves the wait to the caller. Records are
-never looked into: the answer is a byte range of the log, and at read_committed the aborted transactions that overlap it.
-Invariants: a consumer sees nothing at or past the high watermark (read_committed: the last stable offset), on the leader
-or on a follower, however long the read waits; an offset between that and the log end is an empty answer, never
-OFFSET_OUT_OF_RANGE. Who sees more than that reads in the leader epoch in which it asked, or nothing, however long it waits.
+Rules: synchronous; a read that would wait for the disk returns "cold" and leaves the wait to the caller. Records are never
+decoded: the result is a byte range of the log, and at read_committed the aborted transactions that overlap it.
+Invariants: a consumer sees nothing at or past the high watermark (read_committed: the last stable offset), on the leader or on
+a follower, however long the read waits; an offset between that and the log end gives an empty result, never
+OFFSET_OUT_OF_RANGE. A follower or debugging consumer, which reads further, reads in the leader epoch of its request, or
+nothing, however long it waits.
 Source: Kafka ReplicaManager.readFromLog, Partition.fetchRecords; KIP-207, KIP-320, KIP-392, KIP-595 (diverging epoch).
 """
 
@@ -32,10 +33,10 @@ EMPTY = b""
 UNKNOWN_EPOCH = -1
 NO_REPLICA = -1
 CONSUMER_ID = -1
-# The limit of a read that may not read.
+# The limit offset of a read that failed.
 NOTHING = -(1 << 63)
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
-# Errors of what is not even looked for in the logs: such partitions neither end the wait for others nor keep it up.
+# Errors found without reading a log: such partitions neither end nor prolong the wait for others.
 UNREAD_ERRORS = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -44,7 +45,7 @@ UNREAD_ERRORS = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-# Consumers know since then that followers may answer them (KIP-392).
+# Since this version, consumers may read from followers (KIP-392).
 FOLLOWER_READS_VERSION = 11
 
 
@@ -96,10 +97,10 @@ _CONSUMERS = {
 
 
 def reader_of(request: FetchRequest, version: int) -> FetchReader:
-    """Who sent it: only its leader serves a follower, and a consumer of before KIP-392."""
+    """Return the sender of a fetch. Only leaders serve followers, and consumers from before KIP-392."""
     replica_id = request.replica_id
     if replica_id == CONSUMER_ID:
-        replica_id = request.replica_state.replica_id  # where it stands since version 15
+        replica_id = request.replica_state.replica_id  # its place since version 15
     read_committed = request.isolation_level == READ_COMMITTED
     needs_leader = version < FOLLOWER_READS_VERSION
     if replica_id != CONSUMER_ID:
@@ -110,8 +111,8 @@ def reader_of(request: FetchRequest, version: int) -> FetchReader:
 
 
 class PartitionRead:
-    """What a fetch answers for one partition. `records` is None while a cold read has yet to bring them;
-    `available_bytes` is for who waits for enough of them."""
+    """The result of a fetch for one partition. `records` is None until a cold read has brought them; `available_bytes` counts
+    towards the fetch's minimum."""
 
     __slots__ = (
         "aborted",
@@ -134,19 +135,19 @@ class PartitionRead:
         self.item = item
         self.partition = partition
         self.error = error
-        self.ends_waiting = error is not NO_ERROR  # the client must hear of it at once
+        self.ends_waiting = error is not NO_ERROR  # the client needs the error immediately
         self.available_bytes = 0
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
         self.limit_offset = NOTHING
-        # In which records are read that may go again; UNKNOWN_EPOCH for one who is shown committed ones alone.
+        # The leader epoch of a read of uncommitted records; UNKNOWN_EPOCH when only committed ones are read.
         self.leader_epoch = UNKNOWN_EPOCH
-        # (epoch, its end offset) where the client's log went another way.
+        # (epoch, its end offset) where the client's log diverges.
         self.diverging: tuple[int, int] | None = None
         self.preferred_read_replica = NO_REPLICA
         self.records: Buffer | None = EMPTY
-        # The aborted transactions among the records, for who reads committed ones alone; None for everybody else.
+        # The aborted transactions among the records for a read_committed client; None for others.
         self.aborted: list[AbortedTxn] | None = None
 
     @property
@@ -155,12 +156,13 @@ class PartitionRead:
 
     @property
     def has_records(self) -> bool:
-        """More than the client has, which `fill` would read."""
+        """Whether there are records behind the client's offset, which `fill` would read."""
         return self.item.fetch_offset < self.limit_offset
 
     def overtaken(self) -> ErrorCode | None:
-        """Why the log does not hold any more what this client may see: another epoch has begun, in which it may have been cut;
-        or, for one who is shown committed records alone, it was cut below those that were, and may have others there."""
+        """Return the error of a read that is outdated, else None: another epoch has begun, in which the log may have been
+        truncated; or, for a client that reads committed records, the log was truncated below them and may have other records
+        there."""
         partition = self.partition
         assert partition is not None
         if self.leader_epoch == UNKNOWN_EPOCH:
@@ -168,28 +170,28 @@ class PartitionRead:
         return None if self.leader_epoch == partition.assignment.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 
     def fail(self, error: ErrorCode) -> int:
-        """Nothing can be read after all: no bytes."""
+        """Give the read an error and no bytes. Returns 0."""
         self.error, self.ends_waiting = error, True
         self.limit_offset, self.records = NOTHING, EMPTY
         return 0
 
-    def send_elsewhere(self, replica_id: int) -> None:
-        """The client had better read there."""
+    def redirect(self, replica_id: int) -> None:
+        """Tell the client to read from `replica_id` instead."""
         self.preferred_read_replica, self.ends_waiting = replica_id, True
         self.limit_offset, self.aborted = NOTHING, None
 
     def has_more(self, reader: FetchReader) -> bool:
-        """Whether the next fetch has to look again, although nothing may have happened until then."""
+        """Whether the next fetch has to inspect the partition again, even if nothing changes until then."""
         return (
             self.has_records
             or self.ends_waiting
             or (reader.is_replica and not self.item.is_idle)
-            or (bool(reader.rack) and self.partition is not None and self.partition.may_send_elsewhere)
+            or (bool(reader.rack) and self.partition is not None and self.partition.may_redirect)
         )
 
 
 def inspect(item: FetchItem, partition: Partition, reader: FetchReader) -> PartitionRead:
-    """Everything about the answer but its records: the errors, and where reading would end (`limit_offset`)."""
+    """Determine everything about the result but its records: the error, and where reading would end (`limit_offset`)."""
     read = PartitionRead(item, partition)
     if partition.leader is None or reader.is_replica or item.current_leader_epoch != UNKNOWN_EPOCH:
         try:
@@ -219,7 +221,7 @@ def inspect(item: FetchItem, partition: Partition, reader: FetchReader) -> Parti
 
 
 def _check_reader(item: FetchItem, partition: Partition, reader: FetchReader) -> None:
-    """Raises KafkaError when this reader must not read here."""
+    """Raise KafkaError when this reader must not read here."""
     if partition.leader is not None or reader.needs_leader:
         partition.check_leader(item.current_leader_epoch)
         if reader.is_replica:
@@ -227,12 +229,12 @@ def _check_reader(item: FetchItem, partition: Partition, reader: FetchReader) ->
         return
     partition.check_online()
     partition.check_epoch(item.current_leader_epoch)
-    if partition.leader_id == NO_LEADER:  # it follows nobody, so what it has may stay as it is for long
+    if partition.leader_id == NO_LEADER:  # it follows no leader, so its records may stay outdated for long
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} has no leader.")
 
 
 def record_follower(read: PartitionRead, reader: FetchReader, now_ms: int) -> None:
-    """A follower has asked: what it holds may commit records. Once a request, before anything is read for it."""
+    """Note a follower's fetch, which may commit records. Called once a request, before anything is read for it."""
     if read.partition is not None and not read.ends_waiting:
         item, partition = read.item, read.partition
         partition.on_follower_fetch(
@@ -243,14 +245,14 @@ def record_follower(read: PartitionRead, reader: FetchReader, now_ms: int) -> No
 
 
 def watch(read: PartitionRead, reader: FetchReader) -> None:
-    """Have the session touched by what happens to the partition from now on."""
+    """Register the session with the partition, which touches it at every change from now on."""
     partition = read.partition
     assert partition is not None
     read.item.watch((partition.watchers or partition.make_watchers()).of(reader.interest))
 
 
 def _diverges(read: PartitionRead, partition: Partition) -> bool:
-    """Whether the client's last epoch ended earlier here than where it reads: it must truncate, or seek."""
+    """Whether the client's last epoch ended earlier here than its fetch offset: it must truncate, or seek."""
     item, log = read.item, partition.log
     epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
     if end_offset < 0 or item.fetch_offset < log.log_start_offset:
@@ -266,7 +268,8 @@ def _diverges(read: PartitionRead, partition: Partition) -> bool:
 
 
 def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
-    """Bytes that `fill` could answer; unless `exactly`, 1 stands for "some". What `fill` will find damaged ends the wait."""
+    """Count the bytes that `fill` could return; unless `exactly`, 1 stands for "some". Damaged data, which `fill` will report,
+    ends the wait."""
     if not read.has_records:
         return 0
     if not exactly:
@@ -282,7 +285,7 @@ def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
 
 
 def first_batch_bytes(read: PartitionRead) -> int | None:
-    """Size of the first batch that `fill` would answer, however large; None when it is cold. Raises KafkaError."""
+    """Return the size of the first batch that `fill` would return, however large; None when it is cold. Raises KafkaError."""
     assert read.partition is not None
     found = read.partition.log.read(
         read.item.fetch_offset, limit_offset=read.limit_offset, max_bytes=0, at_least_one=True
@@ -291,9 +294,9 @@ def first_batch_bytes(read: PartitionRead) -> int | None:
 
 
 def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
-    """Read the records into `read`, up to `max_bytes`; returns how many bytes, or -1 when they are cold.
+    """Read the records into `read`, up to `max_bytes`; returns the number of bytes, or -1 when they are cold.
 
-    `at_least_one`: the first batch is answered however large it is.
+    `at_least_one`: the first batch is returned however large it is.
     """
     item, partition = read.item, read.partition
     if partition is None or not read.has_records:
@@ -326,14 +329,14 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
     assert partition is not None
     limit_bytes = max(min(max_bytes, item.max_bytes), 0)
     while True:
-        log = partition.log  # it may move to another directory meanwhile
+        log = partition.log  # the partition may get another log, in another directory, meanwhile
         try:
             await _read_cold(read, log, limit_bytes, at_least_one=at_least_one)
         except KafkaError as error:
             if log is not partition.log:
-                continue  # it was closed; the other one holds the same
+                continue  # the log was closed; the new one has the same records
             return read.fail(error.code)
-        except Exception:  # the others of the fetch are answered, and its client need not wait for nothing
+        except Exception:  # the other partitions of the fetch are served, and the client gets a response
             logger.exception("read failed: topic=%s partition=%d offset=%d", *log.key, item.fetch_offset)
             return read.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         break
@@ -344,7 +347,7 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
 
 
 async def _read_cold(read: PartitionRead, log: PartitionLog, max_bytes: int, *, at_least_one: bool) -> None:
-    """The records and their aborted transactions, from one log. Raises KafkaError."""
+    """Read the records and their aborted transactions from one log. Raises KafkaError."""
     start_offset, limit_offset = read.item.fetch_offset, read.limit_offset
     if read.aborted is None:
         read.records = await log.read_cold(

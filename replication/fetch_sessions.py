@@ -44,7 +44,7 @@ EVICTION_AGE_MS = 120_000
 
 SessionPartition: TypeAlias = tuple[str | bytes, int]
 """Topic name or topic id, partition index."""
-Manner = tuple[int | str, ...]
+FetchParameters = tuple[int | str, ...]
 """All of a request, besides its partitions, that decides what they answer."""
 
 _place = attrgetter("place")
@@ -121,11 +121,11 @@ class FetchItem:
     def watch(self, watchers: dict[Watcher, None]) -> None:
         """Be touched by what happens to the partition from now on."""
         if self._watchers is not watchers:
-            self.leave()
+            self.unwatch()
             self._watchers = watchers
         watchers[self] = None
 
-    def leave(self) -> None:
+    def unwatch(self) -> None:
         if self._watchers is not None:
             self._watchers.pop(self, None)
             self._watchers = None
@@ -144,27 +144,29 @@ class FetchSession:
     """Owner: the cache, and the fetch that is under way. `parked` is that fetch while it waits."""
 
     __slots__ = (
+        "_in_progress",
         "_is_busy",
         "_next_place",
-        "_under_way",
         "created_ms",
         "epoch",
         "is_follower",
         "is_kept",
         "items",
         "last_used_ms",
-        "manner",
+        "parameters",
         "parked",
         "session_id",
         "touched",
         "uses_topic_ids",
     )
 
-    def __init__(self, session_id: int, now_ms: int = 0, manner: Manner = (), *, uses_topic_ids: bool = False) -> None:
+    def __init__(
+        self, session_id: int, now_ms: int = 0, parameters: FetchParameters = (), *, uses_topic_ids: bool = False
+    ) -> None:
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = False
-        self.manner = manner
+        self.parameters = parameters
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = INITIAL_EPOCH + 1
@@ -173,17 +175,17 @@ class FetchSession:
         # To be looked at by the next fetch, or by the one that is parked.
         self.touched: dict[FetchItem, None] = {}
         self.parked: FetchWaiter | None = None
-        self._under_way: dict[FetchItem, None] = {}
+        self._in_progress: dict[FetchItem, None] = {}
         self._is_busy = True
         self._next_place = 0
 
     def take(self) -> list[FetchItem]:
         """What has been touched, in reading order. Each of them is to be settled."""
         touched, self.touched = self.touched, {}
-        if self._under_way:
-            self._under_way.update(touched)
+        if self._in_progress:
+            self._in_progress.update(touched)
         else:
-            self._under_way = touched
+            self._in_progress = touched
         taken = list(touched)
         if len(taken) > 1:
             taken.sort(key=_place)
@@ -191,9 +193,9 @@ class FetchSession:
 
     def settle(self, item: FetchItem, *, has_more: bool) -> None:
         """It was answered, or had nothing to answer. Unless `has_more`, it watches its partition already."""
-        del self._under_way[item]
+        del self._in_progress[item]
         if has_more:
-            item.leave()
+            item.unwatch()
             self.touched[item] = None
 
     def end(self) -> None:
@@ -211,24 +213,24 @@ class FetchSession:
 
     def _close(self) -> None:
         for item in self.items.values():
-            item.leave()
+            item.unwatch()
             if item.replica is not None:
                 item.wake()
         self.items.clear()  # they point back here
         self.touched.clear()
-        self._under_way.clear()
+        self._in_progress.clear()
 
     # --- requests ---
 
-    def go_on_with(self, request: FetchRequest, manner: Manner, now_ms: int) -> list[FetchItem]:
+    def next_request(self, request: FetchRequest, parameters: FetchParameters, now_ms: int) -> list[FetchItem]:
         """The next fetch has come; what it has to look at."""
         self._is_busy = True
         self.parked = None
-        if self._under_way:  # the fetch before was never answered
-            self.touched.update(self._under_way)
-            self._under_way.clear()
-        if manner != self.manner:  # whoever it is now, he has been told nothing in his way
-            self.manner = manner
+        if self._in_progress:  # the fetch before was never answered
+            self.touched.update(self._in_progress)
+            self._in_progress.clear()
+        if parameters != self.parameters:  # whoever it is now, he has been told nothing in his way
+            self.parameters = parameters
             self.touched.update(dict.fromkeys(self.items.values()))
         self._ask(request, self.touched)
         for topic in request.forgotten_topics_data:
@@ -240,12 +242,12 @@ class FetchSession:
         self.last_used_ms = now_ms
         return self.take()
 
-    def begin_with(self, request: FetchRequest) -> list[FetchItem]:
+    def first_request(self, request: FetchRequest) -> list[FetchItem]:
         """The first fetch has come: everything is to be looked at."""
         self._ask(request, None)
         taken = list(self.items.values())
         if self.is_kept:
-            self._under_way = dict.fromkeys(taken)
+            self._in_progress = dict.fromkeys(taken)
         return taken
 
     def _ask(self, request: FetchRequest, touched: dict[FetchItem, None] | None) -> None:
@@ -267,7 +269,7 @@ class FetchSession:
     def _forget(self, key: SessionPartition) -> None:
         item = self.items.pop(key, None)
         if item is not None:
-            item.leave()
+            item.unwatch()
             item.wake()
             self.touched.pop(item, None)
 
@@ -324,7 +326,7 @@ class FetchSessions:
             return _nothing(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if found.uses_topic_ids != (version >= TOPIC_IDS_VERSION):
             return _nothing(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return self._continue(found, request, _manner(request, version), now_ms)
+        return self._continue(found, request, _parameters(request, version), now_ms)
 
     def is_unchanged(
         self, resolved: ResolvedFetch, item: FetchItem, high_watermark: int, log_start_offset: int
@@ -361,8 +363,10 @@ class FetchSessions:
         if self.is_current(resolved):
             resolved.session.end()
 
-    def _continue(self, session: FetchSession, request: FetchRequest, manner: Manner, now_ms: int) -> ResolvedFetch:
-        items = session.go_on_with(request, manner, now_ms)
+    def _continue(
+        self, session: FetchSession, request: FetchRequest, parameters: FetchParameters, now_ms: int
+    ) -> ResolvedFetch:
+        items = session.next_request(request, parameters, now_ms)
         session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
         if not session.items:
             self._drop(session.session_id)
@@ -373,10 +377,10 @@ class FetchSessions:
 
     def _begin(self, session_id: int, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
         """A session's first fetch."""
-        manner = () if session_id == NO_SESSION else _manner(request, version)
-        session = FetchSession(session_id, now_ms, manner, uses_topic_ids=version >= TOPIC_IDS_VERSION)
+        parameters = () if session_id == NO_SESSION else _parameters(request, version)
+        session = FetchSession(session_id, now_ms, parameters, uses_topic_ids=version >= TOPIC_IDS_VERSION)
         session.is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
-        return ResolvedFetch(session, session.begin_with(request))
+        return ResolvedFetch(session, session.first_request(request))
 
     def _create(self, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
         session_id = NO_SESSION
@@ -430,7 +434,7 @@ def _nothing(error: ErrorCode) -> ResolvedFetch:
     return ResolvedFetch(FetchSession(NO_SESSION), [], error=error)
 
 
-def _manner(request: FetchRequest, version: int) -> Manner:
+def _parameters(request: FetchRequest, version: int) -> FetchParameters:
     replica = request.replica_state
     return (
         version,

@@ -5,7 +5,7 @@
 What to do with a partition its `FollowerState` decides, `FollowedPartition` does it in the log; here is who asks and
 sends, for many
 of them together. One request is under way at a time. A fetch may wait at the leader for `replica.fetch.wait.max.ms`:
-partitions that are assigned meanwhile do not wait with it, `hurry` drops the line and begins another.
+partitions that are assigned meanwhile do not wait with it, `interrupt_wait` drops the line and begins another.
 
 Rules: `follow` and `forget` take effect at once, whatever is under way: an answer counts only for a partition whose row in
 the session is still the one it answers. `leave` returns when nothing of the partition is under way in its log.
@@ -64,7 +64,7 @@ S = TypeVar("S", bound=Step)
 logger = logging.getLogger(__name__)
 
 # A line is dropped for the sake of new partitions only so often: all others have to be named again on the next one.
-HURRY_PAUSE_MS = 100
+INTERRUPT_PAUSE_MS = 100
 HURRY_PARTITIONS_PER_MS = 10
 # Partitions that ask again do so in one request where their times are so close.
 RETRIES_TOGETHER_MS = 20
@@ -97,21 +97,25 @@ class FetcherDependencies:
 
 
 class Fetcher:
-    """Life cycle: `run` once, in a task; it ends after `close`. `open_line` makes a new line to the source broker."""
+    """Life cycle: `run` once, in a task; it ends after `close`. `connect` makes a new line to the source broker."""
 
     def __init__(
-        self, source_id: int, open_line: Callable[[], BrokerClient], settings: FetchSettings, doors: FetcherDependencies
+        self,
+        source_id: int,
+        connect: Callable[[], BrokerClient],
+        settings: FetchSettings,
+        dependencies: FetcherDependencies,
     ) -> None:
         self.source_id = source_id
-        self._leader = LeaderEndpoint(open_line, settings, doors.version, doors.broker_epoch)
+        self._leader = LeaderEndpoint(connect, settings, dependencies.version, dependencies.broker_epoch)
         self._settings = settings
-        self._clock = doors.clock
-        self._version = doors.version
-        self._quota = doors.quota
-        self._metrics = doors.metrics
+        self._clock = dependencies.clock
+        self._version = dependencies.version
+        self._quota = dependencies.quota
+        self._metrics = dependencies.metrics
         self._followed: dict[TopicPartition, FollowedPartition] = {}
         # Those that have been let go while something is under way in their logs.
-        self._leaving: dict[TopicPartition, FollowedPartition] = {}
+        self._stopping: dict[TopicPartition, FollowedPartition] = {}
         # Those whose logs were cut at the start since the leader was told where they begin.
         self._shortened: dict[TopicPartition, None] = {}
         # Those with something else to do than to fetch, or with a pause before it.
@@ -124,9 +128,9 @@ class Fetcher:
         self._paused_until_ms = 0
         # A fetch is at the leader; partitions came that it does not know of; when that last cost the line.
         self._is_fetching = False
-        self._has_newcomers = False
-        self._hurried_ms = -HURRY_PAUSE_MS
-        self._hurry_timer: asyncio.TimerHandle | None = None
+        self._has_new_partitions = False
+        self._interrupted_ms = -INTERRUPT_PAUSE_MS
+        self._interrupt_timer: asyncio.TimerHandle | None = None
         self._request_rate = SampledRate(REQUEST_RATE_WINDOW_MS, REQUEST_RATE_SAMPLES)
         self.requests_count = 0
         self.bytes_count = 0
@@ -161,7 +165,7 @@ class Fetcher:
         partition.copied_by(self)
         self._session.forget(key)  # what is under way is none of this one's business
         self._file(followed)
-        self._has_newcomers = True
+        self._has_new_partitions = True
         self._paused_until_ms = 0
         self._woken.set()
 
@@ -171,35 +175,35 @@ class Fetcher:
         self._pending.pop(key, None)
         self._session.forget(key)
 
-    async def leave(self, key: TopicPartition) -> None:
+    async def stop_following(self, key: TopicPartition) -> None:
         """Return when the partition's log is nobody's but the caller's."""
-        followed = self._followed.get(key) or self._leaving.get(key)
+        followed = self._followed.get(key) or self._stopping.get(key)
         self.forget(key)
         if followed is None:
             return
-        self._leaving[key] = followed
+        self._stopping[key] = followed
         try:
-            await followed.settle()
+            await followed.await_idle()
         finally:
-            self._leaving.pop(key, None)
+            self._stopping.pop(key, None)
 
-    def hurry(self) -> None:
+    def interrupt_wait(self) -> None:
         """Do not let partitions that have come wait behind a fetch which waits for records of others. One that waits no more
         is let through: dropped again and again, as others come, a large answer would never arrive."""
-        if not self._has_newcomers or not self._is_fetching or self._leader.is_answering:
+        if not self._has_new_partitions or not self._is_fetching or self._leader.is_answering:
             return
         now_ms = self._clock.monotonic_ms()
-        pause_ms = HURRY_PAUSE_MS + len(self._session.wanted) // HURRY_PARTITIONS_PER_MS
-        early_ms = self._hurried_ms + pause_ms - now_ms
+        pause_ms = INTERRUPT_PAUSE_MS + len(self._session.wanted) // HURRY_PARTITIONS_PER_MS
+        early_ms = self._interrupted_ms + pause_ms - now_ms
         if early_ms <= 0:
-            self._hurried_ms = now_ms
+            self._interrupted_ms = now_ms
             self._leader.replace()
-        elif self._hurry_timer is None:
-            self._hurry_timer = asyncio.get_running_loop().call_later(early_ms / 1000, self._hurry_later)
+        elif self._interrupt_timer is None:
+            self._interrupt_timer = asyncio.get_running_loop().call_later(early_ms / 1000, self._interrupt_later)
 
-    def _hurry_later(self) -> None:
-        self._hurry_timer = None
-        self.hurry()
+    def _interrupt_later(self) -> None:
+        self._interrupt_timer = None
+        self.interrupt_wait()
 
     def reconnect(self) -> None:
         """The source broker is elsewhere now."""
@@ -210,8 +214,8 @@ class Fetcher:
     def close(self) -> None:
         """`run` ends soon; what it has under way in a log is finished."""
         self._is_closed = True
-        if self._hurry_timer is not None:
-            self._hurry_timer.cancel()
+        if self._interrupt_timer is not None:
+            self._interrupt_timer.cancel()
         for key in list(self._followed):
             self.forget(key)  # out of the session as well, which `run` may look at once more
         self._leader.close()
@@ -240,18 +244,18 @@ class Fetcher:
     async def run(self) -> None:
         while not self._is_closed:
             if self._clock.monotonic_ms() < self._paused_until_ms:
-                await self._rest()
+                await self._wait_for_work()
                 continue
             await self._prepare()
-            self._has_newcomers = False
+            self._has_new_partitions = False
             if self._quota.is_active:
-                self._hold_throttled()
+                self._pause_throttled()
             request = self._session.request(may_use_topic_ids=self._leader.may_use_topic_ids)
             if request is None:
-                await self._rest()
+                await self._wait_for_work()
             else:
                 await self._fetch(request, self._wait_ms())
-            self._refusals.tell()
+            self._refusals.log()
 
     def _wait_ms(self) -> int:
         """So long may a fetch wait at the leader: a partition whose pause is over meanwhile does not wait with it."""
@@ -265,7 +269,7 @@ class Fetcher:
         earliest_ms = min(followed.state.retry_at_ms for followed in self._pending.values())
         return -(-earliest_ms // RETRIES_TOGETHER_MS) * RETRIES_TOGETHER_MS
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Until a partition comes, or a pause is over."""
         now_ms = self._clock.monotonic_ms()
         delay_ms: int | None = None
@@ -414,7 +418,7 @@ class Fetcher:
 
     # --- fetching ---
 
-    def _hold_throttled(self) -> None:
+    def _pause_throttled(self) -> None:
         """Leave out throttled partitions that lag, while their limit is exceeded."""
         if not self._quota.is_exceeded:
             return
@@ -458,22 +462,22 @@ class Fetcher:
             for row in topic.partitions:
                 key = (name or "", row.partition_index)
                 followed = self._followed.get(key)
-                if followed is None or not self._session.is_told(key):
+                if followed is None or not self._session.is_sent(key):
                     continue  # not asked for, or not any more
-                await self._take(followed, row)
+                await self._handle_partition(followed, row)
                 if followed.is_writing:
                     unwritten.append(followed)
                 elif self._is_followed(followed):
                     self._file(followed)
                 await slices.yield_if_due()
         for followed in unwritten:
-            await followed.settle()
+            await followed.await_idle()
             if self._is_followed(followed):
                 followed.on_written()
                 self._file(followed)
-        self._tell_log_starts()
+        self._send_log_starts()
 
-    async def _take(self, followed: FollowedPartition, row: PartitionData) -> None:
+    async def _handle_partition(self, followed: FollowedPartition, row: PartitionData) -> None:
         """One partition's answer."""
         state = followed.state
         if row.error_code != ErrorCode.NONE:
@@ -481,7 +485,7 @@ class Fetcher:
         elif self._version.truncates_on_fetch and row.diverging_epoch.epoch >= 0:
             state.on_diverging(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
         else:
-            self._count(followed, await followed.take(row))
+            self._count(followed, await followed.append(row))
 
     def _count(self, followed: FollowedPartition, size_bytes: int) -> None:
         if not size_bytes:
@@ -495,7 +499,7 @@ class Fetcher:
         """See `replication.partition.Copier`."""
         self._shortened[partition.topic, partition.partition] = None
 
-    def _tell_log_starts(self) -> None:
+    def _send_log_starts(self) -> None:
         """The leader has to know whose log begins later now, mostly by retention."""
         for key in self._shortened:
             if key in self._session.wanted:

@@ -39,20 +39,20 @@ class Fetchers:
         settings: FetchSettings,
         network: Network,
         address_of: Callable[[int], Address | None],
-        doors: FetcherDependencies,
+        dependencies: FetcherDependencies,
         tasks: TaskScope,
     ) -> None:
         self._settings = settings
         self._network = network
         self._address_of = address_of
-        self._doors = doors
+        self._dependencies = dependencies
         self._tasks = tasks
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
-        self._places: dict[TopicPartition, Fetcher] = {}
+        self._fetcher_of: dict[TopicPartition, Fetcher] = {}
         # Where each source broker was when its fetchers' lines were made.
         self._addresses: dict[int, Address | None] = {}
         self._running: dict[asyncio.Task[None], None] = {}
-        self._takes_no_more = False
+        self._is_stopping = False
 
     def __len__(self) -> int:
         return len(self._fetchers)
@@ -64,44 +64,44 @@ class Fetchers:
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
         """Copy `partition` from `leader_id`, from now on."""
-        if self._takes_no_more:
+        if self._is_stopping:
             return
         key = (partition.topic, partition.partition)
         fetcher = self._fetcher(leader_id, self._fetcher_id(key))
-        assert self._places.get(key, fetcher) is fetcher, f"{key} has not left {self._places[key]}"
-        self._places[key] = fetcher
+        assert self._fetcher_of.get(key, fetcher) is fetcher, f"{key} has not left {self._fetcher_of[key]}"
+        self._fetcher_of[key] = fetcher
         fetcher.follow(partition, leader_epoch)
 
     def follows(self, topic: str, partition: int) -> bool:
         """Whether the partition is copied from another broker."""
-        return (topic, partition) in self._places
+        return (topic, partition) in self._fetcher_of
 
     def refresh(self, partition: Partition) -> None:
         """The partition's topic has got an id: its row in the session changes."""
-        fetcher = self._places.get((partition.topic, partition.partition))
+        fetcher = self._fetcher_of.get((partition.topic, partition.partition))
         if fetcher is not None:
             fetcher.follow(partition, partition.leader_epoch)
 
-    async def leave(self, topic: str, partition: int) -> None:
+    async def stop_following(self, topic: str, partition: int) -> None:
         """Copy the partition no more; when this returns, nothing of it is under way. Two may wait for the same."""
         key = (topic, partition)
-        fetcher = self._places.get(key)
+        fetcher = self._fetcher_of.get(key)
         if fetcher is not None:
-            await fetcher.leave(key)
-            if key not in fetcher and self._places.get(key) is fetcher:
-                del self._places[key]
+            await fetcher.stop_following(key)
+            if key not in fetcher and self._fetcher_of.get(key) is fetcher:
+                del self._fetcher_of[key]
 
     def forget(self, topic: str, partition: int) -> None:
         """The partition's log has failed: copy it no more. Its log takes nothing any more, so there is nothing to wait for."""
-        fetcher = self._places.pop((topic, partition), None)
+        fetcher = self._fetcher_of.pop((topic, partition), None)
         if fetcher is not None:
             fetcher.forget((topic, partition))
 
-    def settle(self) -> None:
+    def finish_assignment(self) -> None:
         """A control request has been carried out."""
         for place, fetcher in list(self._fetchers.items()):
             if len(fetcher):
-                fetcher.hurry()
+                fetcher.interrupt_wait()
             else:
                 del self._fetchers[place]
                 fetcher.close()
@@ -113,7 +113,9 @@ class Fetchers:
         self._follow_address(source_id)
         fetcher = self._fetchers.get((source_id, fetcher_id))
         if fetcher is None:
-            fetcher = Fetcher(source_id, partial(self._open_line, source_id, fetcher_id), self._settings, self._doors)
+            fetcher = Fetcher(
+                source_id, partial(self._connect, source_id, fetcher_id), self._settings, self._dependencies
+            )
             self._fetchers[source_id, fetcher_id] = fetcher
             task = self._tasks.spawn(fetcher.run(), name=f"replica fetcher {fetcher_id} from broker {source_id}")
             self._running[task] = None
@@ -129,7 +131,7 @@ class Fetchers:
                     fetcher.reconnect()
         self._addresses[source_id] = address
 
-    def _open_line(self, source_id: int, fetcher_id: int) -> BrokerClient:
+    def _connect(self, source_id: int, fetcher_id: int) -> BrokerClient:
         return BrokerClient(
             self._network,
             lambda: self._address_of(source_id),
@@ -145,26 +147,26 @@ class Fetchers:
             (partition, fetcher.source_id) for fetcher in self._fetchers.values() for partition in fetcher.partitions()
         ]
         for partition, _ in followed:
-            await self.leave(partition.topic, partition.partition)
-        self.settle()
+            await self.stop_following(partition.topic, partition.partition)
+        self.finish_assignment()
         self._settings = settings
         for partition, source_id in followed:
-            has_place = (partition.topic, partition.partition) in self._places
+            has_place = (partition.topic, partition.partition) in self._fetcher_of
             # No control request that came in between has decided otherwise.
             if not has_place and partition.leader_id == source_id and not partition.is_leader:
                 self.follow(partition, source_id, partition.leader_epoch)
 
     # --- the end ---
 
-    def take_no_more(self) -> None:
+    def stop_accepting(self) -> None:
         """This broker is about to stop: what it is told to follow from now on it does not. A replica that would still
         catch up would hold up its leader, which then waits for one that is going."""
-        self._takes_no_more = True
+        self._is_stopping = True
 
     async def close(self) -> None:
         """Return when nothing is copied any more."""
-        self._takes_no_more = True
-        self._places.clear()
+        self._is_stopping = True
+        self._fetcher_of.clear()
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()
@@ -193,5 +195,5 @@ class Fetchers:
 
     def min_fetch_rate(self) -> float:
         """Requests a second of the slowest fetcher; 0 without any."""
-        now_ms = self._doors.clock.monotonic_ms()
+        now_ms = self._dependencies.clock.monotonic_ms()
         return min((fetcher.requests_per_second(now_ms) for fetcher in self._fetchers.values()), default=0.0)

@@ -50,7 +50,7 @@ class FollowedPartition:
         """Whether this is how `partition`, as it is now, is copied in that epoch."""
         return self.partition is partition and self.state.leader_epoch == leader_epoch and self._log is partition.log
 
-    async def settle(self) -> None:
+    async def await_idle(self) -> None:
         """Return when nothing is under way in the log."""
         if self._cut is not None:
             await asyncio.shield(self._cut)
@@ -68,7 +68,7 @@ class FollowedPartition:
                 *self.key, step.offset, log.high_watermark,
             )  # fmt: skip
         try:
-            await self._cut_log(step.offset, restart=isinstance(step, RestartAt))
+            await self._truncate_log(step.offset, restart=isinstance(step, RestartAt))
         except NoRoom:
             self.state.on_no_room(self._clock.monotonic_ms())
         except KafkaError as error:
@@ -76,7 +76,7 @@ class FollowedPartition:
         else:
             self.state.on_truncated(self._clock.monotonic_ms())
 
-    async def _cut_log(self, offset: int, *, restart: bool) -> None:
+    async def _truncate_log(self, offset: int, *, restart: bool) -> None:
         """Raises KafkaError."""
         log = self.partition.log
         log_end_offset = log.log_end_offset
@@ -100,13 +100,13 @@ class FollowedPartition:
 
     # --- copying ---
 
-    async def take(self, row: PartitionData) -> int:
+    async def append(self, row: PartitionData) -> int:
         """Append an answer to Fetch that is no error; how many bytes it had. See `is_writing` before the next fetch."""
         records: Buffer = b"" if row.records is None else row.records
         place = self.state.on_fetched(*_first_batch(records), row.log_start_offset)
         if place.restart_at is not None:
             try:
-                await self._cut_log(place.restart_at, restart=True)
+                await self._truncate_log(place.restart_at, restart=True)
             except NoRoom:
                 self.state.on_no_room(self._clock.monotonic_ms())
                 return 0

@@ -52,7 +52,16 @@ class SessionRequest:
 class FollowerSession:
     """One session with one broker."""
 
-    __slots__ = ("_changed", "_forgotten", "_names", "_next_epoch", "_session_id", "_told", "_uses_topic_ids", "wanted")
+    __slots__ = (
+        "_changed",
+        "_forgotten",
+        "_names",
+        "_next_epoch",
+        "_sent_topic_ids",
+        "_session_id",
+        "_uses_topic_ids",
+        "wanted",
+    )
 
     def __init__(self) -> None:
         self.wanted: dict[TopicPartition, Wanted] = {}
@@ -63,7 +72,7 @@ class FollowerSession:
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, bytes] = {}
         # The topic id under which the leader knows each partition: ZERO_UUID when it knows it by name.
-        self._told: dict[TopicPartition, bytes] = {}
+        self._sent_topic_ids: dict[TopicPartition, bytes] = {}
         self._names: dict[bytes, str] = {}
 
     @property
@@ -79,11 +88,11 @@ class FollowerSession:
         """The leader need not read it, for a while or for good."""
         if self.wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
-            topic_id = self._told.get(key)
+            topic_id = self._sent_topic_ids.get(key)
             if topic_id is not None:
                 self._forgotten[key] = topic_id
 
-    def is_told(self, key: TopicPartition) -> bool:
+    def is_sent(self, key: TopicPartition) -> bool:
         """Whether the last request asked just what `want` says now: only then is the answer to it one for us."""
         return key in self.wanted and key not in self._changed
 
@@ -106,8 +115,8 @@ class FollowerSession:
         self._uses_topic_ids = uses_topic_ids
         self._forgotten.clear()
         self._changed.clear()
-        self._told = {key: self._id_to_tell(wanted) for key, wanted in self.wanted.items()}
-        self._names = {topic_id: key[0] for key, topic_id in self._told.items()}
+        self._sent_topic_ids = {key: self._id_to_tell(wanted) for key, wanted in self.wanted.items()}
+        self._names = {topic_id: key[0] for key, topic_id in self._sent_topic_ids.items()}
         return SessionRequest(self._session_id, FIRST_EPOCH, uses_topic_ids, self._rows(self.wanted), [])
 
     def _to_tell(self) -> Iterable[Wanted]:
@@ -122,17 +131,17 @@ class FollowerSession:
     def _incremental(self) -> SessionRequest:
         changed, self._changed = self._changed, {}
         for key in changed:
-            told, topic_id = self._told.get(key), self._id_to_tell(self.wanted[key])
+            told, topic_id = self._sent_topic_ids.get(key), self._id_to_tell(self.wanted[key])
             if told == topic_id:
                 self._forgotten.pop(key, None)  # it is wanted again
             elif told is not None:
                 self._forgotten[key] = told  # the topic was made anew
-            self._told[key] = topic_id
+            self._sent_topic_ids[key] = topic_id
             self._names[topic_id] = key[0]
         forgotten, self._forgotten = self._forgotten, {}
         for key, topic_id in forgotten.items():
-            if self._told.get(key) == topic_id and key not in self.wanted:
-                del self._told[key]
+            if self._sent_topic_ids.get(key) == topic_id and key not in self.wanted:
+                del self._sent_topic_ids[key]
         return SessionRequest(
             self._session_id,
             self._next_epoch,

@@ -1,13 +1,13 @@
-"""What a partition's leader decides: how far the log is committed, and who is in sync. Pure: events in, effects out.
+"""Decides for a partition's leader how far the log is committed, and which replicas are in sync. Pure: events in, effects out.
 
     committed  --a follower has caught up-->   expanding \\
     committed  --a follower lags too long-->   shrinking  }--the controller's answer, or a LeaderAndIsr--> committed
                                                          /
 
-The ISR belongs to the controller: the leader only wishes for a change, and goes on with what is safe whatever comes of
-the wish, the *maximal ISR*: a member to be added counts already, one to be removed counts still.
+The ISR belongs to the controller: the leader only requests a change, and until the response uses what is safe in either case,
+the *maximal ISR*: a member to be added counts already, one to be removed counts still.
 
-Rules: no IO, no clock. The host appends first and then tells the core the new log end offset. One wish at a time.
+Rules: no IO, no clock. The caller appends first and then passes the new log end offset. One change is pending at a time.
 Invariants: the high watermark never falls within one leader epoch; when it moves, it passes the log end offset of no
 member of the maximal ISR and of no other live replica that is caught up (else that one could never join), unless the
 controller has just refused it; it does not move while the ISR is smaller than min.insync.replicas (not even for acks=1).
@@ -30,17 +30,17 @@ __all__ = [
     "UNKNOWN_OFFSET",
     "Effect",
     "HighWatermarkAdvanced",
-    "IsrAnswer",
     "IsrChange",
     "IsrChangeFailed",
     "IsrChangeRequested",
     "IsrCommitted",
+    "IsrResponse",
     "LeaderState",
     "LeadingBroker",
 ]
 
-# Answers after which the wish stands until the controller says how things are: it may have been carried out, or the
-# partition is not what we believe.
+# Errors after which the change stays pending until the controller announces the state: it may have been applied, or our state
+# of the partition is outdated.
 AWAIT_CONTROLLER_ERRORS = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -51,16 +51,16 @@ AWAIT_CONTROLLER_ERRORS = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-# Answers that say for certain: not carried out, and our partition epoch is right.
+# Errors that mean: not applied, and our partition epoch is right.
 REFUSED_ERRORS = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-# A replica that the controller has refused (its broker shuts down, say) is not asked for again so soon, and nobody waits
-# for it meanwhile.
+# A replica that the controller has refused (for example, because its broker shuts down) is not requested again before this
+# time, and the high watermark does not wait for it meanwhile.
 REFUSAL_PAUSE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrChange:
-    """A wish for another ISR; equal to itself only. `added` is the replica to join, None when the ISR shrinks."""
+    """A requested change of the ISR; equal only to itself. `added` is the replica to join, None when the ISR shrinks."""
 
     isr: tuple[int, ...]
     leader_epoch: int
@@ -69,8 +69,8 @@ class IsrChange:
 
 
 @dataclass(frozen=True, slots=True)
-class IsrAnswer:
-    """What the controller made of a wish: the state it keeps now, or an error."""
+class IsrResponse:
+    """The controller's response to a change: the state it keeps now, or an error."""
 
     error: ErrorCode
     leader_epoch: int = -1
@@ -80,21 +80,21 @@ class IsrAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HighWatermarkAdvanced:
-    """Records below `high_watermark` are committed."""
+    """Effect: records below `high_watermark` are committed."""
 
     high_watermark: int
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChangeRequested:
-    """Ask the controller for `change`; its answer comes to `on_isr_answer`."""
+    """Effect: send `change` to the controller, and pass its response to `on_isr_response`."""
 
     change: IsrChange
 
 
 @dataclass(frozen=True, slots=True)
 class IsrCommitted:
-    """The controller has done what was wished."""
+    """Effect: the controller has applied the requested change."""
 
     isr: tuple[int, ...]
     partition_epoch: int
@@ -103,7 +103,7 @@ class IsrCommitted:
 
 @dataclass(frozen=True, slots=True)
 class IsrChangeFailed:
-    """The controller did not do what was wished."""
+    """Effect: the controller has refused the requested change."""
 
     change: IsrChange
     error: ErrorCode
@@ -118,7 +118,7 @@ def _everybody(_broker_id: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LeadingBroker:
-    """What all leaders of a broker have in common. `is_alive` asks the metadata of now."""
+    """What all leaders of a broker share. `is_alive` consults the current metadata."""
 
     broker_id: int
     lag_max_ms: int = 30_000
@@ -129,11 +129,11 @@ NO_FOLLOWERS: Mapping[int, ReplicaProgress] = MappingProxyType({})
 
 
 class LeaderState:
-    """The leader's view of one partition in one leader epoch. Made at election, dropped at the next one.
+    """The leader's view of one partition in one leader epoch. Created at election, dropped at the next one.
 
-    `replicas` is the whole assignment (only the leader when not given). `previous` is the state of this broker's last
-    term, when it leads on. What that knows of the followers stays true, and moves over, unless epochs lie in between: they
-    may have been another's, who had the followers cut their logs.
+    `replicas` is the whole assignment (only the leader when not given). `previous` is the state of this broker's last term,
+    when it leads again. What that knows of the followers stays true and is taken over, unless epochs lie in between: their
+    leaders may have had the followers truncate their logs.
     """
 
     __slots__ = (
@@ -182,7 +182,7 @@ class LeaderState:
         self._assign({*replicas, *self.isr})
         for replica in self.followers.values():
             replica.begin_epoch(leader_leo=leo, is_in_sync=replica.broker_id in self.isr, now_ms=now_ms)
-        self._settle()
+        self._recompute()
 
     def _assign(self, replicas: Iterable[int]) -> None:
         others = sorted(set(replicas) - {self.broker_id})
@@ -192,10 +192,10 @@ class LeaderState:
             self.followers = {broker_id: known.get(broker_id) or ReplicaProgress(broker_id) for broker_id in others}
         for replica in self.followers.values():
             if replica.broker_id not in self.isr:
-                replica.wake()  # it may want to join, which its fetches have to say
+                replica.wake()  # it may be able to join, which its fetches have to show
 
-    def _settle(self) -> None:
-        """Work out what the ISR, the wish and the settings mean, so that an append need not."""
+    def _recompute(self) -> None:
+        """Derive values from the ISR, the pending change and the settings, so that an append need not."""
         self._awaits_others = self.maximal_isr != (self.broker_id,)
         self.is_under_min_isr = len(self.isr) < self.effective_min_isr
 
@@ -211,7 +211,7 @@ class LeaderState:
 
     @property
     def effective_min_isr(self) -> int:
-        """Never more than there are replicas: one replica with min.insync.replicas=2 takes acks=all."""
+        """min.insync.replicas, at most the number of replicas: one replica with min.insync.replicas=2 accepts acks=all."""
         return min(self.min_insync_replicas, len(self.followers) + 1)
 
     @property
@@ -220,7 +220,7 @@ class LeaderState:
         return self.isr if pending is None or pending.added is None else (*self.isr, pending.added)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Below it no live replica holds records; `log_start_offset` is the leader's own."""
+        """The offset below which no live replica has records; `log_start_offset` is the leader's own."""
         low = log_start_offset
         for replica in self.followers.values():
             if replica.log_start_offset < low and self._broker.is_alive(replica.broker_id):
@@ -230,13 +230,13 @@ class LeaderState:
     # --- events ---
 
     def on_elected(self, now_ms: int = 0) -> list[Effect]:
-        """A leader that is its whole ISR commits everything it holds."""
+        """Begin to lead. A leader that is its whole ISR commits everything in its log."""
         return self._advance_effects(now_ms)
 
     def on_append(self, leo: int, now_ms: int = 0) -> int | None:
-        """The log now ends at `leo`. Answers the new high watermark, None when it stays: the only effect there can be.
+        """Note that the log ends at `leo`. Returns the new high watermark, None when it stays: the only effect there can be.
 
-        While other members are waited for, none of them holds what was just appended.
+        While the ISR has other members, none of them has what was just appended.
         """
         assert leo >= self.leo, f"log end went back from {self.leo} to {leo} within one epoch"
         self.leo = leo
@@ -252,7 +252,8 @@ class LeaderState:
         leo: int,
         now_ms: int,
     ) -> list[Effect]:
-        """A replica of the assignment reads on at `fetch_offset`: it holds everything below. `leo` is the leader's own."""
+        """Note that a replica of the assignment fetches from `fetch_offset`: it has everything below. `leo` is the leader's
+        own."""
         assert leo >= self.leo and fetch_offset <= leo
         self.leo = leo
         replica = self.followers[replica_id]
@@ -266,22 +267,22 @@ class LeaderState:
         )
         effects: list[Effect] = []
         if self.pending is None and replica_id not in self.isr and self._may_join(replica, now_ms):
-            effects.append(self._wish((*self.isr, replica_id), added=replica_id))
+            effects.append(self._request_change((*self.isr, replica_id), added=replica_id))
         if fetch_offset != before:
             effects += self._advance_effects(now_ms)
         return effects
 
-    def mark_idle(self, replica_id: int, line: FetchChannel) -> ReplicaProgress | None:
-        """A member of the ISR that holds everything says nothing new by asking again, until there is more: it rests on
-        `line`. None while there is something to look at."""
+    def mark_idle(self, replica_id: int, channel: FetchChannel) -> ReplicaProgress | None:
+        """Mark a member of the ISR as idle on `channel`, because repeated fetches of a caught-up follower carry no news.
+        Returns None while there is something to fetch."""
         replica = self.followers[replica_id]
         if replica.leo != self.leo or replica_id not in self.isr:
             return None
-        replica.mark_idle_on(line)
+        replica.mark_idle_on(channel)
         return replica
 
     def on_tick(self, now_ms: int) -> list[Effect]:
-        """Due every half of replica.lag.time.max.ms: whoever has not caught up in that time leaves the ISR."""
+        """Remove followers from the ISR that have not caught up in time. Due every half of replica.lag.time.max.ms."""
         effects: list[Effect] = []
         if self.pending is None:
             staying = tuple(
@@ -291,39 +292,39 @@ class LeaderState:
                 or self.followers[broker_id].is_caught_up(self.leo, now_ms, self._broker.lag_max_ms)
             )
             if staying != self.isr:
-                effects.append(self._wish(staying, added=None))
+                effects.append(self._request_change(staying, added=None))
         return effects + self._advance_effects(now_ms)
 
     def on_brokers_gone(self, now_ms: int) -> list[Effect]:
-        """Some replica is not alive any more (`is_alive` says which): records wait no longer for it to join."""
+        """Stop waiting for replicas to join that are not alive any more (`is_alive`)."""
         return self._advance_effects(now_ms)
 
     def on_min_insync_replicas(self, min_insync_replicas: int, now_ms: int = 0) -> list[Effect]:
         self.min_insync_replicas = min_insync_replicas
-        self._settle()
+        self._recompute()
         return self._advance_effects(now_ms)
 
     def on_partition_state(
         self, *, isr: Iterable[int], partition_epoch: int, replicas: Sequence[int], now_ms: int
     ) -> list[Effect]:
-        """A LeaderAndIsr of this same leader epoch: the controller's word, whatever was wished."""
+        """Apply a LeaderAndIsr of this same leader epoch: the controller's state replaces a pending change."""
         assert partition_epoch >= self.partition_epoch
         self.isr = ids(isr)
         self.partition_epoch = partition_epoch
         self.pending = None
         self._assign({*replicas, *self.isr})
-        self._settle()
+        self._recompute()
         return self._advance_effects(now_ms)
 
-    def on_isr_answer(self, change: IsrChange, answer: IsrAnswer, now_ms: int) -> list[Effect]:
-        """The controller's answer to `change`; one to a wish that is not held any more says nothing."""
+    def on_isr_response(self, change: IsrChange, answer: IsrResponse, now_ms: int) -> list[Effect]:
+        """Apply the controller's response to `change`; a response to a withdrawn change is ignored."""
         if self.pending is not change:
             return []
         if answer.error in REFUSED_ERRORS:
             self.pending = None
             if change.added is not None and change.added in self.followers:
                 self.followers[change.added].refused_until_ms = now_ms + REFUSAL_PAUSE_MS
-            self._settle()
+            self._recompute()
             return [IsrChangeFailed(change, answer.error), *self._advance_effects(now_ms)]
         if answer.error in AWAIT_CONTROLLER_ERRORS:
             return [IsrChangeFailed(change, answer.error)]
@@ -335,15 +336,15 @@ class LeaderState:
         self.partition_epoch = answer.partition_epoch
         self.pending = None
         self._assign({*self.followers, *self.isr})
-        self._settle()
+        self._recompute()
         committed = IsrCommitted(self.isr, self.partition_epoch, change.added is not None)
         return [committed, *self._advance_effects(now_ms)]
 
     # --- decisions ---
 
     def _may_join(self, replica: ReplicaProgress, now_ms: int) -> bool:
-        """It has all that is committed, and has followed this very leader: before that it may lack records that earlier
-        leaders have committed behind the high watermark known here."""
+        """Whether the replica has everything committed, and has followed this very leader: before that it may lack records that
+        earlier leaders committed above the high watermark known here."""
         return (
             replica.leo >= self.high_watermark
             and replica.leo >= self.epoch_start_offset
@@ -351,9 +352,9 @@ class LeaderState:
             and self._broker.is_alive(replica.broker_id)
         )
 
-    def _wish(self, isr: tuple[int, ...], *, added: int | None) -> IsrChangeRequested:
+    def _request_change(self, isr: tuple[int, ...], *, added: int | None) -> IsrChangeRequested:
         self.pending = change = IsrChange(isr, self.leader_epoch, self.partition_epoch, added)
-        self._settle()
+        self._recompute()
         return IsrChangeRequested(change)
 
     def _advance_effects(self, now_ms: int) -> list[Effect]:
@@ -375,7 +376,7 @@ class LeaderState:
         return committed
 
     def _waits_for(self, replica: ReplicaProgress, now_ms: int) -> bool:
-        """Whether one outside the ISR is about to join: a high watermark that runs ahead of it would keep it out."""
+        """Whether a replica outside the ISR is about to join: a high watermark that runs ahead of it would keep it out."""
         return (
             replica.is_caught_up(self.leo, now_ms, self._broker.lag_max_ms)
             and not replica.is_refused(now_ms)

@@ -75,17 +75,17 @@ class FetchSettings:
 
 
 class LeaderEndpoint:
-    """One source broker. `open_line` makes a new line to it, `broker_epoch` answers this broker's own, of now."""
+    """One source broker. `connect` makes a new line to it, `broker_epoch` answers this broker's own, of now."""
 
     def __init__(
         self,
-        open_line: Callable[[], BrokerClient],
+        connect: Callable[[], BrokerClient],
         settings: FetchSettings,
         version: InterBrokerVersion,
         broker_epoch: Callable[[], int],
     ) -> None:
-        self._open_line = open_line
-        self._line = open_line()
+        self._connect = connect
+        self._client = connect()
         self._settings = settings
         self._version = version
         self._broker_epoch = broker_epoch
@@ -97,21 +97,21 @@ class LeaderEndpoint:
     @property
     def is_answering(self) -> bool:
         """Whether an answer has begun to come."""
-        return self._line.is_receiving
+        return self._client.is_receiving
 
     def replace(self) -> None:
-        old, self._line = self._line, self._open_line()
+        old, self._client = self._client, self._connect()
         old.close()
 
     def close(self) -> None:
-        self._line.close()
+        self._client.close()
 
     async def _send(self, request: Request, version: int, response_type: type[R]) -> R:
-        line = self._line
+        client = self._client
         try:
-            return await line.send(request, version, response_type)
+            return await client.send(request, version, response_type)
         except OSError as error:
-            if line is not self._line:
+            if client is not self._client:
                 raise ConnectionReplaced from error
             raise
 

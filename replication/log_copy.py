@@ -84,7 +84,7 @@ class LogCopy:
         start_offset = max(self.copy.log_end_offset, log.log_start_offset)
         return log.bytes_between(start_offset, log.log_end_offset)
 
-    async def copy_rest(self) -> None:
+    async def copy_remaining(self) -> None:
         """Of a log that is held, until the copy holds everything. Raises KafkaError, NoRoom."""
         while not await self.step():
             pass

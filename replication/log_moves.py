@@ -75,12 +75,12 @@ class MovableLogs(Protocol):
         """The copy takes the log's place; answers what the log is then. Raises KAFKA_STORAGE_ERROR: nothing has changed."""
 
 
-class FetchersOfOthers(Protocol):
+class FollowerFetching(Protocol):
     """Who copies from other brokers: `replication.partitions.Fetching`."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
 
-    async def leave(self, topic: str, partition: int) -> None: ...
+    async def stop_following(self, topic: str, partition: int) -> None: ...
 
     def follows(self, topic: str, partition: int) -> bool: ...
 
@@ -88,7 +88,7 @@ class FetchersOfOthers(Protocol):
 @dataclass(frozen=True, slots=True)
 class LogMoveDependencies:
     logs: MovableLogs
-    following: FetchersOfOthers
+    following: FollowerFetching
     clock: Clock
     tasks: TaskScope
     quota: ReplicationQuota
@@ -126,12 +126,12 @@ def _parent(log: PartitionLog) -> str:
 class LogMoves:
     """See the module."""
 
-    def __init__(self, doors: LogMoveDependencies) -> None:
-        self._doors = doors
+    def __init__(self, dependencies: LogMoveDependencies) -> None:
+        self._dependencies = dependencies
         self._moves: dict[TopicPartition, _Move] = {}
         self._suspended: dict[TopicPartition, int] = {}
-        self._places = asyncio.Semaphore(doors.copies_at_once)
-        self._asking = asyncio.Lock()
+        self._copy_slots = asyncio.Semaphore(dependencies.copies_at_once)
+        self._move_lock = asyncio.Lock()
         self._rate = SampledRate(STEP_RATE_WINDOW_MS, STEP_RATE_SAMPLES)
         self.failed_partitions: set[TopicPartition] = set()
 
@@ -145,7 +145,7 @@ class LogMoves:
 
     def steps_per_second(self) -> float:
         """Pieces copied, of all logs."""
-        return self._rate.per_second(self._doors.clock.monotonic_ms())
+        return self._rate.per_second(self._dependencies.clock.monotonic_ms())
 
     async def close(self) -> None:
         """The broker stops: what is under way is ended, what is copied is there at the next start."""
@@ -163,13 +163,13 @@ class LogMoves:
         a directory that could not be read when the broker began to hold it. Raises KafkaError:
         INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
         """
-        logs = self._doors.logs
+        logs = self._dependencies.logs
         if is_future_name_too_long(topic, index):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         logs.check_directory(path)
         if is_offline or (partition is not None and partition.log.failure is not None):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic}-{index} is offline.")
-        async with self._asking:
+        async with self._move_lock:
             copy = logs.future_log(topic, index)
             if copy is not None and _parent(copy) != path:
                 await self.stop(topic, index)
@@ -189,13 +189,15 @@ class LogMoves:
     def begin(self, partition: Partition) -> None:
         """Copy the log of `partition`, if there is a copy to fill; no effect on one that is being filled."""
         key = (partition.topic, partition.partition)
-        future_log = self._doors.logs.future_log(*key)
-        if future_log is None or key in self._moves or self._doors.tasks.is_closed:
+        future_log = self._dependencies.logs.future_log(*key)
+        if future_log is None or key in self._moves or self._dependencies.tasks.is_closed:
             return
         self.failed_partitions.discard(key)
-        copy = LogCopy(partition, future_log, max_bytes=self._doors.fetch_max_bytes, clock=self._doors.clock)
+        copy = LogCopy(
+            partition, future_log, max_bytes=self._dependencies.fetch_max_bytes, clock=self._dependencies.clock
+        )
         move = self._moves[key] = _Move(copy)
-        self._doors.tasks.spawn(self._run(key, move), name=f"move {partition.topic}-{partition.partition}")
+        self._dependencies.tasks.spawn(self._run(key, move), name=f"move {partition.topic}-{partition.partition}")
 
     async def stop(self, topic: str, partition: int) -> None:
         """Copy no more; the copy stays as it is. A move that has failed is over with that, too."""
@@ -259,26 +261,26 @@ class LogMoves:
         for log in (move.copy.partition.log, move.copy.copy):
             if log.failure is not None:
                 raise log.failure.again()
-        if self._doors.logs.future_log(*key) is not move.copy.copy:
+        if self._dependencies.logs.future_log(*key) is not move.copy.copy:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{move.copy.copy.directory} is not to be filled any more.")
 
     async def _advance(self, key: TopicPartition, move: _Move) -> bool:
         """A step; whether it was the last one. Raises KafkaError."""
-        copy, quota = move.copy, self._doors.quota
+        copy, quota = move.copy, self._dependencies.quota
         self._check_logs(key, move)
         if quota.is_exceeded:
             await move.pause(THROTTLED_PAUSE_S)
             return False
         before_bytes = copy.copied_bytes
         try:
-            async with self._places:
+            async with self._copy_slots:
                 await copy.step()
         except NoRoom:
             await move.pause(NO_ROOM_PAUSE_S)
             return False
-        self._rate.record(1, self._doors.clock.monotonic_ms())
+        self._rate.record(1, self._dependencies.clock.monotonic_ms())
         quota.record(copy.copied_bytes - before_bytes)
-        if copy.lag_bytes > self._doors.fetch_max_bytes:
+        if copy.lag_bytes > self._dependencies.fetch_max_bytes:
             return False
         # The rest is copied while appends are held: under load there would always be one.
         await copy.copy.flush()
@@ -297,31 +299,31 @@ class LogMoves:
         """The copy becomes the log; False when that is not possible now. Raises KafkaError: the log goes on."""
         partition = move.copy.partition
         move.exchange = asyncio.get_running_loop().create_future()
-        follows = self._doors.following.follows(*key)
+        follows = self._dependencies.following.follows(*key)
         try:
             if follows:
-                await self._doors.following.leave(*key)
-            return partition.log.can_buffer_appends and await self._exchange_held(key, move)
+                await self._dependencies.following.stop_following(*key)
+            return partition.log.can_buffer_appends and await self._exchange_buffering(key, move)
         finally:
             if follows and partition.log.failure is None:
-                self._doors.following.follow(partition, partition.leader_id, partition.leader_epoch)
+                self._dependencies.following.follow(partition, partition.leader_id, partition.leader_epoch)
             move.exchange.set_result(None)
             move.exchange = None
 
-    async def _exchange_held(self, key: TopicPartition, move: _Move) -> bool:
+    async def _exchange_buffering(self, key: TopicPartition, move: _Move) -> bool:
         partition, copy = move.copy.partition, move.copy
         old = partition.log
         old.buffer_appends()
         try:
             await old.await_appends()
-            await copy.copy_rest()
+            await copy.copy_remaining()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
             old.detach_folder()
-            new = await self._doors.logs.complete_move(*key)
+            new = await self._dependencies.logs.complete_move(*key)
         except KafkaError:
             old.release()
-            found = self._doors.logs.future_log(*key)
+            found = self._dependencies.logs.future_log(*key)
             if found is not None:
                 copy.copy = found  # it was opened anew
             raise

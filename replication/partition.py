@@ -22,11 +22,11 @@ from replication.dependencies import PartitionContext
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
-    IsrAnswer,
     IsrChange,
     IsrChangeFailed,
     IsrChangeRequested,
     IsrCommitted,
+    IsrResponse,
     LeaderState,
 )
 from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchChannel, ReplicaProgress
@@ -69,8 +69,8 @@ class Partition(Awaited):
 
     __slots__ = ("_following", "last_stable_offset", "leader", "log")
 
-    def __init__(self, log: PartitionLog, host: PartitionContext) -> None:
-        super().__init__(log.topic, log.partition, host)
+    def __init__(self, log: PartitionLog, context: PartitionContext) -> None:
+        super().__init__(log.topic, log.partition, context)
         self.log = log
         self.leader: LeaderState | None = None
         self._following: _Following | None = None
@@ -98,7 +98,7 @@ class Partition(Awaited):
         """Lead in `state.leader_epoch`. Returns whether this is a new term; news of the present one are taken as well."""
         if state.partition_epoch < self.partition_epoch:
             return False  # the answer to a wish of ours was faster
-        leader, now_ms = self.leader, self._host.now_ms()
+        leader, now_ms = self.leader, self._context.now_ms()
         is_new_term = leader is None or state.leader_epoch > self.leader_epoch
         self.note(state)
         if leader is not None and not is_new_term:
@@ -107,12 +107,12 @@ class Partition(Awaited):
                     isr=state.isr, partition_epoch=state.partition_epoch, replicas=state.replicas, now_ms=now_ms
                 )
             )
-            self._tell_watchers()
+            self._touch_watchers()
             return False
         log, assignment = self.log, self.assignment
         # Records that are assigned and not written yet are of earlier epochs: this one begins behind them.
         self.leader = LeaderState(
-            self._host.broker,
+            self._context.broker,
             leader_epoch=assignment.leader_epoch,
             partition_epoch=assignment.partition_epoch,
             isr=assignment.isr,
@@ -143,7 +143,7 @@ class Partition(Awaited):
         if self._following is not None:
             self._following.high_watermark = self._following.log_start_offset = 0
         if was_leader:
-            self._answer_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._complete_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif changed:
             self._wake_fetches()
         return changed
@@ -160,7 +160,7 @@ class Partition(Awaited):
         """This broker holds the partition no more: everybody who waits gets `error`."""
         self.leader = None
         self.note_no_leader()
-        self._answer_waiters(error)
+        self._complete_waiters(error)
 
     def check_online(self) -> None:
         """Raises KAFKA_STORAGE_ERROR: the log directory has failed, after which nothing else is told of the partition."""
@@ -305,10 +305,12 @@ class Partition(Awaited):
             waiters.release(leo)
         watchers = self.watchers
         if watchers is not None and watchers.leo:
-            self._host.wake_ups.touch(watchers.leo)
+            self._context.wake_ups.touch(watchers.leo)
         leader = self.leader
         if leader is not None:
-            high_watermark = leader.on_append(leo, self._host.now_ms()) if leader.followers else leader.on_append(leo)
+            high_watermark = (
+                leader.on_append(leo, self._context.now_ms()) if leader.followers else leader.on_append(leo)
+            )
             if high_watermark is not None:
                 self._commit(high_watermark)
 
@@ -322,11 +324,11 @@ class Partition(Awaited):
             self.last_stable_offset = stable_offset
             return
         if watchers.hw:
-            self._host.wake_ups.touch(watchers.hw)
+            self._context.wake_ups.touch(watchers.hw)
         if stable_offset != self.last_stable_offset:
             self.last_stable_offset = stable_offset
             if watchers.lso:
-                self._host.wake_ups.touch(watchers.lso)
+                self._context.wake_ups.touch(watchers.lso)
         elif watchers.lso:
             mark(watchers.lso)
         if watchers.leo:
@@ -338,8 +340,8 @@ class Partition(Awaited):
         if stable_offset != self.last_stable_offset:  # an open transaction began in what is gone
             self.last_stable_offset = stable_offset
             if self.watchers is not None and self.watchers.lso:
-                self._host.wake_ups.touch(self.watchers.lso)
-        self._tell_watchers()
+                self._context.wake_ups.touch(self.watchers.lso)
+        self._touch_watchers()
         if self._following is not None and self._following.copier is not None:
             self._following.copier.on_shortened(self)
 
@@ -351,10 +353,10 @@ class Partition(Awaited):
 
     def on_config_changed(self) -> None:
         """The log's settings changed: a lower min.insync.replicas may commit records, a codec be too new for a client."""
-        self._tell_watchers()
+        self._touch_watchers()
         if self.leader is not None:
             self._carry_out(
-                self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas, self._host.now_ms())
+                self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas, self._context.now_ms())
             )
 
     # --- followers, and who is in sync ---
@@ -365,15 +367,15 @@ class Partition(Awaited):
                 case HighWatermarkAdvanced(high_watermark):
                     self._commit(high_watermark)
                 case IsrChangeRequested(change):
-                    self._host.doors.isr_changes.submit(self, change)
+                    self._context.dependencies.isr_changes.submit(self, change)
                 case IsrCommitted(isr, partition_epoch, is_expansion):
                     self.note_isr(isr, partition_epoch)
-                    self._tell_watchers()
-                    metrics = self._host.doors.metrics
+                    self._touch_watchers()
+                    metrics = self._context.dependencies.metrics
                     (metrics.isr_expanded if is_expansion else metrics.isr_shrunk)()
                     logger.debug("ISR changed: topic=%s partition=%d isr=%s", self.topic, self.partition, isr)
                 case IsrChangeFailed(change, error):
-                    self._host.doors.metrics.isr_change_failed()
+                    self._context.dependencies.metrics.isr_change_failed()
                     logger.debug(
                         "ISR not changed: topic=%s partition=%d requested_isr=%s error=%s",
                         self.topic, self.partition, list(change.isr), error.name,
@@ -416,15 +418,15 @@ class Partition(Awaited):
         )
         self._release_deletions()
 
-    def mark_idle(self, replica_id: int, line: FetchChannel) -> ReplicaProgress | None:
+    def mark_idle(self, replica_id: int, channel: FetchChannel) -> ReplicaProgress | None:
         """See `LeaderState`."""
-        return None if self.leader is None else self.leader.mark_idle(replica_id, line)
+        return None if self.leader is None else self.leader.mark_idle(replica_id, channel)
 
     def on_brokers_gone(self, broker_ids: Set[int]) -> None:
         """They are not alive any more."""
         leader = self.leader
         if leader is not None and not broker_ids.isdisjoint(leader.followers):
-            self._carry_out(leader.on_brokers_gone(self._host.now_ms()))
+            self._carry_out(leader.on_brokers_gone(self._context.now_ms()))
             self._release_deletions()
 
     def on_tick(self, now_ms: int) -> None:
@@ -437,14 +439,14 @@ class Partition(Awaited):
         """See `IsrOwner`."""
         return self.leader is not None and self.leader.pending is change
 
-    def on_isr_answer(self, change: IsrChange, answer: IsrAnswer) -> None:
+    def on_isr_response(self, change: IsrChange, answer: IsrResponse) -> None:
         """See `IsrOwner`."""
         if self.leader is not None:
-            self._carry_out(self.leader.on_isr_answer(change, answer, self._host.now_ms()))
+            self._carry_out(self.leader.on_isr_response(change, answer, self._context.now_ms()))
 
     def is_throttled(self, replica_id: int) -> bool:
         """Whether this follower gets nothing now: it is out of sync, and such followers have used up their share."""
-        quota = self._host.doors.quota
+        quota = self._context.dependencies.quota
         return (
             replica_id not in self.assignment.isr
             and quota.is_throttled(self.topic, self.partition)
@@ -453,10 +455,10 @@ class Partition(Awaited):
 
     def on_sent_to_replica(self, replica_id: int, size_bytes: int) -> None:
         """Records are on their way to a follower."""
-        doors = self._host.doors
-        doors.metrics.sent_to_replica(size_bytes, is_reassignment=replica_id in self.assignment.adding_replicas)
-        if doors.quota.is_throttled(self.topic, self.partition):
-            doors.quota.record(size_bytes)
+        dependencies = self._context.dependencies
+        dependencies.metrics.sent_to_replica(size_bytes, is_reassignment=replica_id in self.assignment.adding_replicas)
+        if dependencies.quota.is_throttled(self.topic, self.partition):
+            dependencies.quota.record(size_bytes)
 
     # --- deleting ---
 
@@ -488,16 +490,16 @@ class Partition(Awaited):
         return self.last_stable_offset if read_committed else self.log.high_watermark
 
     @property
-    def may_send_elsewhere(self) -> bool:
+    def may_redirect(self) -> bool:
         """Whether consumers are told of a replica near them at all."""
-        return self.leader is not None and self._host.doors.select_replica is not None
+        return self.leader is not None and self._context.dependencies.select_replica is not None
 
     def preferred_read_replica(
         self, rack: str, fetch_offset: int, rack_of: Callable[[int], str | None], now_ms: int
     ) -> int | None:
         """Where a consumer in `rack` had better read `fetch_offset`; None: here. `rack_of` answers None for a broker that
         it cannot reach."""
-        leader, select = self.leader, self._host.doors.select_replica
+        leader, select = self.leader, self._context.dependencies.select_replica
         if leader is None or select is None:
             return None
         return preferred_read_replica(select, leader, rack, fetch_offset, rack_of, now_ms)

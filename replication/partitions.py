@@ -80,7 +80,7 @@ class Fetching(Protocol):
     def refresh(self, partition: Partition) -> None:
         """The topic of a partition, copied or not, has got an id."""
 
-    async def leave(self, topic: str, partition: int) -> None:
+    async def stop_following(self, topic: str, partition: int) -> None:
         """When this returns, nothing is appended to the partition's log any more. Without effect on one not copied."""
 
     def follows(self, topic: str, partition: int) -> bool:
@@ -89,7 +89,7 @@ class Fetching(Protocol):
     def forget(self, topic: str, partition: int) -> None:
         """The same for a partition whose log has failed, at once."""
 
-    def settle(self) -> None:
+    def finish_assignment(self) -> None:
         """All partitions of a request are where they belong."""
 
 
@@ -127,14 +127,14 @@ class NoFetching:
 
     def refresh(self, partition: Partition) -> None: ...
 
-    async def leave(self, topic: str, partition: int) -> None: ...
+    async def stop_following(self, topic: str, partition: int) -> None: ...
 
     def follows(self, topic: str, partition: int) -> bool:
         return False
 
     def forget(self, topic: str, partition: int) -> None: ...
 
-    def settle(self) -> None: ...
+    def finish_assignment(self) -> None: ...
 
 
 class Partitions:
@@ -147,15 +147,15 @@ class Partitions:
         call_soon: Callable[[Callable[[], None]], object],
         listener: LeadershipListener,
         *,
-        doors: PartitionDependencies = ALONE,
+        dependencies: PartitionDependencies = ALONE,
         following: Fetching | None = None,
         moving: LogMoving | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._listener = listener
-        self._doors = doors
-        self._host = PartitionContext(broker_id, WakeUps(call_soon), doors)
+        self._dependencies = dependencies
+        self._context = PartitionContext(broker_id, WakeUps(call_soon), dependencies)
         self._following = NoFetching() if following is None else following
         self._moving = NoLogMoves() if moving is None else moving
         self._by_name: dict[TopicPartition, Partition] = {}
@@ -205,14 +205,14 @@ class Partitions:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[], topics=[])
         self.controller_id, self.controller_epoch = request.controller_id, request.controller_epoch
         assigned = list(_partition_states(request))
-        outcome = _Assignment(self._doors.now_ms(), [ErrorCode.NONE] * len(assigned))
-        slices = Slices(self._doors.now_ms)
+        outcome = _Assignment(self._dependencies.now_ms(), [ErrorCode.NONE] * len(assigned))
+        slices = Slices(self._dependencies.now_ms)
         for leads in (True, False):
             for index, (topic_name, topic_id, state) in enumerate(assigned):
                 if (state.leader == self._broker_id) is leads:
                     outcome.errors[index] = await self._assign(topic_name, topic_id, state, outcome)
                     await slices.yield_if_due()
-        self._following.settle()
+        self._following.finish_assignment()
         self._log_assignment(request, outcome)
         topics: list[LeaderAndIsrTopicError] = []
         ungrouped: list[LeaderAndIsrPartitionError] = []
@@ -231,7 +231,7 @@ class Partitions:
             "partitions assigned: controller=%d controller_epoch=%d partitions=%d new_leaders=%d "
             "new_followers=%d duration_ms=%d",
             request.controller_id, request.controller_epoch, len(outcome.errors), outcome.leads_count,
-            outcome.follows_count, self._doors.now_ms() - outcome.began_ms,
+            outcome.follows_count, self._dependencies.now_ms() - outcome.began_ms,
         )  # fmt: skip
         if outcome.of_dead_leaders:
             logger.warning(
@@ -247,8 +247,8 @@ class Partitions:
 
     async def on_room_again(self) -> None:
         """Partitions that wait become what was wanted of them last, as far as there is room. A control request as any."""
-        outcome, taken_up = _Assignment(self._doors.now_ms(), []), list[TopicPartition]()
-        slices = Slices(self._doors.now_ms)
+        outcome, taken_up = _Assignment(self._dependencies.now_ms(), []), list[TopicPartition]()
+        slices = Slices(self._dependencies.now_ms)
         for key, (topic_id, state) in list(self._waiting.items()):
             error = await self._assign(key[0], topic_id, state, outcome)
             if key in self._waiting:
@@ -256,7 +256,7 @@ class Partitions:
             if error is ErrorCode.NONE:
                 taken_up.append(key)
             await slices.yield_if_due()
-        self._following.settle()
+        self._following.finish_assignment()
         if taken_up:
             logger.info(
                 "waiting partitions started, there is disk space for their logs: partitions=%d "
@@ -340,12 +340,12 @@ class Partitions:
         if known is None:
             log = await self._logs.log_for(topic, index, topic_id, is_new=state.is_new)
             if ZERO_UUID not in (topic_id, log.topic_id) and topic_id != log.topic_id:
-                _tell_of_earlier_topic(log, topic_id, is_only_replica=len(state.replicas) == 1)
+                _log_earlier_topic(log, topic_id, is_only_replica=len(state.replicas) == 1)
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_TOPIC_ID,
                     f"The log of {topic}-{index} is of topic {uuid_to_text(log.topic_id)}.",
                 )
-            known = Partition(log, self._host)
+            known = Partition(log, self._context)
             self._by_name[log.key] = known
             self._offline.discard(log.key)
             if log.topic_id != ZERO_UUID:
@@ -359,12 +359,12 @@ class Partitions:
         """Raises KafkaError: the log failed meanwhile."""
         topic, index = known.topic, known.partition
         leads = state.leader == self._broker_id
-        if not leads and not self._doors.is_alive(state.leader):
+        if not leads and not self._dependencies.is_alive(state.leader):
             # UpdateMetadata comes first, so that this is a leader that has just died: the next request names another.
             # The log is there all the same, and with it its high watermark stays in the checkpoint.
             outcome.of_dead_leaders[topic, index] = state.leader
             return
-        await self._following.leave(topic, index)
+        await self._following.stop_following(topic, index)
         if known.log.failure is not None:
             raise known.log.failure.again()
         if leads:
@@ -390,7 +390,7 @@ class Partitions:
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[])
         self.controller_id, self.controller_epoch = request.controller_id, request.controller_epoch
         rows: list[StopReplicaPartitionError] = []
-        slices = Slices(self._doors.now_ms)
+        slices = Slices(self._dependencies.now_ms)
         for topic, index, leader_epoch, delete in _stopped_partitions(request):
             await self._moving.suspend(topic, index)
             try:
@@ -399,7 +399,7 @@ class Partitions:
                 self._moving.resume(topic, index)
             rows.append(StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=error))
             await slices.yield_if_due()
-        self._following.settle()
+        self._following.finish_assignment()
         return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=rows)
 
     async def _stop(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
@@ -415,7 +415,7 @@ class Partitions:
                 return ErrorCode.KAFKA_STORAGE_ERROR  # its files cannot go now; the controller asks again later
             if delete:
                 await self._moving.stop(topic, index)
-            await self._following.leave(topic, index)
+            await self._following.stop_following(topic, index)
             if delete:
                 del self._by_name[topic, index]
                 if known.topic_id != ZERO_UUID:
@@ -466,7 +466,7 @@ class _Assignment:
     without_room: list[TopicPartition] = field(default_factory=list)
 
 
-def _tell_of_earlier_topic(log: PartitionLog, topic_id: bytes, *, is_only_replica: bool) -> None:
+def _log_earlier_topic(log: PartitionLog, topic_id: bytes, *, is_only_replica: bool) -> None:
     """What was deleted under this name while this broker could not hear it, or is of a store that was lost."""
     resolution = "remove the folder, and the replica is copied again"
     if is_only_replica:  # elsewhere two histories of one epoch would be taken for one

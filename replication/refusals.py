@@ -30,7 +30,7 @@ class Refusals:
         count, first = self._noted.get((type(asked), error), (0, key))
         self._noted[type(asked), error] = (count + 1, first)
 
-    def tell(self) -> None:
+    def log(self) -> None:
         if not self._noted:
             return
         noted, self._noted = self._noted, {}

@@ -36,7 +36,7 @@ class ReplicaProgress:
 
     __slots__ = (
         "_caught_up_ms",
-        "_resting_on",
+        "_idle_on",
         "broker_epoch",
         "broker_id",
         "fetch_ms",
@@ -52,7 +52,7 @@ class ReplicaProgress:
         self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self._caught_up_ms = NEVER_MS
-        self._resting_on: FetchChannel | None = None
+        self._idle_on: FetchChannel | None = None
         self.fetch_ms = NEVER_MS
         self.leader_leo_at_fetch = UNKNOWN_OFFSET
         # Until then the controller would not have it in the ISR. Of this life of its broker.
@@ -63,12 +63,12 @@ class ReplicaProgress:
 
     @property
     def caught_up_ms(self) -> int:
-        line = self._resting_on
-        return self._caught_up_ms if line is None else max(self._caught_up_ms, line.last_used_ms)
+        channel = self._idle_on
+        return self._caught_up_ms if channel is None else max(self._caught_up_ms, channel.last_used_ms)
 
     def begin_epoch(self, *, leader_leo: int, is_in_sync: bool, now_ms: int) -> None:
         """The same leader goes on in a new epoch. Members of the ISR get the whole time to fetch again."""
-        self._resting_on = None
+        self._idle_on = None
         self._caught_up_ms = now_ms if is_in_sync else NEVER_MS
         self.fetch_ms = now_ms if is_in_sync and self.leo != UNKNOWN_OFFSET else NEVER_MS
         self.leader_leo_at_fetch = UNKNOWN_OFFSET if self.leo == UNKNOWN_OFFSET else leader_leo
@@ -89,19 +89,19 @@ class ReplicaProgress:
         self.leader_leo_at_fetch = max(leader_leo, self.leader_leo_at_fetch)
         self.fetch_ms = now_ms
 
-    def mark_idle_on(self, line: FetchChannel) -> None:
-        """It holds everything; until it stirs, each fetch that comes by `line` says so."""
-        self._resting_on = line
+    def mark_idle_on(self, channel: FetchChannel) -> None:
+        """It holds everything; until it stirs, each fetch that comes by `channel` says so."""
+        self._idle_on = channel
 
-    def is_idle_on(self, line: FetchChannel) -> bool:
-        return self._resting_on is line
+    def is_idle_on(self, channel: FetchChannel) -> bool:
+        return self._idle_on is channel
 
     def wake(self) -> None:
-        """There is something to say of it again: it was caught up when `line` was last used, and not surely since."""
-        line = self._resting_on
-        if line is not None:
-            self._resting_on = None
-            self._caught_up_ms = max(self._caught_up_ms, line.last_used_ms)
+        """There is something to say of it again: it was caught up when `channel` was last used, and not surely since."""
+        channel = self._idle_on
+        if channel is not None:
+            self._idle_on = None
+            self._caught_up_ms = max(self._caught_up_ms, channel.last_used_ms)
 
     def is_caught_up(self, leader_leo: int, now_ms: int, lag_max_ms: int) -> bool:
         return self.leo == leader_leo or now_ms - self.caught_up_ms <= lag_max_ms

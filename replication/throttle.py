@@ -57,7 +57,7 @@ class SampledRate:
 
 
 class ReplicationQuota:
-    """The throttle of one direction. Fits `doors.ReplicationQuota`."""
+    """The throttle of one direction. Fits `dependencies.ReplicationQuota`."""
 
     __slots__ = ("_now_ms", "_rate", "_throttled", "limit_bytes_per_second")
 

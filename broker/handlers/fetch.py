@@ -185,7 +185,7 @@ class ParkedFetch:
                 refused.records = None
             return refused
         read = inspect(item, partition, self._reader)
-        if self._reader.rack and read.error is NO_ERROR and partition.may_send_elsewhere:
+        if self._reader.rack and read.error is NO_ERROR and partition.may_redirect:
             self._look_nearby(read, partition)
         read.available_bytes = available_bytes(read, exactly=self._min_bytes > 1)
         return read
@@ -201,7 +201,7 @@ class ParkedFetch:
             self._reader.rack, read.item.fetch_offset, rack_of, self._services.clock.monotonic_ms()
         )
         if preferred is not None:
-            read.send_elsewhere(preferred)
+            read.redirect(preferred)
 
     def _refusal(self, item: FetchItem, partition: Partition) -> ErrorCode | None:
         """Why a partition that is here is not read for this request."""

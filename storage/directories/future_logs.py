@@ -60,12 +60,12 @@ class FutureLogs:
 
     def __init__(
         self,
-        doors: LogDependencies,
+        dependencies: LogDependencies,
         paths: Sequence[str],
         checkpoint: Callable[[OnlineDirectory], Awaitable[OSError | None]],
         checkpoint_soon: Callable[[OnlineDirectory], None],
     ) -> None:
-        self._doors = doors
+        self._dependencies = dependencies
         self._paths = paths
         self._checkpoint = checkpoint
         self._checkpoint_soon = checkpoint_soon
@@ -78,7 +78,7 @@ class FutureLogs:
         """Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
         if path not in self._paths:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this broker's log directories.")
-        directory = self._doors.directories.get(path)
+        directory = self._dependencies.directories.get(path)
         if directory is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {path} is offline.")
         return directory
@@ -92,41 +92,41 @@ class FutureLogs:
 
     def preferred(self, key: TopicPartition) -> OnlineDirectory | None:
         """Where the log that is made now was wanted; that is forgotten then."""
-        return self._doors.directories.get(self._preferred.pop(key, ""))
+        return self._dependencies.directories.get(self._preferred.pop(key, ""))
 
     # --- start ---
 
     async def load(self) -> None:
         """Open the copies of all directories, whose logs are open. Raises nothing: a directory that fails goes offline."""
-        for directory in list(self._doors.directories.values()):
+        for directory in list(self._dependencies.directories.values()):
             try:
                 await self._load_directory(directory)
             except OSError as error:
-                self._doors.on_error(directory.path, error)
+                self._dependencies.on_error(directory.path, error)
 
     async def _load_directory(self, directory: OnlineDirectory) -> None:
-        doors, filesystem = self._doors, self._doors.filesystem
+        dependencies, filesystem = self._dependencies, self._dependencies.filesystem
         folders = await directory.queue.run(directory.files.future_folders)
         marked = await directory.queue.run(partial(_marked, filesystem, [path for _, path in folders]))
-        if any(path in marked and key not in doors.current.logs for key, path in folders):
-            await sync_directories(doors)
+        if any(path in marked and key not in dependencies.current.logs for key, path in folders):
+            await sync_directories(dependencies)
         for key, path in folders:
-            log, is_marked = doors.current.logs.get(key), path in marked
-            if log is None and is_marked and not doors.offline:
+            log, is_marked = dependencies.current.logs.get(key), path in marked
+            if log is None and is_marked and not dependencies.offline:
                 await directory.queue.run(partial(_finish, filesystem, directory.path, path, partition_folder(*key)))
                 await self._adopt(directory, key, f"{directory.path}/{partition_folder(*key)}")
                 logger.info("interrupted log move finished: topic=%s partition=%d directory=%s", *key, directory.path)
-            elif log is None and not is_marked and not doors.offline:
+            elif log is None and not is_marked and not dependencies.offline:
                 logger.warning("copy of a log ignored, its log does not exist: path=%s", path)
             elif log is None:
                 logger.warning("copy of a log ignored, its log may be in an offline directory: path=%s", path)
             elif key in self.logs or log.directory.startswith(f"{directory.path}/"):
                 logger.warning("copy of a log removed, there is another: path=%s", path)
-                await self._doors.set_aside(directory, key, path, 0)
+                await self._dependencies.set_aside(directory, key, path, 0)
             else:
                 if is_marked:
                     await directory.queue.run(partial(unmark, filesystem, path))
-                request = doors.current.request_for(directory, key, path)
+                request = dependencies.current.request_for(directory, key, path)
                 request.is_compacted |= log.first_dirty_offset is not None
                 copy = await self._open(directory, key, path, request)
                 if copy.topic_id != log.topic_id:
@@ -156,19 +156,19 @@ class FutureLogs:
                 logger.warning("log move given up: topic=%s partition=%d error=%s", *key, error)
 
     async def _adopt(self, directory: OnlineDirectory, key: TopicPartition, path: str) -> None:
-        doors = self._doors
-        request = doors.current.request_for(directory, key, path)
-        loaded = await directory.queue.run(partial(load_log, doors.filesystem, request))
-        doors.current.take_in(directory, key, doors.current.make(directory, key, path, loaded))
+        dependencies = self._dependencies
+        request = dependencies.current.request_for(directory, key, path)
+        loaded = await directory.queue.run(partial(load_log, dependencies.filesystem, request))
+        dependencies.current.take_in(directory, key, dependencies.current.make(directory, key, path, loaded))
 
     async def _open(
         self, directory: OnlineDirectory, key: TopicPartition, path: str, request: LoadRequest
     ) -> PartitionLog:
-        doors = self._doors
-        loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
-        if not doors.is_online(directory):
+        dependencies = self._dependencies
+        loaded = await directory.queue.run(partial(make_and_load_log, dependencies.filesystem, request))
+        if not dependencies.is_online(directory):
             raise OSError(errno.EIO, f"The log directory {directory.path} went offline.")
-        log = doors.current.make(directory, key, path, loaded)
+        log = dependencies.current.make(directory, key, path, loaded)
         directory.future_logs[key] = self.logs[key] = log
         return log
 
@@ -180,26 +180,26 @@ class FutureLogs:
 
     async def future_log_for(self, topic: str, partition: int, path: str) -> PartitionLog:
         """An empty copy of the log, which there is and which has none. Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
-        key, doors = (topic, partition), self._doors
+        key, dependencies = (topic, partition), self._dependencies
         assert key not in self.logs
         directory = self.check_directory(path)
-        if doors.offline:  # which may hold a copy
+        if dependencies.offline:  # which may hold a copy
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{topic}-{partition} is not moved while {doors.offline} is offline.",
+                f"{topic}-{partition} is not moved while {dependencies.offline} is offline.",
             )
-        log = doors.current.logs.get(key)
-        path = f"{directory.path}/{future_folder(*key, uuid_bytes(doors.randomness))}"
+        log = dependencies.current.logs.get(key)
+        path = f"{directory.path}/{future_folder(*key, uuid_bytes(dependencies.randomness))}"
         try:
             with directory.held():
                 await directory.checkpoints.forget(key)
-                request = doors.current.request_for(directory, key, path)
+                request = dependencies.current.request_for(directory, key, path)
                 request.is_clean, request.topic_id = False, ZERO_UUID if log is None else log.topic_id
                 copy = await self._open(directory, key, path, request)
         except OSError as error:
-            doors.on_error(directory.path, error)
+            dependencies.on_error(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {reason_of(error)}") from error
-        if log is None or doors.current.logs.get(key) is not log:
+        if log is None or dependencies.current.logs.get(key) is not log:
             await self.drop_future_log(*key)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{partition} went away.")
         return copy
@@ -209,26 +209,26 @@ class FutureLogs:
         key = (topic, partition)
         self._preferred.pop(key, None)
         log = self.logs.pop(key, None)
-        directory = None if log is None else self._doors.directory_of(log)
+        directory = None if log is None else self._dependencies.directory_of(log)
         if log is None or directory is None:
             return
         del directory.future_logs[key]
         try:
             with directory.held():
                 await log.close(flush=False)
-                await self._doors.set_aside(directory, key, log.directory, 0)
+                await self._dependencies.set_aside(directory, key, log.directory, 0)
         except OSError as error:
-            self._doors.on_error(directory.path, error)
+            self._dependencies.on_error(directory.path, error)
 
     async def complete_move(self, topic: str, partition: int) -> PartitionLog:
         """The copy, which holds everything, takes the log's place; answers the log that it is from now on.
 
         The log is held, and gives way. Raises KAFKA_STORAGE_ERROR: the log stays, unless its directory has failed.
         """
-        key, doors = (topic, partition), self._doors
-        log, copy = doors.current.logs.get(key), self.logs.get(key)
-        source = None if log is None else doors.directory_of(log)
-        target = None if copy is None else doors.directory_of(copy)
+        key, dependencies = (topic, partition), self._dependencies
+        log, copy = dependencies.current.logs.get(key), self.logs.get(key)
+        source = None if log is None else dependencies.directory_of(log)
+        target = None if copy is None else dependencies.directory_of(copy)
         if log is None or copy is None or source is None or target is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"A directory of {topic}-{partition} is offline.")
         with source.held(), target.held():
@@ -239,7 +239,7 @@ class FutureLogs:
                 refusal = await self._checkpoint(target)
                 if refusal is not None:
                     raise refusal
-                await self._run(target, partial(_mark, doors.filesystem, copy.directory))
+                await self._run(target, partial(_mark, dependencies.filesystem, copy.directory))
             except OSError as error:
                 raise _not_moved(key, error) from error
             try:
@@ -260,7 +260,7 @@ class FutureLogs:
         snapshot = copy.producers.to_snapshot()
         try:
             await self._run(
-                target, partial(_begin_segment, self._doors.filesystem, copy.directory, end_offset, snapshot)
+                target, partial(_begin_segment, self._dependencies.filesystem, copy.directory, end_offset, snapshot)
             )
         except OSError:
             await self._open_again(target, key, copy)
@@ -284,10 +284,10 @@ class FutureLogs:
         Both are renamed in the source's queue, behind all that the log has put there; in the target's there is nothing of the
         copy, which is closed.
         """
-        doors, filesystem = self._doors, self._doors.filesystem
-        aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(doors.randomness))}"
+        dependencies, filesystem = self._dependencies, self._dependencies.filesystem
+        aside = f"{source.path}/{deletion_folder(*key, uuid_bytes(dependencies.randomness))}"
         path = f"{target.path}/{partition_folder(*key)}"
-        request = doors.current.request_for(target, key, path)
+        request = dependencies.current.request_for(target, key, path)
         request.resume(copy.log_end_offset, copy.log_start_offset)
         await copy.close(flush=False)
         await target.queue.drain()
@@ -297,24 +297,24 @@ class FutureLogs:
             await self._run(target, partial(filesystem.sync_directory, target.path))
             await self._run(source, partial(filesystem.sync_directory, source.path))
             loaded = await self._run(target, partial(load_log, filesystem, request))
-            if not (doors.is_online(source) and doors.is_online(target)):
+            if not (dependencies.is_online(source) and dependencies.is_online(target)):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "A directory went offline.")
         except (Exception, asyncio.CancelledError):  # whoever holds the log has it go on, in its folder
             await self._undo_exchange(key, source, target, (copy.directory, path), (log.directory, aside))
             raise
-        new = doors.current.make(target, key, path, loaded)
+        new = dependencies.current.make(target, key, path, loaded)
         new.producers.remember(log.producers)
         _take_over_offsets(log, new)  # records may have been deleted since the copy heard of the log's start
         del target.future_logs[key], self.logs[key]
-        doors.current.let_go(source, key)
-        doors.current.take_in(target, key, new)
+        dependencies.current.let_go(source, key)
+        dependencies.current.take_in(target, key, new)
         self._checkpoint_soon(source)
         self._checkpoint_soon(target)
-        doors.remove_later([aside], log.config.file_delete_delay_ms)
+        dependencies.remove_later([aside], log.config.file_delete_delay_ms)
         # Nothing is waited for any more: a directory that fails now fails with the logs that are registered.
         target.queue.write(
             partial(unmark, filesystem, path),
-            lambda error: None if error is None else doors.on_error(target.path, error),
+            lambda error: None if error is None else dependencies.on_error(target.path, error),
         )
         return new
 
@@ -323,12 +323,12 @@ class FutureLogs:
     ) -> None:
         """Raises OSError: one of the two may be renamed."""
         try:
-            refusal = await source.queue.run(partial(_rename_both, self._doors.filesystem, of_copy, of_log))
+            refusal = await source.queue.run(partial(_rename_both, self._dependencies.filesystem, of_copy, of_log))
         except OSError as error:
-            self._doors.on_error(target.path, error)
+            self._dependencies.on_error(target.path, error)
             raise
         if refusal is not None:
-            self._doors.on_error(source.path, refusal)
+            self._dependencies.on_error(source.path, refusal)
             raise refusal
 
     async def _undo_exchange(
@@ -351,7 +351,7 @@ class FutureLogs:
     async def _put_back(self, queue_of: OnlineDirectory, directory: OnlineDirectory, name: str, path: str) -> bool:
         """Undo a rename, if it was carried out; whether that is done. A folder that cannot have its name again is the end of
         its directory."""
-        filesystem = self._doors.filesystem
+        filesystem = self._dependencies.filesystem
 
         def job() -> None:
             if filesystem.exists(path):
@@ -360,7 +360,7 @@ class FutureLogs:
         try:
             await queue_of.queue.run(job)
         except OSError as error:
-            self._doors.on_error(
+            self._dependencies.on_error(
                 directory.path, OSError(errno.EIO, f"{path} cannot be named {name} again: {reason_of(error)}")
             )
             return False
@@ -368,24 +368,24 @@ class FutureLogs:
 
     async def _open_again(self, directory: OnlineDirectory, key: TopicPartition, copy: PartitionLog) -> None:
         """A copy that was closed, and did not take the log's place, is a copy still, and not marked."""
-        if not self._doors.is_online(directory) or self.logs.get(key) is not copy:
+        if not self._dependencies.is_online(directory) or self.logs.get(key) is not copy:
             return
-        request = self._doors.current.request_for(directory, key, copy.directory)
+        request = self._dependencies.current.request_for(directory, key, copy.directory)
         request.resume(copy.log_end_offset, copy.log_start_offset)
         try:
-            await directory.queue.run(partial(unmark, self._doors.filesystem, copy.directory))
+            await directory.queue.run(partial(unmark, self._dependencies.filesystem, copy.directory))
             await self._open(directory, key, copy.directory, request)
         except OSError as error:
             directory.future_logs.pop(key, None)
             self.logs.pop(key, None)
-            self._doors.on_error(directory.path, error)
+            self._dependencies.on_error(directory.path, error)
 
     async def _run(self, directory: OnlineDirectory, job: Callable[[], T]) -> T:
         """An error takes the directory offline, unless there was only no room. Raises it."""
         try:
             return await directory.queue.run(job)
         except OSError as error:
-            self._doors.on_error(directory.path, error)
+            self._dependencies.on_error(directory.path, error)
             raise
 
 

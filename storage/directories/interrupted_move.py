@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 class InterruptedMoves:
     """See the module."""
 
-    def __init__(self, doors: LogDependencies) -> None:
-        self._doors = doors
+    def __init__(self, dependencies: LogDependencies) -> None:
+        self._dependencies = dependencies
         # Folders that are marked, and not set aside.
         self._marked: set[str] = set()
         # The log that was chosen, and the other.
@@ -42,7 +42,7 @@ class InterruptedMoves:
 
     def register(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> None:
         """What was read there is the partition's log, unless there is one that has gone further. Raises DirectoryRefused."""
-        current = self._doors.current
+        current = self._dependencies.current
         if loaded.is_marked:
             self._marked.add(path)
         first = current.logs.get(key)
@@ -52,7 +52,7 @@ class InterruptedMoves:
         second = current.make(directory, key, path, loaded)
         chosen, other = sorted((first, second), key=self._progress, reverse=True)
         if chosen is second:
-            first_directory = self._doors.directory_of(first)
+            first_directory = self._dependencies.directory_of(first)
             assert first_directory is not None, "logs of an offline directory are not in `logs`"
             current.let_go(first_directory, key)
             current.take_in(directory, key, second)
@@ -69,26 +69,26 @@ class InterruptedMoves:
 
     async def settle(self) -> None:
         """Raises nothing: a directory that fails goes offline."""
-        doors = self._doors
+        dependencies = self._dependencies
         for key, (chosen, other) in self._pairs.items():
             await self._settle(key, chosen, other)
-        if self._marked and not doors.offline:
-            await sync_directories(doors)
-        for path in [] if doors.offline else sorted(self._marked):
-            directory = doors.directories[parent_of(path)]
+        if self._marked and not dependencies.offline:
+            await sync_directories(dependencies)
+        for path in [] if dependencies.offline else sorted(self._marked):
+            directory = dependencies.directories[parent_of(path)]
             try:
-                await directory.queue.run(partial(unmark, doors.filesystem, path))
+                await directory.queue.run(partial(unmark, dependencies.filesystem, path))
             except OSError as error:
-                doors.on_error(directory.path, error)
+                dependencies.on_error(directory.path, error)
                 return
 
     async def _settle(self, key: TopicPartition, chosen: PartitionLog, other: PartitionLog) -> None:
-        doors = self._doors
-        directory = doors.directory_of(other)
+        dependencies = self._dependencies
+        directory = dependencies.directory_of(other)
         if directory is None:
             return
-        if doors.directory_of(chosen) is None:  # it went offline since, and the other leads on
-            doors.current.take_in(directory, key, other)
+        if dependencies.directory_of(chosen) is None:  # it went offline since, and the other leads on
+            dependencies.current.take_in(directory, key, other)
             return
         deleted_to = directory.checkpoints.log_start_offset(key)
         if deleted_to is not None:
@@ -96,10 +96,10 @@ class InterruptedMoves:
         try:
             with directory.held():
                 await other.close(flush=False)
-                aside = await doors.set_aside(directory, key, other.directory, 0)
+                aside = await dependencies.set_aside(directory, key, other.directory, 0)
         except OSError as error:
             self._marked.discard(chosen.directory)  # the next start has to tell them apart again
-            doors.on_error(directory.path, error)
+            dependencies.on_error(directory.path, error)
             return
         self._marked.discard(other.directory)
         logger.warning(
@@ -109,11 +109,11 @@ class InterruptedMoves:
         )  # fmt: skip
 
 
-async def sync_directories(doors: LogDependencies) -> None:
+async def sync_directories(dependencies: LogDependencies) -> None:
     """The folder that a move has set aside is seen so, which the broker before may not have lived to flush: back under its name
     after a loss of power it would be a second log of the partition. Raises nothing: a directory that fails goes offline."""
-    for directory in list(doors.directories.values()):
+    for directory in list(dependencies.directories.values()):
         try:
-            await directory.queue.run(partial(doors.filesystem.sync_directory, directory.path))
+            await directory.queue.run(partial(dependencies.filesystem.sync_directory, directory.path))
         except OSError as error:
-            doors.on_error(directory.path, error)
+            dependencies.on_error(directory.path, error)

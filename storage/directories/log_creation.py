@@ -28,8 +28,8 @@ from storage.log.partition_log import PartitionLog
 class LogCreation:
     """See the module. `future` knows where logs were wanted that there are not yet."""
 
-    def __init__(self, doors: LogDependencies, future: FutureLogs) -> None:
-        self._doors = doors
+    def __init__(self, dependencies: LogDependencies, future: FutureLogs) -> None:
+        self._dependencies = dependencies
         self._future = future
         self._creating: dict[TopicPartition, asyncio.Future[None]] = {}
 
@@ -39,19 +39,19 @@ class LogCreation:
         `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
         Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when no directory has room.
         """
-        doors = self._doors
+        dependencies = self._dependencies
         while (creating := self._creating.get(key)) is not None:
             await asyncio.shield(creating)
-        log = doors.current.logs.get(key)
+        log = dependencies.current.logs.get(key)
         if log is not None:
             await self._adopt_topic_id(log, topic_id)
             return log
-        if doors.offline and not is_new:
+        if dependencies.offline and not is_new:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"No log is made for {key[0]}-{key[1]}: it may be in {doors.offline}, which is offline.",
+                f"No log is made for {key[0]}-{key[1]}: it may be in {dependencies.offline}, which is offline.",
             )
-        if not doors.directories:
+        if not dependencies.directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
         created = self._creating[key] = asyncio.get_running_loop().create_future()
         try:
@@ -67,7 +67,7 @@ class LogCreation:
     async def _create_in_some(self, key: TopicPartition, topic_id: bytes) -> PartitionLog:
         """In the directory where it was wanted, else in the best; where there is no room for it, in the next. Each is asked: a
         disk may look full and have room for a log, and one that has refused is heard of when it has room again."""
-        directories = self._doors.directories
+        directories = self._dependencies.directories
         directory = wanted = self._future.preferred(key)
         refusing: list[OnlineDirectory] = []
         while True:
@@ -91,15 +91,15 @@ class LogCreation:
             directory = None
 
     async def _create(self, directory: OnlineDirectory, key: TopicPartition, topic_id: bytes) -> PartitionLog:
-        doors = self._doors
+        dependencies = self._dependencies
         path = f"{directory.path}/{partition_folder(*key)}"
-        request = doors.current.request_for_new(key, path, topic_id)
+        request = dependencies.current.request_for_new(key, path, topic_id)
         try:
             await directory.checkpoints.forget(key)
-            loaded = await directory.queue.run(partial(make_and_load_log, doors.filesystem, request))
+            loaded = await directory.queue.run(partial(make_and_load_log, dependencies.filesystem, request))
         except OSError as error:
-            doors.on_error(directory.path, error)
+            dependencies.on_error(directory.path, error)
             kind = NoRoom if is_no_space(error) else KafkaError
             raise kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot make {path}: {reason_of(error)}") from error
-        doors.check_online(directory)
-        return doors.current.register(directory, key, path, loaded)
+        dependencies.check_online(directory)
+        return dependencies.current.register(directory, key, path, loaded)

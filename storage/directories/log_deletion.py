@@ -29,9 +29,13 @@ class LogDeletion:
     """See the module. `on_failed(directory, error)` takes the directory offline."""
 
     def __init__(
-        self, doors: LogDependencies, future: FutureLogs, cleaner: LogCleaner, on_failed: Callable[[str, OSError], None]
+        self,
+        dependencies: LogDependencies,
+        future: FutureLogs,
+        cleaner: LogCleaner,
+        on_failed: Callable[[str, OSError], None],
     ) -> None:
-        self._doors = doors
+        self._dependencies = dependencies
         self._future = future
         self._cleaner = cleaner
         self._on_failed = on_failed
@@ -39,31 +43,31 @@ class LogDeletion:
     async def delete(self, key: TopicPartition) -> None:
         """The log, and its copy in another directory, if there is one. Missing is no error, unless it may be in a directory
         that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        doors = self._doors
+        dependencies = self._dependencies
         await self._future.drop_future_log(*key)
-        log = doors.current.logs.get(key)
+        log = dependencies.current.logs.get(key)
         if log is None:
-            if doors.offline:
+            if dependencies.offline:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{key[0]}-{key[1]} may be in {doors.offline}, which is offline.",
+                    f"{key[0]}-{key[1]} may be in {dependencies.offline}, which is offline.",
                 )
             return
-        directory = doors.directory_of(log)
+        directory = dependencies.directory_of(log)
         assert directory is not None, "logs of an offline directory are not in `logs`"
-        doors.current.let_go(directory, key)
+        dependencies.current.let_go(directory, key)
         with directory.held():
             await self._set_aside(directory, log)
 
     async def _set_aside(self, directory: OnlineDirectory, log: PartitionLog) -> None:
         """Raises KAFKA_STORAGE_ERROR."""
-        doors, topic, partition = self._doors, log.topic, log.partition
+        dependencies, topic, partition = self._dependencies, log.topic, log.partition
         await self._cleaner.abort(log)
         await log.close(flush=False)
-        doors.check_online(directory)
+        dependencies.check_online(directory)
         try:
             delay_ms = log.config.file_delete_delay_ms
-            target = await doors.set_aside(directory, (topic, partition), log.directory, delay_ms)
+            target = await dependencies.set_aside(directory, (topic, partition), log.directory, delay_ms)
         except OSError as error:
             self._on_failed(directory.path, error)
             raise KafkaError(

@@ -128,13 +128,13 @@ class LogManager:
             on_failed=self.fail_directory,
             on_room_again=on_room_again,
         )
-        doors = LogDependencies(
+        dependencies = LogDependencies(
             self._directories, self._offline, self._current, filesystem, randomness, self._on_error, self._removal.later
         )
-        self.future = FutureLogs(doors, self._paths, self.upkeep.checkpoint_directory, self._checkpoint_soon)
-        self._interrupted_moves = InterruptedMoves(doors)
-        self._creation = LogCreation(doors, self.future)
-        self._deletion = LogDeletion(doors, self.future, self.cleaner, self.fail_directory)
+        self.future = FutureLogs(dependencies, self._paths, self.upkeep.checkpoint_directory, self._checkpoint_soon)
+        self._interrupted_moves = InterruptedMoves(dependencies)
+        self._creation = LogCreation(dependencies, self.future)
+        self._deletion = LogDeletion(dependencies, self.future, self.cleaner, self.fail_directory)
         self.broker_epoch_at_clean_stop = UNKNOWN_BROKER_EPOCH
 
     # --- start ---

@@ -131,8 +131,8 @@ def test_a_new_coordinator_tells_no_offset_that_could_still_be_lost() -> None:
 
         fetchers = world.live[idle].services.fetchers
         assert fetchers is not None
-        await fetchers.leave(GROUP_METADATA_TOPIC, 0)
-        fetchers.take_no_more()
+        await fetchers.stop_following(GROUP_METADATA_TOPIC, 0)
+        fetchers.stop_accepting()
         late = asyncio.ensure_future(commit(world, first, "orders", 100))
         held = world.live[second].services.partitions.find(GROUP_METADATA_TOPIC, 0)
         led = world.live[first].services.partitions.find(GROUP_METADATA_TOPIC, 0)

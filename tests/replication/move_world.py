@@ -72,7 +72,7 @@ class Following:
 
     def refresh(self, partition: Partition) -> None: ...
 
-    async def leave(self, topic: str, partition: int) -> None:
+    async def stop_following(self, topic: str, partition: int) -> None:
         self.calls.append("leave")
         self.followed.pop((topic, partition), None)
 
@@ -82,7 +82,7 @@ class Following:
     def forget(self, topic: str, partition: int) -> None:
         self.followed.pop((topic, partition), None)
 
-    def settle(self) -> None: ...
+    def finish_assignment(self) -> None: ...
 
 
 def numbers(count: int, start: int = 0) -> list[str]:

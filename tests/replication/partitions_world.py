@@ -83,14 +83,14 @@ class Following:
     def refresh(self, partition: Partition) -> None:
         self.calls.append(("refresh", partition.topic, partition.partition, partition.topic_id))
 
-    async def leave(self, topic: str, partition: int) -> None:
+    async def stop_following(self, topic: str, partition: int) -> None:
         self.calls.append(("leave", topic, partition))
         await self.leaving.wait()
 
     def forget(self, topic: str, partition: int) -> None:
         self.calls.append(("forget", topic, partition))
 
-    def settle(self) -> None:
+    def finish_assignment(self) -> None:
         self.calls.append(("settle",))
 
 
@@ -104,7 +104,7 @@ class Broker:
             self.logs,
             world.loop.call_soon,
             self.listener,
-            doors=PartitionDependencies(is_alive=lambda broker_id: broker_id in self.alive),
+            dependencies=PartitionDependencies(is_alive=lambda broker_id: broker_id in self.alive),
             following=self.following,
         )
 

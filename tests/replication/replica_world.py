@@ -14,7 +14,7 @@ from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from protocol.topic_partition import TopicPartition
 from replication.dependencies import PartitionContext, PartitionDependencies
 from replication.isr_requests import IsrOwner
-from replication.leader import IsrAnswer, IsrChange
+from replication.leader import IsrChange, IsrResponse
 from replication.partition import Partition, WakeUps
 from replication.replica_selector import nearest_rack
 from storage.log.partition_log import AppendOrigin
@@ -111,14 +111,14 @@ class Replica:
         self.partition.on_follower_fetch(replica, broker_epoch, offset, start, self.around.now_ms)
 
     def answer(self, change: IsrChange, **changed: Any) -> None:
-        self.partition.on_isr_answer(
+        self.partition.on_isr_response(
             change,
             changed.get("answer") or fulfilled(change, changed.get("partition_epoch", change.partition_epoch + 1)),
         )
 
 
-def fulfilled(change: IsrChange, partition_epoch: int) -> IsrAnswer:
-    return IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.isr, partition_epoch)
+def fulfilled(change: IsrChange, partition_epoch: int) -> IsrResponse:
+    return IsrResponse(ErrorCode.NONE, change.leader_epoch, change.isr, partition_epoch)
 
 
 def state(

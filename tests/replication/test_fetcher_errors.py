@@ -36,7 +36,7 @@ def test_a_fenced_follower_waits_for_its_next_assignment() -> None:
         await asyncio.sleep(60)
         assert len(world.source.requests) == asked
         assert partition.log.log_end_offset == 0
-        await world.fetchers.leave("t", 0)
+        await world.fetchers.stop_following("t", 0)
         world.follow(partition, epoch=5)
         await world.copied(partition, led)
         assert world.fetchers.failed_partitions_count == 0
@@ -255,12 +255,12 @@ def test_newcomers_do_not_wait_behind_a_fetch_that_waits() -> None:
         second = await world.partition("t", 1)
         began_s = world.loop.time()
         world.follow(second)
-        world.fetchers.settle()
+        world.fetchers.finish_assignment()
         await world.copied(second, led)
         assert world.loop.time() - began_s < 0.1
         connections = len(world.source.connections)
         await asyncio.sleep(0.2)
-        world.fetchers.settle()  # nothing is new: nothing is dropped
+        world.fetchers.finish_assignment()  # nothing is new: nothing is dropped
         await asyncio.sleep(0.05)
         assert len(world.source.connections) == connections == 2
 
@@ -276,7 +276,7 @@ def test_newcomers_that_follow_each_other_closely_wait_for_a_pause_and_no_longer
             partitions.append(await world.partition("t", index))
         for index in range(4):
             world.follow(partitions[index])
-            world.fetchers.settle()
+            world.fetchers.finish_assignment()
             await asyncio.sleep(0.02)
         began_s = world.loop.time()
         for index in range(4):
@@ -304,7 +304,7 @@ def test_an_answer_that_has_begun_to_come_is_not_dropped_for_newcomers() -> None
             await asyncio.sleep(0.15)
             world.source.lead("t", index)
             world.follow(await world.partition("t", index))
-            world.fetchers.settle()
+            world.fetchers.finish_assignment()
         assert first.log.log_end_offset == 5, "newcomers came all the time"
 
     play(program)

@@ -109,7 +109,7 @@ def test_sessions_name_only_what_has_changed() -> None:
         assert len({request.session_id for request in later}) == 1
         epochs = [request.session_epoch for request in later]
         assert epochs == list(range(epochs[0], epochs[0] + len(epochs)))
-        await world.fetchers.leave("t", 1)
+        await world.fetchers.stop_following("t", 1)
         await asyncio.sleep(1)
         gone = [row for request in world.source.asked(FetchRequest) for row in request.forgotten_topics_data]
         assert [(row.topic_id, row.partitions) for row in gone] == [(TOPIC_ID, [1])]
@@ -147,7 +147,7 @@ def test_an_answer_that_comes_after_a_partition_has_left_is_nobodys() -> None:
         for partition in partitions:
             world.follow(partition)
         await asyncio.sleep(2.1)
-        await world.fetchers.leave("t", 0)
+        await world.fetchers.stop_following("t", 0)
         led.append("a")
         other.append("b")
         world.source.wake()
@@ -165,7 +165,7 @@ def test_an_answer_in_the_epoch_before_is_nobodys() -> None:
         await asyncio.sleep(2.1)
         led.append("old")
         world.source.wake()  # on its way
-        await world.fetchers.leave("t", 0)
+        await world.fetchers.stop_following("t", 0)
         led.batches.clear()
         led.leader_epoch, led.epochs, led.high_watermark = 1, type(led.epochs)(), 0
         led.append("new", epoch=1)
@@ -182,7 +182,7 @@ def test_leaving_waits_for_the_cut_that_is_under_way() -> None:
         world.disk.min_delay_ms = world.disk.max_delay_ms = 200.0
         world.follow(partition, epoch=2)
         await world.until(lambda: partition.log.log_end_offset == 3)  # cut in memory, not yet on the disk
-        leaving = [asyncio.ensure_future(world.fetchers.leave("t", 0)) for _ in range(2)]
+        leaving = [asyncio.ensure_future(world.fetchers.stop_following("t", 0)) for _ in range(2)]
         await asyncio.sleep(0.01)
         assert not any(each.done() for each in leaving)
         await asyncio.gather(*leaving)
@@ -254,8 +254,8 @@ def test_fetchers_share_the_partitions_and_go_when_they_have_none() -> None:
         assert {len(fetcher) for fetcher in world.fetchers} <= {2, 3}
         assert world.fetchers.min_fetch_rate() > 0
         for index in range(8):
-            await world.fetchers.leave("t", index)
-        world.fetchers.settle()
+            await world.fetchers.stop_following("t", index)
+        world.fetchers.finish_assignment()
         assert len(world.fetchers) == 0
         await world.until(lambda: len(world.tasks) == 0)
 
@@ -351,7 +351,7 @@ def test_a_broker_that_is_about_to_stop_follows_nobody_new() -> None:
         first, second = [await world.partition("t", index) for index in (0, 1)]
         world.follow(first)
         await world.until(lambda: len(world.source.requests) > 1)
-        world.fetchers.take_no_more()
+        world.fetchers.stop_accepting()
         world.follow(second)
         for led in many:
             led.append("x")

@@ -61,12 +61,12 @@ def test_an_answer_counts_for_what_is_still_wanted_as_it_was_asked() -> None:
     session = opened(("t", 0), ("t", 1), ("t", 2))
     session.want(("t", 0), wanted(5))
     session.forget(("t", 1))
-    assert [session.is_told(("t", index)) for index in range(4)] == [False, False, True, False]
+    assert [session.is_sent(("t", index)) for index in range(4)] == [False, False, True, False]
     session.request(may_use_topic_ids=True)
-    assert [session.is_told(("t", index)) for index in range(3)] == [True, False, True]
+    assert [session.is_sent(("t", index)) for index in range(3)] == [True, False, True]
     session.forget(("t", 0))
     session.want(("t", 0), wanted(5))  # the same again, of another assignment
-    assert not session.is_told(("t", 0))
+    assert not session.is_sent(("t", 0))
 
 
 def test_partitions_are_forgotten_once_and_may_come_back() -> None:

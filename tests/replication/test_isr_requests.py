@@ -19,7 +19,7 @@ from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
 from replication import isr_requests
 from replication.isr_requests import IsrRequests, IsrWrites
-from replication.leader import IsrAnswer, IsrChange
+from replication.leader import IsrChange, IsrResponse
 from runtime.tasks import TaskScope
 from tests.clocks import ManualClock
 from tests.simulation.clock import SimClock
@@ -43,7 +43,7 @@ class Owner:
     def __init__(self, partition: int = 0, topic: str = "t", topic_id: bytes = TOPIC_ID) -> None:
         self.topic, self.partition, self.topic_id = topic, partition, topic_id
         self.wished: IsrChange | None = None
-        self.answers: list[IsrAnswer] = []
+        self.answers: list[IsrResponse] = []
 
     def wish(self, *isr: int, partition_epoch: int = 3) -> IsrChange:
         self.wished = IsrChange(isr, 2, partition_epoch, isr[-1])
@@ -52,7 +52,7 @@ class Owner:
     def wants(self, change: IsrChange) -> bool:
         return self.wished is change
 
-    def on_isr_answer(self, change: IsrChange, answer: IsrAnswer) -> None:
+    def on_isr_response(self, change: IsrChange, answer: IsrResponse) -> None:
         self.answers.append(answer)
         self.wished = None
 
@@ -147,7 +147,7 @@ def test_a_wish_goes_out_as_apache_kafkas_and_comes_back_as_an_answer() -> None:
     assert request.topics[0].topic_id == TOPIC_ID
     assert [(member.broker_id, member.broker_epoch) for member in row.new_isr_with_epochs] == [(1, -1), (2, -1)]
     assert (row.leader_epoch, row.partition_epoch) == (2, 3)
-    assert owner.answers == [IsrAnswer(ErrorCode.NONE, 2, (1, 2), 4)]
+    assert owner.answers == [IsrResponse(ErrorCode.NONE, 2, (1, 2), 4)]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -157,7 +157,7 @@ def test_older_versions_name_the_isr_only(version: int) -> None:
     ((request, sent_version),) = line.sent
     assert sent_version == version
     assert request.topics[0].partitions[0].new_isr == [1, 2]
-    assert owner.answers == [IsrAnswer(ErrorCode.NONE, 2, (1, 2), 4)]
+    assert owner.answers == [IsrResponse(ErrorCode.NONE, 2, (1, 2), 4)]
 
 
 def test_one_topic_without_an_id_makes_the_request_go_by_name() -> None:
@@ -284,14 +284,14 @@ def test_written_states_are_announced_together_once_it_is_quiet() -> None:
     write_all(writer, owners)
     assert writer.written == [("t", 0, (1, 2), 1, 6), ("t", 1, (1, 2), 1, 6)]
     assert writer.announced == [[("t", 0), ("t", 1)]]
-    assert [owner.answers for owner in owners] == [[IsrAnswer(ErrorCode.NONE, 2, (1, 2), 9)]] * 2
+    assert [owner.answers for owner in owners] == [[IsrResponse(ErrorCode.NONE, 2, (1, 2), 9)]] * 2
 
 
 def test_a_state_that_another_has_written_is_left_alone() -> None:
     writer, owner = Writer(), Owner()
     writer.version = None
     write_all(writer, [owner])
-    assert owner.answers == [IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)]
+    assert owner.answers == [IsrResponse(ErrorCode.INVALID_UPDATE_VERSION)]
     assert writer.announced == []
 
 

@@ -15,11 +15,11 @@ from replication.leader import (
     REFUSED_ERRORS,
     Effect,
     HighWatermarkAdvanced,
-    IsrAnswer,
     IsrChange,
     IsrChangeFailed,
     IsrChangeRequested,
     IsrCommitted,
+    IsrResponse,
     LeaderState,
     LeadingBroker,
 )
@@ -65,8 +65,8 @@ def wish_of(effects: list[Effect]) -> IsrChange:
     return wish.change
 
 
-def answer_to(change: IsrChange, partition_epoch: int = 8) -> IsrAnswer:
-    return IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.isr, partition_epoch)
+def answer_to(change: IsrChange, partition_epoch: int = 8) -> IsrResponse:
+    return IsrResponse(ErrorCode.NONE, change.leader_epoch, change.isr, partition_epoch)
 
 
 # --- the high watermark ---
@@ -198,7 +198,7 @@ def test_a_lagging_member_leaves_and_the_hw_moves_only_when_that_is_agreed() -> 
     assert (change.isr, change.added, change.partition_epoch) == ((1, 2), None, 7)
     assert state.maximal_isr == (1, 2, 3)
     assert state.on_tick(LAG_MS * 9) == []  # one wish at a time
-    assert state.on_isr_answer(change, answer_to(change), LAG_MS + 5) == [
+    assert state.on_isr_response(change, answer_to(change), LAG_MS + 5) == [
         IsrCommitted((1, 2), 8, is_expansion=False),
         HighWatermarkAdvanced(10),
     ]
@@ -220,7 +220,7 @@ def test_a_follower_that_has_what_is_committed_joins_and_counts_at_once() -> Non
     assert (change.isr, change.added) == ((1, 2), 2)
     assert state.on_append(12, now_ms=LAG_MS * 5) is None  # counts already
     assert state.isr == (1,)
-    assert state.on_isr_answer(change, answer_to(change), LAG_MS) == [IsrCommitted((1, 2), 8, is_expansion=True)]
+    assert state.on_isr_response(change, answer_to(change), LAG_MS) == [IsrCommitted((1, 2), 8, is_expansion=True)]
     assert fetch(state, 2, 12, now_ms=LAG_MS) == [HighWatermarkAdvanced(12)]
 
 
@@ -244,16 +244,16 @@ def _expanding() -> tuple[LeaderState, IsrChange]:
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
 def test_a_refused_wish_is_forgotten(error: ErrorCode) -> None:
     state, change = _expanding()
-    assert state.on_isr_answer(change, IsrAnswer(error), 0) == [IsrChangeFailed(change, error)]
+    assert state.on_isr_response(change, IsrResponse(error), 0) == [IsrChangeFailed(change, error)]
     assert (state.pending, state.maximal_isr, state.isr) == (None, (1,), (1,))
 
 
 def test_a_replica_that_was_refused_is_asked_for_again_after_a_pause_or_in_its_next_life() -> None:
     state, change = _expanding()
-    state.on_isr_answer(change, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA), 100)
+    state.on_isr_response(change, IsrResponse(ErrorCode.INELIGIBLE_REPLICA), 100)
     assert fetch(state, 2, 10, now_ms=100 + REFUSAL_PAUSE_MS - 1) == []
     again = wish_of(fetch(state, 2, 10, now_ms=100 + REFUSAL_PAUSE_MS))
-    state.on_isr_answer(again, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA), 2_000)
+    state.on_isr_response(again, IsrResponse(ErrorCode.INELIGIBLE_REPLICA), 2_000)
     assert fetch(state, 2, 10, now_ms=2_001, epoch=5) == []
     assert wish_of(fetch(state, 2, 10, now_ms=2_002, epoch=6)).isr == (1, 2)
 
@@ -265,7 +265,9 @@ def test_hw_does_not_wait_for_a_replica_that_was_refused() -> None:
     change = wish_of(fetch(state, 2, 10))
     state.on_append(15)
     assert fetch(state, 3, 15) == []
-    assert state.on_isr_answer(change, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA), 50)[1:] == [HighWatermarkAdvanced(15)]
+    assert state.on_isr_response(change, IsrResponse(ErrorCode.INELIGIBLE_REPLICA), 50)[1:] == [
+        HighWatermarkAdvanced(15)
+    ]
     state.on_append(20)
     assert fetch(state, 3, 20, now_ms=60) == [HighWatermarkAdvanced(20)]
     fetch(state, 2, 20, now_ms=70)
@@ -289,7 +291,7 @@ def test_hw_moves_on_when_the_broker_it_waits_for_is_gone() -> None:
 def test_records_wait_no_more_for_a_replica_whose_joining_was_refused() -> None:
     state, change = _expanding()
     state.on_append(15, now_ms=LAG_MS * 9)
-    effects = state.on_isr_answer(change, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA), LAG_MS * 9)
+    effects = state.on_isr_response(change, IsrResponse(ErrorCode.INELIGIBLE_REPLICA), LAG_MS * 9)
     assert effects[1:] == [HighWatermarkAdvanced(15)]
 
 
@@ -306,7 +308,7 @@ def test_records_wait_no_more_for_a_replica_whose_joining_was_refused() -> None:
 )
 def test_an_answer_that_leaves_it_open_keeps_the_wish_until_the_controller_speaks(error: ErrorCode) -> None:
     state, change = _expanding()
-    assert state.on_isr_answer(change, IsrAnswer(error), 0) == [IsrChangeFailed(change, error)]
+    assert state.on_isr_response(change, IsrResponse(error), 0) == [IsrChangeFailed(change, error)]
     assert state.pending is change
     assert state.maximal_isr == (1, 2)
     assert state.on_partition_state(isr=[1, 2], partition_epoch=9, replicas=[1, 2], now_ms=0) == []
@@ -318,7 +320,7 @@ def test_an_answer_that_leaves_it_open_keeps_the_wish_until_the_controller_speak
 )
 def test_other_errors_ask_again(error: ErrorCode) -> None:
     state, change = _expanding()
-    assert state.on_isr_answer(change, IsrAnswer(error), 0) == [
+    assert state.on_isr_response(change, IsrResponse(error), 0) == [
         IsrChangeFailed(change, error),
         IsrChangeRequested(change),
     ]
@@ -328,21 +330,21 @@ def test_other_errors_ask_again(error: ErrorCode) -> None:
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(2, 9), (4, 9), (3, 6)])
 def test_an_answer_about_another_state_is_not_believed(leader_epoch: int, partition_epoch: int) -> None:
     state, change = _expanding()
-    effects = state.on_isr_answer(change, IsrAnswer(ErrorCode.NONE, leader_epoch, (1, 2), partition_epoch), 0)
+    effects = state.on_isr_response(change, IsrResponse(ErrorCode.NONE, leader_epoch, (1, 2), partition_epoch), 0)
     assert effects == [IsrChangeFailed(change, ErrorCode.INVALID_UPDATE_VERSION)]
     assert (state.pending, state.isr) == (change, (1,))
 
 
 def test_an_answer_with_our_own_partition_epoch_says_that_it_was_so_already() -> None:
     state, change = _expanding()
-    state.on_isr_answer(change, IsrAnswer(ErrorCode.NONE, 3, (1, 2), 7), 0)
+    state.on_isr_response(change, IsrResponse(ErrorCode.NONE, 3, (1, 2), 7), 0)
     assert (state.pending, state.isr, state.partition_epoch) == (None, (1, 2), 7)
 
 
 def test_an_answer_to_a_wish_of_the_past_says_nothing() -> None:
     state, change = _expanding()
     state.on_partition_state(isr=[1], partition_epoch=8, replicas=[1, 2], now_ms=0)
-    assert state.on_isr_answer(change, answer_to(change, 9), 0) == []
+    assert state.on_isr_response(change, answer_to(change, 9), 0) == []
     assert state.isr == (1,)
 
 
@@ -350,7 +352,7 @@ def test_the_isr_keeps_its_order_and_newcomers_go_to_its_end() -> None:
     state = leader(isr=(3, 1), replicas=(1, 2, 3), leo=10, high_watermark=10)
     change = wish_of(fetch(state, 2, 10))
     assert change.isr == (3, 1, 2)
-    state.on_isr_answer(change, answer_to(change), 0)
+    state.on_isr_response(change, answer_to(change), 0)
     assert state.isr == (3, 1, 2)
     fetch(state, 2, 10, now_ms=LAG_MS)
     state.on_append(12)
@@ -456,8 +458,8 @@ class _World:
             error = ErrorCode.NONE
         if error == ErrorCode.NONE:
             error = ErrorCode.NONE if is_done else ErrorCode.INVALID_UPDATE_VERSION
-        answer = answer_to(change, self.true_epoch) if error == ErrorCode.NONE else IsrAnswer(error)
-        self.take(self.state.on_isr_answer(change, answer, self.now_ms), before)
+        answer = answer_to(change, self.true_epoch) if error == ErrorCode.NONE else IsrResponse(error)
+        self.take(self.state.on_isr_response(change, answer, self.now_ms), before)
 
 
 @settings(deadline=None)

@@ -406,7 +406,7 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
             await copying.step()
             assert 0 < future_log.log_end_offset < 6
             copied.log = ColdLog(partition.log, 6)
-            await copying.copy_rest()
+            await copying.copy_remaining()
             assert (await all_values(future_log))[0] == (6, "v6")
             assert future_log.segments.first.base_offset == 6
 
@@ -459,7 +459,7 @@ def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
 
             monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_limits: None)
             monkeypatch.setattr(PartitionLog, "read_cold", cold)
-            await moving.copy_rest()
+            await moving.copy_remaining()
             monkeypatch.undo()
             assert (copy.log_start_offset, copy.log_end_offset) == (12, 15)
             assert [value for _, value in await all_values(copy)] == numbers(3, 12)
@@ -481,7 +481,7 @@ def test_a_copy_that_ends_where_the_log_begins_within_a_batch_takes_the_batch(a:
             await copy.await_appends()
             partition.log.delete_records(7)
             moving = LogCopy(partition, copy, max_bytes=1000, clock=SteadyClock())
-            await moving.copy_rest()
+            await moving.copy_remaining()
             assert (copy.log_start_offset, copy.log_end_offset) == (7, 15)
             assert [value for _, value in await all_values(copy)] == numbers(8, 7)
 
@@ -500,7 +500,7 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
             await partition.log.truncate_to(0)
             compacted = batch("v7", base_offset=7, partition_leader_epoch=5)
             await append_records(partition.log, compacted, origin=AppendOrigin.REPLICA)
-            await copying.copy_rest()
+            await copying.copy_remaining()
             assert await all_values(future_log) == await all_values(partition.log) == [(7, "v7")]
 
     asyncio.run(run())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.leader import IsrAnswer
+from replication.leader import IsrResponse
 from replication.waiters import COMMITTED_END, LOG_END, STABLE_END
 from storage.log.partition_log import AppendOrigin
 from tests.replication.replica_world import LAG_MS, Replica, replica
@@ -142,9 +142,9 @@ def test_a_wish_that_failed_is_counted_and_sent_again_where_that_helps(tmp_path:
         one.lead(isr=(1,))
         one.fetched(0)
         (change,) = one.around.wishes
-        one.answer(change, answer=IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
+        one.answer(change, answer=IsrResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         assert one.around.wishes == [change, change]
-        one.answer(change, answer=IsrAnswer(ErrorCode.FENCED_LEADER_EPOCH))
+        one.answer(change, answer=IsrResponse(ErrorCode.FENCED_LEADER_EPOCH))
         assert one.around.wishes == [change, change]
         assert one.around.metrics.counts == {"failed": 2}
 

@@ -363,8 +363,8 @@ def test_clients_are_served_between_the_partitions_of_a_large_request() -> None:
             now_ms += 2  # each look takes two milliseconds
             return now_ms
 
-        doors = replace(broker.partitions._doors, now_ms=clock)
-        broker.partitions._doors = doors
+        doors = replace(broker.partitions._dependencies, now_ms=clock)
+        broker.partitions._dependencies = doors
 
         async def others() -> None:
             nonlocal ticks

@@ -14,7 +14,7 @@ import pytest
 from protocol.errors import ErrorCode
 from replication.assignment import PartitionAssignment
 from replication.dependencies import PartitionContext
-from replication.leader import IsrAnswer
+from replication.leader import IsrResponse
 from replication.partition import Partition, WakeUps
 from replication.waiters import STABLE_END
 from storage.log.partition_log import PartitionLog
@@ -114,7 +114,7 @@ def test_equal_assignments_are_one(tmp_path: Path) -> None:
         for each in (one, other):
             each.lead(isr=[ME], replicas=[ME, 2])
             each.fetched(0)
-            each.answer(each.around.wishes.pop(), answer=IsrAnswer(ErrorCode.NONE, 0, (ME, 2), 1))
+            each.answer(each.around.wishes.pop(), answer=IsrResponse(ErrorCode.NONE, 0, (ME, 2), 1))
         assert one.partition.assignment == PartitionAssignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
         assert one.partition.assignment is other.partition.assignment
         assert one.partition.leader is not None and other.partition.leader is not None

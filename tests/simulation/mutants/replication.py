@@ -30,7 +30,7 @@ from replication.fetchers import Fetchers
 from replication.followed import FollowedPartition
 from replication.follower import Fetch, FollowerState, TruncateTo
 from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
-from replication.leader import IsrAnswer, LeaderState
+from replication.leader import IsrResponse, LeaderState
 from replication.log_copy import LogCopy
 from replication.partition import Partition
 from storage.log.leader_epoch_file import LeaderEpochFile
@@ -84,7 +84,7 @@ def _silence_is_consent(patches: Patches) -> None:
     def granted(self: _IsrChangeQueue, wishes: Sequence[IsrChangeRequest]) -> None:
         for wish in wishes:
             change = wish.change
-            wish.answer(IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.isr, change.partition_epoch))
+            wish.answer(IsrResponse(ErrorCode.NONE, change.leader_epoch, change.isr, change.partition_epoch))
 
     patches.replace(_IsrChangeQueue, "_put_back", lambda original: granted)
 
@@ -143,7 +143,7 @@ def _one_truncation_too_few(patches: Patches) -> None:
 def _claims_unwritten(patches: Patches) -> None:
     """What a follower has put on its way to the disk is as good as written."""
     patches.replace(FollowerState, "on_appended", lambda original: _step_behind_the_queue)
-    patches.replace(FollowedPartition, "take", _taken_at_once)
+    patches.replace(FollowedPartition, "append", _taken_at_once)
 
 
 def _step_behind_the_queue(self: FollowerState, leader_high_watermark: int) -> None:
@@ -166,10 +166,10 @@ def _taken_at_once(original: Any) -> Any:
 def _copies_on_as_leader(patches: Patches) -> None:
     """The fetcher is not told that the partition has another leader, and nothing asks who leads."""
 
-    async def leave(self: Fetchers, topic: str, partition: int) -> None:
+    async def stop_following(self: Fetchers, topic: str, partition: int) -> None:
         return
 
-    patches.replace(Fetchers, "leave", lambda original: leave)
+    patches.replace(Fetchers, "stop_following", lambda original: stop_following)
 
 
 def _watermark_unbounded(patches: Patches) -> None:
@@ -185,7 +185,7 @@ def _epochs_not_kept(patches: Patches) -> None:
 
 def _epochs_outlive_cuts(patches: Patches) -> None:
     patches.replace(LeaderEpochFile, "cut", lambda original: lambda self, end_offset: None)
-    patches.replace(LeaderEpochFile, "begin_anew", lambda original: lambda self: None)
+    patches.replace(LeaderEpochFile, "clear", lambda original: lambda self: None)
     patches.replace(LeaderEpochFile, "truncate_from_end", lambda original: lambda self, end_offset: None)
 
 
@@ -298,10 +298,10 @@ def _moves_while_copying(patches: Patches) -> None:
 
 
 def _exchanged_without_the_rest(patches: Patches) -> None:
-    async def copy_rest(self: LogCopy) -> None:
+    async def copy_remaining(self: LogCopy) -> None:
         self._take_over_offsets()
 
-    patches.replace(LogCopy, "copy_rest", lambda original: copy_rest)
+    patches.replace(LogCopy, "copy_remaining", lambda original: copy_remaining)
 
 
 REPLICATION = (

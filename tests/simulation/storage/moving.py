@@ -97,7 +97,7 @@ class Moving:
         old.buffer_appends()
         try:
             await old.await_appends()
-            await moving.copy_rest()
+            await moving.copy_remaining()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
             old.detach_folder()
