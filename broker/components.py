@@ -26,11 +26,17 @@ from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.coordinator_elections import CoordinatorElections
 from broker.cluster.deleted_topics import DeletedTopics
-from broker.cluster.internal_topics import InternalLog, InternalTopics
+from broker.cluster.internal_topics import ACKS_ALL, InternalLog, InternalTopics
 from broker.cluster.producer_id_blocks import producer_id_blocks
 from broker.cluster.transaction_markers import TransactionMarkerSender
 from broker.cluster.transaction_verification import CoordinatorVerification
-from broker.composition import group_coordinator_settings, inter_broker_listener, isr_changes, selector
+from broker.composition import (
+    group_coordinator_settings,
+    inter_broker_listener,
+    isr_changes,
+    selector,
+    transaction_coordinator_settings,
+)
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
 from broker.network.response_memory import ResponseMemory
@@ -42,6 +48,7 @@ from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
+from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
 from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
@@ -129,9 +136,13 @@ class Components:
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
         marker_appender = self._marker_appender(partitions, groups, serial_queue)
+        transaction_markers = self._transaction_markers(marker_appender)
         blocks = producer_id_blocks(
             base.broker_id, self._broker_epoch, base.version, self.controller_channel, base.store
         )
+        producer_ids = ProducerIds(blocks)
+        transactions = self._transactions(partitions, transaction_markers, producer_ids)
+        elections.add(transactions)
         self.services = Services(
             settings=base.settings,
             broker_id=base.broker_id,
@@ -153,11 +164,12 @@ class Components:
             control=self._control,
             controller=controller,
             topic_admin=topic_admin,
-            producer_ids=ProducerIds(blocks),
+            producer_ids=producer_ids,
             internal_topics=InternalTopics(topic_admin, base.tasks),
             groups=groups,
+            transactions=transactions,
             marker_appender=marker_appender,
-            transaction_markers=self._transaction_markers(marker_appender),
+            transaction_markers=transaction_markers,
             transaction_verification=verification,
             logs=base.logs,
             store=base.store,
@@ -276,6 +288,18 @@ class Components:
 
     # --- transactions ---
 
+    def _transactions(
+        self, partitions: Partitions, markers: TransactionMarkerSender, producer_ids: ProducerIds
+    ) -> TransactionCoordinator:
+        base, settings = self._infrastructure, self._infrastructure.settings
+        log = InternalLog(
+            TRANSACTION_STATE_TOPIC, partitions, base.clock,
+            acks=ACKS_ALL, read_bytes=settings.transaction_state_log_load_buffer_size,
+        )  # fmt: skip
+        return TransactionCoordinator(
+            transaction_coordinator_settings(settings), self._coordinator_of(log), markers, producer_ids.next_id
+        )
+
     def _marker_appender(
         self, partitions: Partitions, groups: GroupCoordinator, serial_queue: SerialQueue
     ) -> MarkerAppender:
@@ -301,9 +325,16 @@ class Components:
     def _transaction_verification(self) -> CoordinatorVerification:
         infrastructure = self._infrastructure
         return CoordinatorVerification(
-            infrastructure.broker_id, infrastructure.metadata, self._verification_client, _no_coordinator,
+            infrastructure.broker_id, infrastructure.metadata, self._verification_client, self._verify_partitions,
             clock=infrastructure.clock, tasks=infrastructure.tasks, metrics=infrastructure.metrics,
         )  # fmt: skip
+
+    def _verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Ask the transaction coordinator of this broker, which is made later than those who verify."""
+        transactions = self.services.transactions
+        return transactions.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
     def _verification_client(self, broker_id: int) -> BrokerClient:
         return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-add-partitions-manager")
@@ -349,10 +380,3 @@ class Components:
             broker_id, inter_broker_listener(self._infrastructure.plans)
         )
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
-
-
-def _no_coordinator(
-    _transactional_id: str, _producer_id: int, _producer_epoch: int, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, ErrorCode]:
-    """This broker coordinates no transactions."""
-    return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)

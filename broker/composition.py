@@ -22,6 +22,8 @@ from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from coordinator.group.settings import GroupSettings
 from coordinator.group_coordinator import GroupCoordinatorSettings
+from coordinator.transaction.settings import TransactionSettings
+from coordinator.transaction_coordinator import TransactionCoordinatorSettings
 from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
@@ -140,6 +142,18 @@ def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSett
         compression=Compression(settings.offsets_topic_compression_codec),
         commit_timeout_ms=settings.offsets_commit_timeout_ms,
         retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
+
+
+def transaction_coordinator_settings(settings: BrokerSettings) -> TransactionCoordinatorSettings:
+    return TransactionCoordinatorSettings(
+        transactions=TransactionSettings(
+            max_timeout_ms=settings.transaction_max_timeout_ms,
+            id_expiration_ms=settings.transactional_id_expiration_ms,
+        ),
+        commit_timeout_ms=settings.request_timeout_ms,
+        abort_check_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+        expiry_check_interval_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
     )
 
 

@@ -211,6 +211,7 @@ class Broker:
         self._enter("waiting to be announced by the controller")
         await self._announced()
         services.groups.start()
+        services.transactions.start()
         if self.has_others:
             self._acceptor.open()  # other brokers need this one before its topics are created
         else:
@@ -400,6 +401,7 @@ class Broker:
         if services is not None:
             await services.controller.retire()
             services.groups.close()
+            services.transactions.close()
             services.transaction_markers.close()
             services.transaction_verification.close()
             self._dynamic.close()
@@ -450,6 +452,7 @@ class Broker:
             return
         if self._services is not None:
             self._services.groups.close()
+            self._services.transactions.close()
         if not await self._emptied_within(DRAIN_TIMEOUT_MS - REBALANCE_DRAIN_TIMEOUT_MS):
             logger.warning("connections closed before their requests were done: connections=%d", len(self._acceptor))
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from broker.observability.transaction_requests import TransactionRequests
 
 if TYPE_CHECKING:
     from broker.cluster.control_requests import ControlRequests
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from controller.controller import Controller
     from controller.producer_ids import ProducerIds
     from coordinator.group_coordinator import GroupCoordinator
+    from coordinator.transaction_coordinator import TransactionCoordinator
     from metadata.admin.topic_admin import TopicAdmin
     from metadata.image import MetadataCache
     from metadata.store.port import Store
@@ -64,6 +63,7 @@ class Services:
     producer_ids: ProducerIds
     internal_topics: InternalTopics
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     marker_appender: MarkerAppender
     transaction_markers: TransactionMarkerSender
     transaction_verification: CoordinatorVerification
@@ -72,4 +72,3 @@ class Services:
     dynamic_settings: DynamicSettings
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]
-    transaction_requests: TransactionRequests = field(default_factory=TransactionRequests)

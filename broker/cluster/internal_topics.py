@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOST = -1
+# The acks of a coordinator whose records must be on every in-sync replica.
+ACKS_ALL = -1
 # A read that fails, because the log is being moved to another directory or because of its disk, is retried as a client would:
 # a coordinator that failed to load does not serve until its partition has another leader.
 READ_ATTEMPTS = 3

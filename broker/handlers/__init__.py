@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from broker.handlers.add_offsets_to_txn import add_offsets_to_txn
+from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from broker.handlers.allocate_producer_ids import allocate_producer_ids
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition import alter_partition
@@ -22,7 +24,9 @@ from broker.handlers.describe_configs import describe_configs
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_producers import describe_producers
+from broker.handlers.describe_transactions import describe_transactions
 from broker.handlers.elect_leaders import elect_leaders
+from broker.handlers.end_txn import end_txn
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
 from broker.handlers.find_coordinator import find_coordinator
@@ -35,6 +39,7 @@ from broker.handlers.leave_group import leave_group
 from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.list_partition_reassignments import list_partition_reassignments
+from broker.handlers.list_transactions import list_transactions
 from broker.handlers.metadata import metadata
 from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
@@ -77,6 +82,9 @@ ALL: tuple[Handler[Any], ...] = (
     delete_records,
     init_producer_id,
     offset_for_leader_epoch,
+    add_partitions_to_txn,
+    add_offsets_to_txn,
+    end_txn,
     write_txn_markers,
     describe_configs,
     alter_configs,
@@ -93,5 +101,7 @@ ALL: tuple[Handler[Any], ...] = (
     update_features,
     describe_cluster,
     describe_producers,
+    describe_transactions,
+    list_transactions,
     allocate_producer_ids,
 )

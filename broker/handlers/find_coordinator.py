@@ -1,8 +1,7 @@
 """FindCoordinator (key 10): which broker coordinates a group or a transactional id; one key (before version 4) or several.
 
 Behaviour: the internal topic is made when it is missing; until its partition has a leader that is alive the answer is
-COORDINATOR_NOT_AVAILABLE, which clients repeat. This broker coordinates no transactions, but another of its cluster may,
-and is named then. Share groups (unknown before version 6) have no coordinator anywhere.
+COORDINATOR_NOT_AVAILABLE, which clients repeat. Share groups (unknown before version 6) have no coordinator anywhere.
 Messages are as odd as Kafka's: versions 1 to 3 say "NONE" in a good answer; from version 4 only a type that does not exist
 comes with a text, everything else with an empty one.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, FindCoordinatorResponse; KIP-699 (several keys).
@@ -16,13 +15,12 @@ from typing import NamedTuple
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC
-from coordinator.runtime.partitioner import partition_for
+from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC
 from metadata.image import PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from security.access import Operation, ResourceType, on_each
 
-TRANSACTION_STATE_TOPIC = "__transaction_state"
 _BATCHED_SINCE = 4
 _SHARE_SINCE = 6
 
@@ -81,29 +79,17 @@ def _find(key_type: int, key: str, context: RequestContext) -> _Found:
     if key_type not in COORDINATOR_TYPES or (key_type == CoordinatorType.SHARE and context.api_version < _SHARE_SINCE):
         return _Found(ErrorCode.INVALID_REQUEST)
     services = context.services
+    if key_type == CoordinatorType.GROUP:
+        topic, index = GROUP_METADATA_TOPIC, services.groups.partition_for(key)
+    elif key_type == CoordinatorType.TRANSACTION:
+        topic, index = TRANSACTION_STATE_TOPIC, services.transactions.partition_for(key)
+    else:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     image = services.metadata.image
-    if key_type == CoordinatorType.TRANSACTION:
-        return _find_of_transactions(key, context)
-    if key_type != CoordinatorType.GROUP:
+    if topic not in image.topics:
+        services.internal_topics.ensure(topic)
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if GROUP_METADATA_TOPIC not in image.topics:
-        services.internal_topics.ensure(GROUP_METADATA_TOPIC)
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    index = services.groups.partition_for(key)
-    partition = None if index is None else image.partition(GROUP_METADATA_TOPIC, index)
-    return _leader(partition, context)
-
-
-def _find_of_transactions(key: str, context: RequestContext) -> _Found:
-    """Another broker of the cluster may coordinate transactions; this one does not, and its log names the client once."""
-    image = context.services.metadata.image
-    topic = image.topics.get(TRANSACTION_STATE_TOPIC)
-    if topic is not None and topic.partitions:
-        partition = image.partition(TRANSACTION_STATE_TOPIC, partition_for(key, len(topic.partitions)))
-        if partition is None or partition.leader != context.services.broker_id:
-            return _leader(partition, context)
-    context.services.transaction_requests.refused("FindCoordinator", context)
-    return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _leader(None if index is None else image.partition(topic, index), context)
 
 
 def _leader(partition: PartitionImage | None, context: RequestContext) -> _Found:

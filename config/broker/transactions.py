@@ -16,15 +16,16 @@ class TransactionSettings(SettingTable):
         "transaction.partition.verification.enable", BOOLEAN, True, None, CLUSTER_WIDE, effective=True,
         doc="Whether a partition asks the coordinator if a transaction is open before it takes its records.")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, at_least(1),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, at_least(1), effective=True,
         doc="Time between looks for transactions to abort.")
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
-        "transaction.remove.expired.transaction.cleanup.interval.ms", INT, HOUR_MS, at_least(1),
+        "transaction.remove.expired.transaction.cleanup.interval.ms", INT, HOUR_MS, at_least(1), effective=True,
         doc="Time between looks for transactional ids to forget.")
-    transactional_id_expiration_ms: int = setting("transactional.id.expiration.ms", INT, 7 * DAY_MS, at_least(1),
+    transactional_id_expiration_ms: int = setting(
+        "transactional.id.expiration.ms", INT, 7 * DAY_MS, at_least(1), effective=True,
         doc="Time after its last use at which a transactional id is forgotten.")
     transaction_state_log_load_buffer_size: int = setting(
-        "transaction.state.log.load.buffer.size", INT, 5 * MiB, at_least(1),
+        "transaction.state.log.load.buffer.size", INT, 5 * MiB, at_least(1), effective=True,
         doc="Bytes read at a time when transactions are loaded.")
     transaction_state_log_min_isr: int = setting("transaction.state.log.min.isr", INT, 2, at_least(1), effective=True,
         doc="min.insync.replicas of the transaction topic.")

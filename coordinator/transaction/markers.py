@@ -58,3 +58,8 @@ class WriteMarkers(Command):
     """Write `markers`, and report their outcome to the shard (`on_markers_written`)."""
 
     markers: TransactionMarkers
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMarkers(Command):
+    """Forget the markers of this shard that are pending: it asks for them again, under its new epoch."""

@@ -48,11 +48,11 @@ VOCABULARY = {
     "change": "what was to be changed",
     "clean_shutdown": "whether the last stop was clean",
     "client_id": "the name that a client gave itself",
-    "clients": "how many clients",
     "cluster": "the cluster's id",
     "connections": "how many connections",
     "controller": "the broker id of a controller",
     "controller_epoch": "the epoch of a controller",
+    "coordinator_epoch": "the leader epoch of the partition that coordinates a transaction",
     "copied_bytes": "how much was copied",
     "current_member_id": "the member that has the place of a fenced one",
     "current_topic_id": "the id of the topic that has the name now",
@@ -102,6 +102,8 @@ VOCABULARY = {
     "phase": "a phase of startup",
     "position": "a position in a file",
     "previous_end_offset": "the end offset before",
+    "producer_epoch": "a producer's epoch",
+    "producer_id": "a producer's id",
     "protocol": "the protocol that a group chose",
     "queues": "the lengths of queues, by broker",
     "read_bytes": "how much was read",
@@ -137,6 +139,8 @@ VOCABULARY = {
     "topic": "a topic's name",
     "topic_id": "a topic's id",
     "topics": "how many topics, or their names",
+    "transactional_id": "a producer's transactional id",
+    "transactional_ids": "how many transactional ids",
     "trigger": "which of the causes of a rebalance",
     "truncated_bytes": "how much was removed at the end",
     "used_bytes": "how many bytes are in use",
@@ -145,7 +149,7 @@ VOCABULARY = {
     "written_bytes": "how much was written",
     "written_records": "how many records were written",
 }
-CHOSEN_BY_CLIENTS = {"client_id", "path"}
+CHOSEN_BY_CLIENTS = {"client_id", "path", "transactional_id"}
 TEXTS = {"error", "reason", "resolution", "stack"}
 
 PLACEHOLDER = re.compile(r"%(?:#x|[sdr])")

@@ -99,9 +99,10 @@ class World:
         self.log = log or MemoryLog()
         self.tasks = TaskScope("test")
         self.failures: list[BaseException] = []
+        self.timer = Timer(self.clock, self.call_later)
         dependencies = CoordinatorDependencies(
             clock=self.clock,
-            timer=Timer(self.clock, self.call_later),
+            timer=self.timer,
             randomness=random.Random(7),
             tasks=self.tasks,
             writer=self.log,

@@ -56,6 +56,14 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": "300000",
 }
 """What both brokers under comparison are started with. A machine that stalls must not give them another life."""
+TRANSACTION_SETTINGS = {
+    "transaction.partition.verification.enable": "false",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+"""Those of the stage of transactions, on top."""
 
 PATIENCE_S = 60.0
 """How long is waited for what has to come."""

@@ -15,6 +15,7 @@ from tests.differential.play import (
     PATIENCE_S,
     SETTINGS,
     SILENCE_S,
+    TRANSACTION_SETTINGS,
     TRANSACTIONS,
     Case,
     lose_directory,
@@ -72,7 +73,7 @@ class Stages:
         broker: Barnabas | ApacheKafka
         settings = SETTINGS
         if stage == TRANSACTIONS:
-            settings = {**SETTINGS, "transaction.partition.verification.enable": "false"}
+            settings = {**SETTINGS, **TRANSACTION_SETTINGS}
         directories = (Path(), Path())
         if stage == OFFLINE:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))

@@ -11,7 +11,6 @@ from typing import Any, cast
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
 from broker.network.request_context import ClientConnection, RequestContext
-from broker.observability.transaction_requests import TransactionRequests
 from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request
@@ -37,7 +36,6 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
         controller=member.controller,
         topic_admin=member.topic_admin,
         producer_ids=member.producer_ids,
-        transaction_requests=TransactionRequests(),
     )
     connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, "User:ANONYMOUS")
     return RequestContext(version, 1, "test", connection, cast(Services, services))

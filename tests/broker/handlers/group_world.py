@@ -9,14 +9,15 @@ from typing import cast
 
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import ClientConnection, RequestContext
-from broker.observability.transaction_requests import TransactionRequests
 from broker.services import Services
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
+from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
 from runtime.slices import SerialQueue
 from runtime.transport import Address
+from tests.coordinator.transaction.coordinator_world import TransactionWorld
 from tests.coordinator.world import World
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
 
@@ -40,16 +41,23 @@ class GroupBroker:
     def __init__(self, *, limit: int = 4096, groups: GroupCoordinatorSettings | None = None) -> None:
         self.world = World(groups)
         self.topics = Topics()
-        self.transaction_requests = TransactionRequests()
+        self.transactions = TransactionWorld(self.world.clock, self.world.timer, self.world.tasks)
         self.metadata = MetadataCache()
         self.ensemble = SimulatedEnsemble(self.world.clock)
         self.store: Store = SimulatedStore(self.ensemble)
         self.settings = SimpleNamespace(offset_metadata_max_bytes=limit)
-        self.publish({"orders": [BROKER_ID, BROKER_ID], GROUP_METADATA_TOPIC: [BROKER_ID] * 4})
+        self.publish(
+            {
+                "orders": [BROKER_ID, BROKER_ID],
+                GROUP_METADATA_TOPIC: [BROKER_ID] * 4,
+                TRANSACTION_STATE_TOPIC: [BROKER_ID] * 4,
+            }
+        )
 
     async def __aenter__(self) -> GroupBroker:
         await self.world.__aenter__()
         await self.world.lead()
+        await self.transactions.lead()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -69,12 +77,12 @@ class GroupBroker:
             clock=self.world.clock,
             serial_queue=SerialQueue(self.world.clock, asyncio.get_running_loop().call_soon),
             groups=self.world.groups,
+            transactions=self.transactions.coordinator,
             metadata=self.metadata,
             store=self.store,
             settings=self.settings,
             internal_topics=self.topics,
             advertised=AdvertisedAddresses(BROKER_ID, []),
-            transaction_requests=self.transaction_requests,
         )
         connection = ClientConnection(
             connection_id="1",

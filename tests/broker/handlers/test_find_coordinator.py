@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.handlers.find_coordinator import TRANSACTION_STATE_TOPIC, find_coordinator
+from broker.handlers.find_coordinator import find_coordinator
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from coordinator.runtime.partitioner import partition_for
+from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC
 from metadata.image import BrokerEndpoint, BrokerImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -83,7 +84,7 @@ def test_a_partition_without_a_living_leader_is_not_available(leaders: list[int]
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
-def test_another_broker_may_coordinate_transactions(version: int) -> None:
+def test_the_leader_of_the_transactional_ids_partition_coordinates(version: int) -> None:
     async def scenario() -> None:
         async with GroupBroker() as broker:
             other = BROKER_ID + 1
@@ -93,8 +94,19 @@ def test_another_broker_may_coordinate_transactions(version: int) -> None:
             broker.metadata.publish(replace(broker.metadata.image, brokers=brokers))
             found = {partition_for(key, 4): rows(await ask(broker, version, 1, (key,)))[0] for key in "abcd"}
             assert found.pop(1)[:4] == (ErrorCode.NONE, other, "other.example", 9093)
-            assert {row[0] for row in found.values()} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}, "ours are nobody's yet"
+            assert {row[:2] for row in found.values()} == {(ErrorCode.NONE, BROKER_ID)}
             assert broker.topics.wanted == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", [1, 4, 6])
+def test_the_topic_of_transactions_is_made_when_it_is_missing(version: int) -> None:
+    async def scenario() -> None:
+        async with GroupBroker() as broker:
+            broker.publish({"orders": [BROKER_ID]})
+            assert rows(await ask(broker, version, 1))[0][0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert broker.topics.wanted == [TRANSACTION_STATE_TOPIC]
 
     asyncio.run(scenario())
 
@@ -102,8 +114,6 @@ def test_another_broker_may_coordinate_transactions(version: int) -> None:
 @pytest.mark.parametrize(
     ("version", "key_type", "error", "has_message"),
     [
-        (1, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE, True),
-        (4, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE, False),
         (3, 2, ErrorCode.INVALID_REQUEST, True),
         (5, 2, ErrorCode.INVALID_REQUEST, False),
         (6, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE, False),

@@ -1,0 +1,29 @@
+"""ListTransactions (key 66): the transactional ids that this broker coordinates, by state, producer id and duration.
+
+Behaviour: names of states that do not exist are named in the response; nothing passes them.
+Versions: v1 has the filter by duration (KIP-994).
+Source: KIP-664; Kafka KafkaApis.handleListTransactionsRequest.
+"""
+
+from __future__ import annotations
+
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from coordinator.transaction.describing import TransactionFilter, unknown_states
+from protocol.errors import ErrorCode
+from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from security.access import Operation, ResourceType, on_each
+
+
+@handles(ListTransactionsRequest, on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID))
+async def list_transactions(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    wanted = TransactionFilter(
+        frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
+    )
+    error, states = await context.services.transactions.list_transactions(wanted)
+    return ListTransactionsResponse(
+        throttle_time_ms=0,
+        error_code=error,
+        unknown_state_filters=unknown_states(request.state_filters) if error is ErrorCode.NONE else [],
+        transaction_states=states,
+    )

@@ -1,0 +1,82 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are asked for. Pure.
+
+Behaviour: the first partition begins the transaction. Partitions that are in it already are not written again. Verification
+(KIP-890) changes nothing and does not wait for a pending change: the partition checks once more when it appends.
+Source: KIP-98, KIP-890; Kafka TransactionCoordinator.handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from coordinator.runtime.contract import Outbox, Waiter
+from coordinator.transaction.storing import Reply, Storing
+from coordinator.transaction.transaction import TransactionalId, TransactionState
+from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from protocol.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalProducer:
+    """Who a request says it comes from."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+def add_response(error: ErrorCode) -> AddOffsetsToTxnResponse:
+    """The response to added partitions; the API that has rows fills them with the one error code."""
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error)
+
+
+class Adding:
+    """`ids` are the shard's."""
+
+    def __init__(self, ids: dict[str, TransactionalId], storing: Storing, outbox: Outbox) -> None:
+        self._ids = ids
+        self._storing = storing
+        self._outbox = outbox
+
+    def add(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition], waiter: Waiter, now_ms: int
+    ) -> None:
+        subject = self._ids.get(producer.transactional_id)
+        error = _producer_error(subject, producer)
+        if error is not ErrorCode.NONE:
+            self._outbox.respond(waiter, add_response(error))
+            return
+        assert subject is not None and subject.stored is not None
+        current = subject.stored
+        added = frozenset(partitions)
+        if subject.pending is not None or current.state.is_prepared:
+            self._outbox.respond(waiter, add_response(ErrorCode.CONCURRENT_TRANSACTIONS))
+        elif current.state is TransactionState.ONGOING and added <= current.partitions:
+            self._outbox.respond(waiter, add_response(ErrorCode.NONE))
+        else:
+            with_added = current.with_partitions(added, now_ms)
+            self._storing.store(subject, with_added, "added partitions", reply=Reply(waiter, add_response))
+
+    def verify(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """NONE for each partition that is in the open transaction of `producer`."""
+        subject = self._ids.get(producer.transactional_id)
+        error = _producer_error(subject, producer)
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(partitions, error)
+        assert subject is not None and subject.stored is not None
+        if subject.stored.state.is_prepared:
+            return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
+        known = subject.stored.partitions
+        return {each: ErrorCode.NONE if each in known else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+
+
+def _producer_error(subject: TransactionalId | None, producer: TransactionalProducer) -> ErrorCode:
+    if subject is None or subject.stored is None or subject.stored.producer_id != producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if subject.stored.producer_epoch != producer.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE

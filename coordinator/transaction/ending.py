@@ -1,0 +1,180 @@
+"""The end of a transaction: EndTxn, aborts that the coordinator decides, the markers, the completion. Pure.
+
+    ONGOING --record--> PREPARE_* --markers in all partitions--> --record--> COMPLETE_*
+
+Behaviour: the client's response is given when the outcome is stored; markers and completion follow. While markers are written
+every EndTxn is answered CONCURRENT_TRANSACTIONS. Afterwards the same outcome is NONE again; the other one, or an end without a
+transaction, is INVALID_TXN_STATE.
+Rules: markers are asked for again after a load and after a re-election, under the new epoch; the outcome of markers that are
+not the newest ones is ignored. A completion that the log refuses is tried again: the markers are written, so nothing else can
+follow. Fenced markers leave the transaction prepared, as in Kafka, until the coordinator is elected again.
+Source: KIP-98; Kafka TransactionCoordinator.endTransaction, TransactionMarkerChannelManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coordinator.runtime.contract import Outbox, ScheduleTimer, Waiter
+from coordinator.transaction.adding import TransactionalProducer
+from coordinator.transaction.events import MarkersFenced, TransactionTimedOut
+from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers, WriteMarkers
+from coordinator.transaction.settings import TransactionSettings
+from coordinator.transaction.storing import Reply, Storing
+from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, TransactionalId, TransactionState
+from protocol.errors import ErrorCode
+from protocol.messages.end_txn import EndTxnResponse
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionTimer:
+    """The key of the timer after which a completion is appended again."""
+
+    transactional_id: str
+
+
+def end_response(error: ErrorCode) -> EndTxnResponse:
+    return EndTxnResponse(throttle_time_ms=0, error_code=error)
+
+
+class Ending:
+    """`ids` are the shard's. `coordinator_epoch` is the leader epoch of its partition, for markers from now on."""
+
+    def __init__(
+        self,
+        partition: int,
+        coordinator_epoch: int,
+        settings: TransactionSettings,
+        ids: dict[str, TransactionalId],
+        storing: Storing,
+        outbox: Outbox,
+    ) -> None:
+        self.coordinator_epoch = coordinator_epoch
+        self._partition = partition
+        self._settings = settings
+        self._ids = ids
+        self._storing = storing
+        self._outbox = outbox
+        self._waiting_completions: set[str] = set()
+
+    @property
+    def waiting_completions(self) -> int:
+        """The transactions whose completion the log has refused, and that is tried again."""
+        return len(self._waiting_completions)
+
+    # --- the decision ----------------------------------------------------------------------------------------------
+
+    def end(self, producer: TransactionalProducer, waiter: Waiter, now_ms: int, *, is_commit: bool) -> None:
+        subject = self._ids.get(producer.transactional_id)
+        if subject is None or subject.stored is None or subject.stored.producer_id != producer.producer_id:
+            self._outbox.respond(waiter, end_response(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return
+        current = subject.stored
+        if current.producer_epoch != producer.producer_epoch:
+            error = ErrorCode.PRODUCER_FENCED
+        elif subject.pending is not None or current.state.is_prepared:
+            error = ErrorCode.CONCURRENT_TRANSACTIONS
+        elif current.state is TransactionState.ONGOING:
+            prepared = current.prepared(now_ms, is_commit=is_commit)
+            what = "commit" if is_commit else "abort"
+            self._storing.store(
+                subject, prepared, what, reply=Reply(waiter, end_response), committed=self._begin_markers(subject)
+            )
+            return
+        else:
+            reached = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+            error = ErrorCode.NONE if current.state is reached else ErrorCode.INVALID_TXN_STATE
+        self._outbox.respond(waiter, end_response(error))
+
+    def fence(
+        self,
+        subject: TransactionalId,
+        what: str,
+        now_ms: int,
+        *,
+        reply: Reply | None = None,
+        committed: Callable[[], None] | None = None,
+    ) -> None:
+        """Abort the open transaction under the next epoch, so that its producer cannot go on."""
+        assert subject.stored is not None
+
+        def on_committed(now_ms: int) -> None:
+            subject.last_producer_epoch = NO_PRODUCER_EPOCH  # nobody may continue from the epoch before
+            if committed is not None:
+                committed()
+            self.write_markers(subject, now_ms)
+
+        self._storing.store(subject, subject.stored.fenced(now_ms), what, reply=reply, committed=on_committed)
+
+    def abort_overdue(self, transactional_id: str, now_ms: int) -> None:
+        """Abort the transaction if it has outlived its timeout. One that is changing just now has another turn."""
+        subject = self._ids.get(transactional_id)
+        if subject is None or subject.stored is None or subject.pending is not None:
+            return
+        current = subject.stored
+        if not current.overdue_at(now_ms):
+            return
+
+        def aborted() -> None:
+            self._outbox.put(
+                TransactionTimedOut(transactional_id, current.producer_id, current.producer_epoch, current.timeout_ms)
+            )
+
+        self.fence(subject, "abort of a transaction that timed out", now_ms, committed=aborted)
+
+    # --- the markers -----------------------------------------------------------------------------------------------
+
+    def _begin_markers(self, subject: TransactionalId) -> Callable[[int], None]:
+        return lambda now_ms: self.write_markers(subject, now_ms)
+
+    def write_markers(self, subject: TransactionalId, now_ms: int) -> None:
+        """Ask for the markers of a prepared transaction, instead of those that were asked for before."""
+        current = subject.stored
+        assert current is not None and current.state.is_prepared and subject.pending is None
+        if not current.partitions:
+            self._complete(subject, now_ms)
+            return
+        subject.markers = TransactionMarkers(
+            transactional_id=subject.name,
+            coordinator_partition=self._partition,
+            coordinator_epoch=self.coordinator_epoch,
+            producer_id=current.producer_id,
+            producer_epoch=current.producer_epoch,
+            is_commit=current.state is TransactionState.PREPARE_COMMIT,
+            partitions=tuple(sorted(current.partitions)),
+        )
+        self._outbox.put(WriteMarkers(subject.markers))
+
+    def must_write_markers(self, subject: TransactionalId) -> bool:
+        """The transaction is prepared, and its markers are not known to be in all partitions."""
+        current = subject.stored
+        if current is None or not current.state.is_prepared or subject.pending is not None:
+            return False
+        return subject.name not in self._waiting_completions
+
+    def on_markers_written(self, markers: TransactionMarkers, outcome: MarkerOutcome, now_ms: int) -> None:
+        subject = self._ids.get(markers.transactional_id)
+        if subject is None or subject.markers is not markers:
+            return  # asked for again since
+        if outcome is MarkerOutcome.FENCED:
+            self._outbox.put(MarkersFenced(markers))
+            return
+        subject.markers = None
+        self._complete(subject, now_ms)
+
+    # --- the completion --------------------------------------------------------------------------------------------
+
+    def _complete(self, subject: TransactionalId, now_ms: int) -> None:
+        assert subject.stored is not None
+        completed = subject.stored.completed(now_ms)
+        self._storing.store(subject, completed, "completion", failed=lambda now_ms: self._wait(subject, now_ms))
+
+    def _wait(self, subject: TransactionalId, now_ms: int) -> None:
+        self._waiting_completions.add(subject.name)
+        deadline_ms = now_ms + self._settings.completion_retry_ms
+        self._outbox.put(ScheduleTimer(CompletionTimer(subject.name), deadline_ms))
+
+    def on_completion_timer(self, transactional_id: str, now_ms: int) -> None:
+        self._waiting_completions.discard(transactional_id)
+        self._complete(self._ids[transactional_id], now_ms)

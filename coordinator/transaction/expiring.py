@@ -1,0 +1,99 @@
+"""Transactional ids that were not used for a long time are forgotten: a tombstone each, some in one batch. Pure.
+
+Rules: an id expires `transactional.id.expiration.ms` after its last change, and only without an open transaction. While its
+tombstone is being written nothing else may begin with it.
+Source: Kafka TransactionStateManager.removeExpiredTransactionalIds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from coordinator.runtime.contract import AppendRecords, Outbox, Result
+from coordinator.transaction.events import TransactionalIdsExpired
+from coordinator.transaction.records import transaction_tombstone
+from coordinator.transaction.settings import TransactionSettings
+from coordinator.transaction.storing import Storing
+from coordinator.transaction.transaction import TransactionalId
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+
+# How many ids one operation looks at: its tombstones are one batch.
+IDS_AT_ONCE = 100
+
+
+class Expiring:
+    """`ids` are the shard's."""
+
+    def __init__(
+        self,
+        partition: int,
+        settings: TransactionSettings,
+        ids: dict[str, TransactionalId],
+        storing: Storing,
+        outbox: Outbox,
+    ) -> None:
+        self._partition = partition
+        self._settings = settings
+        self._ids = ids
+        self._storing = storing
+        self._outbox = outbox
+
+    def chunks(self) -> Iterator[list[str]]:
+        """All ids, some at a time."""
+        names = list(self._ids)
+        for start in range(0, len(names), IDS_AT_ONCE):
+            yield names[start : start + IDS_AT_ONCE]
+
+    def expire(self, names: Iterable[str], now_ms: int) -> None:
+        """Forget those of the ids that have expired."""
+        expired = [
+            subject for name in names if (subject := self._ids.get(name)) is not None and self._is_over(subject, now_ms)
+        ]
+        if not expired:
+            return
+        change = _Removal(self, expired)
+        for subject in expired:
+            subject.pending = change
+        tombstones = tuple(transaction_tombstone(subject.name) for subject in expired)
+        self._outbox.put(AppendRecords(Result(tombstones, change)))
+
+    def _is_over(self, subject: TransactionalId, now_ms: int) -> bool:
+        stored = subject.stored
+        if stored is None or subject.pending is not None or not stored.state.may_expire:
+            return False
+        return stored.update_timestamp_ms <= now_ms - self._settings.id_expiration_ms
+
+    def removed(self, expired: list[TransactionalId]) -> None:
+        self._end(expired)
+        names = tuple(subject.name for subject in expired)
+        self._outbox.put(TransactionalIdsExpired(self._partition, names))
+
+    def kept(self, expired: list[TransactionalId], error: ErrorCode) -> None:
+        """The log refused the tombstones: the ids expire another time."""
+        self._end(expired)
+        for subject in expired:
+            self._storing.not_stored(subject, "expiry", error)
+
+    def _end(self, expired: list[TransactionalId]) -> None:
+        for subject in expired:
+            self._storing.ended(subject)
+
+
+@dataclass(slots=True, eq=False)
+class _Removal:
+    """Implements the contract's `PendingChange`: nobody waits for it."""
+
+    expiring: Expiring
+    expired: list[TransactionalId]
+
+    def committed(self, now_ms: int) -> None:
+        self.expiring.removed(self.expired)
+
+    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
+        self.expiring.kept(self.expired, error)
+        return None
+
+    def timed_out(self, now_ms: int) -> Message | None:
+        return None

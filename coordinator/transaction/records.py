@@ -1,0 +1,90 @@
+"""The records of `__transaction_state`, as Apache Kafka 3.9 writes and reads them.
+
+    key version 0    transactional id -> transaction (value version 0; 1 is read also)
+
+Rules: no IO. Written is value version 0, as a 3.9 of any inter.broker.protocol.version does: whichever broker leads the
+partition next must read it. A null value is a tombstone: the id has expired.
+Source: Kafka TransactionLog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.runtime.contract import CoordinatorRecord
+from coordinator.transaction.transaction import STORED_STATES, Transaction, TransactionState
+from protocol.primitives import DecodeError
+from protocol.stored.stored import stored_version
+from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+
+KEY_VERSION = 0
+VALUE_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionKey:
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTransactionKey:
+    version: int
+
+
+RecordKey: TypeAlias = TransactionKey | UnknownTransactionKey
+
+
+def transaction_record(transactional_id: str, transaction: Transaction) -> CoordinatorRecord:
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state.code,
+        transaction_partitions=None if transaction.state is TransactionState.EMPTY else _by_topic(transaction),
+        transaction_last_update_timestamp_ms=transaction.update_timestamp_ms,
+        transaction_start_timestamp_ms=transaction.start_timestamp_ms,
+    )
+    return CoordinatorRecord(_key(transactional_id), value.encode_stored(VALUE_VERSION))
+
+
+def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(_key(transactional_id), None)
+
+
+def read_key(key: bytes) -> RecordKey:
+    """Raises: DecodeError when the key is none of this topic's at all."""
+    version = stored_version(key)
+    if version != KEY_VERSION:
+        return UnknownTransactionKey(version)
+    return TransactionKey(TransactionLogKey.decode_stored(key).transactional_id)
+
+
+def read_transaction(value: bytes) -> Transaction:
+    """Raises: DecodeError, also for a state that no record may have."""
+    stored = TransactionLogValue.decode_stored(value)
+    if not 0 <= stored.transaction_status < len(STORED_STATES):
+        raise DecodeError(f"transaction state {stored.transaction_status}")
+    return Transaction(
+        producer_id=stored.producer_id,
+        producer_epoch=stored.producer_epoch,
+        timeout_ms=stored.transaction_timeout_ms,
+        state=STORED_STATES[stored.transaction_status],
+        partitions=frozenset(
+            (each.topic, partition) for each in stored.transaction_partitions or () for partition in each.partition_ids
+        ),
+        start_timestamp_ms=stored.transaction_start_timestamp_ms,
+        update_timestamp_ms=stored.transaction_last_update_timestamp_ms,
+    )
+
+
+def _by_topic(transaction: Transaction) -> list[PartitionsSchema]:
+    """In an order that depends on nothing but the partitions."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [PartitionsSchema(topic=topic, partition_ids=partitions) for topic, partitions in topics.items()]
+
+
+def _key(transactional_id: str) -> bytes:
+    return TransactionLogKey(transactional_id=transactional_id).encode_stored(KEY_VERSION)

@@ -1,0 +1,231 @@
+"""The transactions of one partition of `__transaction_state`: requests in, effects out, records replayed. Pure.
+
+This is the contract's `Shard` for transactions. Each operation is decided by the module of its family. Whether this broker is
+the coordinator of the transactional id at all was checked by the caller.
+
+Rules: `replay` alone changes what is stored. Markers and completions follow from stored states: after a load every prepared
+transaction is carried on, whoever prepared it.
+Invariant: a reloaded shard has the same `durable_state`.
+Source: Kafka TransactionCoordinator and TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from coordinator.runtime.contract import (
+    BatchPosition,
+    CoordinatorRecord,
+    Effect,
+    Outbox,
+    Respond,
+    Result,
+    TimerKey,
+    Waiter,
+)
+from coordinator.transaction.adding import Adding, TransactionalProducer
+from coordinator.transaction.describing import TransactionFilter, described, listed
+from coordinator.transaction.ending import CompletionTimer, Ending
+from coordinator.transaction.events import TransactionRecordSkipped
+from coordinator.transaction.expiring import Expiring
+from coordinator.transaction.initializing import Initializing, ProducerIdAndEpoch, ProducerInit
+from coordinator.transaction.markers import CancelMarkers, MarkerOutcome, TransactionMarkers
+from coordinator.transaction.records import TransactionKey, UnknownTransactionKey, read_key, read_transaction
+from coordinator.transaction.settings import TransactionSettings
+from coordinator.transaction.storing import Storing
+from coordinator.transaction.transaction import Transaction, TransactionalId, TransactionState
+from protocol.errors import ErrorCode
+from protocol.messages import describe_transactions, list_transactions
+from protocol.primitives import DecodeError
+from protocol.topic_partition import TopicPartition
+
+
+class TransactionShard:
+    """Implements `coordinator.runtime.contract.Shard`. `leader_epoch` is that of the election which made it."""
+
+    def __init__(self, partition: int, leader_epoch: int, settings: TransactionSettings) -> None:
+        self.partition = partition
+        self._ids: dict[str, TransactionalId] = {}
+        self._open: dict[str, None] = {}
+        """The ids with an open transaction, in the order in which they began."""
+        self._is_loading = True
+        self._outbox = Outbox()
+        self._storing = Storing(self._ids, self._outbox)
+        self._ending = Ending(partition, leader_epoch, settings, self._ids, self._storing, self._outbox)
+        self._initializing = Initializing(partition, self._ids, self._storing, self._ending, self._outbox)
+        self._adding = Adding(self._ids, self._storing, self._outbox)
+        self._expiring = Expiring(partition, settings, self._ids, self._storing, self._outbox)
+
+    # --- requests of producers -------------------------------------------------------------------------------------
+
+    def needs_producer_id(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> bool:
+        """Whether `init_producer_id` would use a fresh producer id now."""
+        return self._initializing.needs_producer_id(transactional_id, expected)
+
+    def init_producer_id(self, request: ProducerInit, waiter: Waiter, now_ms: int) -> list[Effect]:
+        """The response is an InitProducerIdResponse."""
+        self._initializing.init(request, waiter, now_ms)
+        return self._outbox.drain()
+
+    def add_partitions(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition], waiter: Waiter, now_ms: int
+    ) -> list[Effect]:
+        """The response is an AddOffsetsToTxnResponse, for both APIs that add partitions."""
+        self._adding.add(producer, partitions, waiter, now_ms)
+        return self._outbox.drain()
+
+    def verify_partitions(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        return self._adding.verify(producer, partitions)
+
+    def end_transaction(
+        self, producer: TransactionalProducer, waiter: Waiter, now_ms: int, *, is_commit: bool
+    ) -> list[Effect]:
+        """The response is an EndTxnResponse."""
+        self._ending.end(producer, waiter, now_ms, is_commit=is_commit)
+        return self._outbox.drain()
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> describe_transactions.TransactionState:
+        return described(transactional_id, self._ids.get(transactional_id))
+
+    def list_row(
+        self, transactional_id: str, wanted: TransactionFilter, now_ms: int
+    ) -> list_transactions.TransactionState | None:
+        """The row of ListTransactions for one id; None when it is not wanted, or not stored."""
+        return listed(self._ids.get(transactional_id), wanted, now_ms)
+
+    def stored_keys(self) -> list[str]:
+        return list(self._ids)
+
+    def durable_state(self) -> dict[str, Transaction]:
+        """What a replay of the log must yield again: for tests and for comparing coordinators."""
+        return {name: subject.stored for name, subject in self._ids.items() if subject.stored is not None}
+
+    def state_counts(self) -> Counter[TransactionState]:
+        return Counter(transaction.state for transaction in self.durable_state().values())
+
+    @property
+    def waiting_completions(self) -> int:
+        """The transactions whose markers are written and whose completion the log has refused."""
+        return self._ending.waiting_completions
+
+    # --- from time to time -------------------------------------------------------------------------------------------
+
+    def open_ids(self) -> list[str]:
+        """The ids with an open transaction."""
+        return list(self._open)
+
+    def abort_overdue(self, transactional_id: str, now_ms: int) -> list[Effect]:
+        """Abort the transaction if it has outlived its timeout."""
+        self._ending.abort_overdue(transactional_id, now_ms)
+        return self._outbox.drain()
+
+    def id_chunks(self) -> Iterator[list[str]]:
+        """All ids, some at a time, for `expire`."""
+        return self._expiring.chunks()
+
+    def expire(self, transactional_ids: Sequence[str], now_ms: int) -> list[Effect]:
+        """Forget those of the ids that were not used for too long."""
+        self._expiring.expire(transactional_ids, now_ms)
+        return self._outbox.drain()
+
+    # --- records ---------------------------------------------------------------------------------------------------
+
+    def replay(self, record: CoordinatorRecord, position: BatchPosition, now_ms: int) -> None:
+        try:
+            match read_key(record.key):
+                case TransactionKey(transactional_id):
+                    self._replay(transactional_id, None if record.value is None else read_transaction(record.value))
+                case UnknownTransactionKey(version):
+                    self._skip(position, f"key version {version}")
+        except DecodeError as error:
+            # Ours always decode; while loading, one bad record must not cost all transactions of the partition.
+            assert self._is_loading
+            self._skip(position, str(error))
+
+    def _replay(self, transactional_id: str, stored: Transaction | None) -> None:
+        subject = self._ids.get(transactional_id)
+        if subject is None:
+            if stored is not None:
+                subject = self._ids[transactional_id] = TransactionalId(transactional_id)
+                subject.stored = stored
+        else:
+            subject.stored = stored
+            if stored is None and subject.pending is None:
+                del self._ids[transactional_id]
+        if stored is not None and stored.state is TransactionState.ONGOING:
+            self._open[transactional_id] = None
+        else:
+            self._open.pop(transactional_id, None)
+
+    def _skip(self, position: BatchPosition, why: str) -> None:
+        self._outbox.put(TransactionRecordSkipped(self.partition, position.base_offset, why))
+
+    def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """No transaction writes to this topic."""
+
+    # --- the context's events --------------------------------------------------------------------------------------
+
+    def on_loaded(self, now_ms: int) -> list[Effect]:
+        self._is_loading = False
+        self._carry_on(now_ms)
+        return self._outbox.drain()
+
+    def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
+        """Partitions refuse markers of the epoch before once they have seen the new one: all are asked for again."""
+        self._ending.coordinator_epoch = leader_epoch
+        if not self._is_loading:
+            self._outbox.put(CancelMarkers())
+            self._carry_on(now_ms)
+        return self._outbox.drain()
+
+    def _carry_on(self, now_ms: int) -> None:
+        for subject in self._ids.values():
+            if self._ending.must_write_markers(subject):
+                self._ending.write_markers(subject, now_ms)
+
+    def on_markers_written(self, markers: TransactionMarkers, outcome: MarkerOutcome, now_ms: int) -> list[Effect]:
+        """What came of a `WriteMarkers`. Ignored when the markers were asked for again since."""
+        self._ending.on_markers_written(markers, outcome, now_ms)
+        return self._outbox.drain()
+
+    def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
+        match key:
+            case CompletionTimer(transactional_id):
+                self._ending.on_completion_timer(transactional_id, now_ms)
+            case _:
+                raise AssertionError(f"not a timer of a transaction: {key}")
+        return self._outbox.drain()
+
+    def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
+        if result.waiter is not None:  # first: the client need not wait for the markers
+            assert result.response is not None
+            self._outbox.respond(result.waiter, result.response)
+        result.change.committed(now_ms)
+        return self._outbox.drain()
+
+    def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
+        response = result.change.failed(error, now_ms)
+        if result.waiter is not None:
+            assert response is not None
+            self._outbox.respond(result.waiter, response)
+        return self._outbox.drain()
+
+    def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
+        response = result.change.timed_out(now_ms)
+        if result.waiter is not None:
+            assert response is not None
+            self._outbox.respond(result.waiter, response)
+            result.waiter = None
+        return self._outbox.drain()
+
+    def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
+        """Only responses: this shard is over, and what it would still do is the next coordinator's."""
+        effects: list[Effect] = []
+        for result in in_flight:
+            effects += self.on_failed(result, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+        return [effect for effect in effects if isinstance(effect, Respond)]

@@ -1,0 +1,113 @@
+"""How a change of a transactional id is written: appended, pending until it is committed, undone when it is refused. Pure.
+
+Rules: a change is pending from its append until its outcome is known, also when its waiter was answered because that takes too
+long: the record may still be committed, and nothing may be decided without it.
+Source: Kafka TransactionStateManager.appendTransactionToLog (which forgets the change at the timeout, and may then be older
+than its log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
+from coordinator.transaction.events import TransactionNotStored
+from coordinator.transaction.records import transaction_record
+from coordinator.transaction.transaction import Transaction, TransactionalId
+from protocol.errors import ErrorCode
+from protocol.schema import Message
+
+_COORDINATOR_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def coordinator_error(append_error: ErrorCode) -> ErrorCode:
+    """What a client is told when the append of its change ended so."""
+    return _COORDINATOR_ERRORS.get(append_error, append_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Who waits for the outcome of a change, and the response to it: `error` once it is committed, else what went wrong."""
+
+    waiter: Waiter
+    response: Callable[[ErrorCode], Message]
+    error: ErrorCode = ErrorCode.NONE
+
+
+class Storing:
+    """Appends changes, one at a time for each transactional id. `ids` are the shard's."""
+
+    def __init__(self, ids: dict[str, TransactionalId], outbox: Outbox) -> None:
+        self._ids = ids
+        self._outbox = outbox
+
+    def store(
+        self,
+        subject: TransactionalId,
+        transaction: Transaction,
+        what: str,
+        *,
+        reply: Reply | None = None,
+        committed: Callable[[int], None] | None = None,
+        failed: Callable[[int], None] | None = None,
+    ) -> None:
+        """Append `transaction` as the next value of `subject`. `committed` and `failed` are called with the time of the
+        outcome, after the waiter of `reply` has its response; `what` names the change in the log."""
+        assert subject.pending is None, subject
+        change = _TransactionChange(self, subject, what, reply, committed, failed)
+        subject.pending = change
+        record = transaction_record(subject.name, transaction)
+        if reply is None:
+            result = Result((record,), change)
+        else:
+            result = Result((record,), change, reply.response(reply.error), reply.waiter)
+        self._outbox.put(AppendRecords(result))
+
+    def ended(self, subject: TransactionalId) -> None:
+        """The outcome of the pending change is known."""
+        subject.pending = None
+        if subject.stored is None:
+            del self._ids[subject.name]
+
+    def not_stored(self, subject: TransactionalId, what: str, error: ErrorCode) -> None:
+        self._outbox.put(TransactionNotStored(subject.name, what, error))
+
+
+@dataclass(slots=True, eq=False)
+class _TransactionChange:
+    """Implements the contract's `PendingChange`."""
+
+    storing: Storing
+    subject: TransactionalId
+    what: str
+    reply: Reply | None
+    on_committed: Callable[[int], None] | None
+    on_failed: Callable[[int], None] | None
+
+    def committed(self, now_ms: int) -> None:
+        self.storing.ended(self.subject)
+        if self.on_committed is not None:
+            self.on_committed(now_ms)
+
+    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
+        self.storing.ended(self.subject)
+        self.storing.not_stored(self.subject, self.what, error)
+        if self.on_failed is not None:
+            self.on_failed(now_ms)
+        return self._response(error)
+
+    def timed_out(self, now_ms: int) -> Message | None:
+        return self._response(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _response(self, append_error: ErrorCode) -> Message | None:
+        return None if self.reply is None else self.reply.response(coordinator_error(append_error))

@@ -1,0 +1,146 @@
+"""One transactional id: its producer, the state of its transaction, and the change that is being written. Pure.
+
+    EMPTY --> ONGOING --> PREPARE_COMMIT --> COMPLETE_COMMIT
+                 |                               (a next transaction begins from EMPTY or COMPLETE_*)
+                 +------> PREPARE_ABORT ---> COMPLETE_ABORT
+
+Rules: a `Transaction` is a value, what one record of the log holds; a `TransactionalId` changes its stored value by replay
+alone. While a change of it is being written (`pending`), no other one may begin. A producer is fenced by the record of its
+abort, which has the next epoch: there is no moment at which memory is newer than the log. PREPARE_EPOCH_FENCE, Kafka's state of
+that moment, and DEAD are names that clients may ask for and that no transaction has here.
+Invariant: an epoch that a client gets is at most `LAST_CLIENT_EPOCH`, so that there is always one more to fence it with.
+Source: KIP-98, KIP-360; Kafka TransactionMetadata, TransactionState.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from coordinator.transaction.markers import TransactionMarkers
+from protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from coordinator.runtime.contract import PendingChange
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_TIMESTAMP = -1
+EPOCH_MAX = 2**15 - 1
+LAST_CLIENT_EPOCH = EPOCH_MAX - 1
+
+
+class TransactionState(Enum):
+    """`value` is the state's name in answers; `code` is its number in records."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+
+    @property
+    def code(self) -> int:
+        return _CODES[self]
+
+    @property
+    def is_prepared(self) -> bool:
+        """The outcome is decided, and markers are being written."""
+        return self in _PREPARED
+
+    @property
+    def may_expire(self) -> bool:
+        """No transaction is open."""
+        return self in _WITHOUT_TRANSACTION
+
+
+_CODES = {state: code for code, state in enumerate(TransactionState)}
+_PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+_WITHOUT_TRANSACTION = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
+# No record has the other two.
+STORED_STATES = tuple(TransactionState)[: TransactionState.DEAD.code]
+STATES_BY_NAME = {state.value: state for state in TransactionState}
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What the log holds of a transactional id. Times are of the wall clock; `start_timestamp_ms` is that of the last
+    transaction, NO_TIMESTAMP before the first one of a producer epoch."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition]
+    start_timestamp_ms: int
+    update_timestamp_ms: int
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return self.producer_epoch >= LAST_CLIENT_EPOCH
+
+    def overdue_at(self, now_ms: int) -> bool:
+        """An open transaction has outlived its timeout."""
+        return self.state is TransactionState.ONGOING and self.start_timestamp_ms + self.timeout_ms < now_ms
+
+    def initialized(self, producer_id: int, producer_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
+        """As a producer begins with it, under its id and epoch."""
+        assert self.state.may_expire, self
+        return Transaction(
+            producer_id, producer_epoch, timeout_ms, TransactionState.EMPTY, frozenset(), NO_TIMESTAMP, now_ms
+        )
+
+    def with_partitions(self, added: frozenset[TopicPartition], now_ms: int) -> Transaction:
+        assert self.state is TransactionState.ONGOING or self.state.may_expire, self
+        is_new = self.state is not TransactionState.ONGOING
+        return replace(
+            self,
+            state=TransactionState.ONGOING,
+            partitions=self.partitions | added,
+            start_timestamp_ms=now_ms if is_new else self.start_timestamp_ms,
+            update_timestamp_ms=now_ms,
+        )
+
+    def prepared(self, now_ms: int, *, is_commit: bool) -> Transaction:
+        """The outcome is decided."""
+        assert self.state is TransactionState.ONGOING, self
+        state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+        return replace(self, state=state, update_timestamp_ms=now_ms)
+
+    def fenced(self, now_ms: int) -> Transaction:
+        """An abort that nobody but the coordinator asked for: the producer must not go on under its epoch."""
+        return replace(self.prepared(now_ms, is_commit=False), producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX))
+
+    def completed(self, now_ms: int) -> Transaction:
+        """Every partition has its marker."""
+        assert self.state.is_prepared, self
+        is_commit = self.state is TransactionState.PREPARE_COMMIT
+        return replace(
+            self,
+            state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
+            partitions=frozenset(),
+            update_timestamp_ms=now_ms,
+        )
+
+
+@dataclass(slots=True)
+class TransactionalId:
+    """What the shard knows of one transactional id.
+
+    `stored` is None while its first record is being written. `previous_producer_id` and `last_producer_epoch` recognise a
+    producer that repeats an InitProducerId whose response it did not get; they are in no record, and are lost when the
+    coordinator moves, as in Kafka. `markers` are those that were asked for and are not all written yet.
+    """
+
+    name: str
+    stored: Transaction | None = None
+    pending: PendingChange | None = None
+    previous_producer_id: int = NO_PRODUCER_ID
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    markers: TransactionMarkers | None = field(default=None, repr=False)

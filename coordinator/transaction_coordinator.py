@@ -1,0 +1,276 @@
+"""The transaction coordinator of this broker: what a handler asks about transactions, and the shard that answers it.
+
+Handlers call it with decoded requests. It finds the shard of the transactional id, refuses when that is elsewhere or still
+loading, and waits for the response; what the response is, the shard decides. It has markers written for its shards, and
+returns their outcome to the shard that asked.
+
+Rules: everything runs on the event loop that serves requests, also what is done from time to time.
+Invariant: the outcome of markers reaches no shard but the one that asked for them, and none after its leadership.
+Source: Kafka TransactionCoordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from coordinator.runtime.contract import Command, Effect
+from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
+from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
+from coordinator.transaction.adding import TransactionalProducer
+from coordinator.transaction.describing import TransactionFilter, described_error
+from coordinator.transaction.initializing import ProducerIdAndEpoch, ProducerInit, init_error
+from coordinator.transaction.markers import (
+    CancelMarkers,
+    MarkerOutcome,
+    MarkerWriter,
+    TransactionMarkers,
+    WriteMarkers,
+)
+from coordinator.transaction.settings import TransactionSettings
+from coordinator.transaction.shard import TransactionShard
+from coordinator.transaction.transaction import TransactionState
+from coordinator.transaction_observation import observe
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages import describe_transactions, list_transactions
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from protocol.messages.end_txn import EndTxnResponse
+from protocol.messages.init_producer_id import InitProducerIdResponse
+from protocol.topic_partition import TopicPartition
+from runtime.slices import Slices
+
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+TransactionContext: TypeAlias = ShardContext[TransactionShard]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCoordinatorSettings:
+    """`request.timeout.ms` (for commits of the coordinator's records),
+    `transaction.abort.timed.out.transaction.cleanup.interval.ms`,
+    `transaction.remove.expired.transaction.cleanup.interval.ms`; and those of the shards."""
+
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    commit_timeout_ms: int = 30_000
+    abort_check_interval_ms: int = 10_000
+    expiry_check_interval_ms: int = 3_600_000
+
+
+class TransactionCoordinator:
+    """Owned by the broker. `start` before the first request, `close` after the last; elections may come before.
+
+    `next_producer_id` returns an id that nobody has. Raises: KafkaError when none can be had.
+    """
+
+    def __init__(
+        self,
+        settings: TransactionCoordinatorSettings,
+        dependencies: CoordinatorDependencies,
+        markers: MarkerWriter,
+        next_producer_id: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._transactions = settings.transactions
+        self._clock = dependencies.clock
+        self._markers = markers
+        self._next_producer_id = next_producer_id
+        ports: ShardPorts[TransactionShard] = ShardPorts(
+            topic=TRANSACTION_STATE_TOPIC,
+            clock=dependencies.clock,
+            timer=dependencies.timer,
+            writer=dependencies.writer,
+            reader=dependencies.reader,
+            observe=observe,
+            carry_out=self._carry_out,
+            commit_timeout_ms=settings.commit_timeout_ms,
+        )
+        self.runtime = CoordinatorRuntime(
+            lambda partition, leader_epoch: TransactionShard(partition, leader_epoch, settings.transactions),
+            ports,
+            dependencies.tasks,
+            dependencies.partitions_count,
+            [
+                PeriodicTask("abort transactions", settings.abort_check_interval_ms, _abort_overdue),
+                PeriodicTask("expire transactional ids", settings.expiry_check_interval_ms, _expire),
+            ],
+        )
+
+    def start(self) -> None:
+        self.runtime.start()
+
+    def close(self) -> None:
+        """All that waits is answered; markers that are not written yet are the next coordinator's."""
+        led = [context.partition for context in self.runtime.contexts()]
+        self.runtime.close()
+        for partition in led:
+            self._markers.cancel(partition)
+
+    def partition_for(self, transactional_id: str) -> int | None:
+        """None as long as the topic is not known."""
+        return self.runtime.partition_for(transactional_id)
+
+    # --- elections -------------------------------------------------------------------------------------------------
+
+    @property
+    def topic(self) -> str:
+        return self.runtime.topic
+
+    def on_leadership(self, partition: int, leader_epoch: int) -> None:
+        """See `CoordinatorRuntime`."""
+        self.runtime.on_leadership(partition, leader_epoch)
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """See `CoordinatorRuntime`. Markers that are not written yet are the next coordinator's."""
+        self.runtime.on_resignation(partition, leader_epoch)
+        if all(context.partition != partition for context in self.runtime.contexts()):
+            self._markers.cancel(partition)
+
+    # --- markers ---------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, command: Command, context: TransactionContext) -> None:
+        match command:
+            case WriteMarkers(markers):
+                self._markers.write(markers, partial(_on_markers_written, context, markers))
+            case CancelMarkers():
+                self._markers.cancel(context.partition)
+            case _:
+                raise AssertionError(f"not a command of a transaction: {command}")
+
+    # --- producers -------------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> InitProducerIdResponse:
+        """Returns when the producer's epoch is stored. `expected` is what the producer says it has had."""
+        if not transactional_id:
+            return init_error(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._transactions.max_timeout_ms:
+            return init_error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        context = self.runtime.shard_of(transactional_id)
+        if isinstance(context, ErrorCode):
+            return init_error(context)
+        fresh_id: int | None = None
+        if context.shard.needs_producer_id(transactional_id, expected):
+            try:
+                fresh_id = await self._next_producer_id()
+            except KafkaError as error:
+                return init_error(error.code)
+            context = self.runtime.shard_of(transactional_id)  # it may have moved meanwhile
+            if isinstance(context, ErrorCode):
+                return init_error(context)
+        request = ProducerInit(transactional_id, timeout_ms, expected, fresh_id)
+
+        def init(shard: TransactionShard, waiter: asyncio.Future[InitProducerIdResponse], now_ms: int) -> list[Effect]:
+            return shard.init_producer_id(request, waiter, now_ms)
+
+        return await self.runtime.run(context, init)
+
+    async def add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> ErrorCode:
+        """Returns when the partitions are stored as part of the transaction. They exist."""
+        context = self._shard_of(transactional_id)
+        if isinstance(context, ErrorCode):
+            return context
+        producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+
+        def add(shard: TransactionShard, waiter: asyncio.Future[AddOffsetsToTxnResponse], now_ms: int) -> list[Effect]:
+            return shard.add_partitions(producer, partitions, waiter, now_ms)
+
+        return ErrorCode((await self.runtime.run(context, add)).error_code)
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """NONE for each of the partitions that is in the open transaction of this producer."""
+        context = self._shard_of(transactional_id)
+        if isinstance(context, ErrorCode):
+            return dict.fromkeys(partitions, context)
+        producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+        return context.shard.verify_partitions(producer, partitions)
+
+    async def end_transaction(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, *, is_commit: bool
+    ) -> ErrorCode:
+        """Returns when the outcome is stored; the markers are written afterwards."""
+        context = self._shard_of(transactional_id)
+        if isinstance(context, ErrorCode):
+            return context
+        producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+
+        def end(shard: TransactionShard, waiter: asyncio.Future[EndTxnResponse], now_ms: int) -> list[Effect]:
+            return shard.end_transaction(producer, waiter, now_ms, is_commit=is_commit)
+
+        return ErrorCode((await self.runtime.run(context, end)).error_code)
+
+    # --- administration --------------------------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> describe_transactions.TransactionState:
+        if not self.runtime.is_active:
+            return described_error(transactional_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        context = self._shard_of(transactional_id)
+        if isinstance(context, ErrorCode):
+            return described_error(transactional_id, context)
+        return context.shard.describe(transactional_id)
+
+    async def list_transactions(
+        self, wanted: TransactionFilter
+    ) -> tuple[ErrorCode, list[list_transactions.TransactionState]]:
+        """Those of all partitions led here; none while one of them is being loaded."""
+        if not self.runtime.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        contexts = self.runtime.contexts()
+        if any(context.state is ShardState.LOADING for context in contexts):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
+        now_ms = self._clock.wall_ms()
+        slices = Slices(self._clock)
+        rows: list[list_transactions.TransactionState] = []
+        for context in contexts:
+            if context.state is ShardState.ACTIVE:
+                async for transactional_id in slices.over(context.shard.stored_keys()):
+                    row = context.shard.list_row(transactional_id, wanted, now_ms)
+                    if row is not None:
+                        rows.append(row)
+        return ErrorCode.NONE, rows
+
+    def state_counts(self) -> dict[TransactionState, int]:
+        counts = dict.fromkeys(TransactionState, 0)
+        for shard in self.runtime.active_shards():
+            for state, count in shard.state_counts().items():
+                counts[state] += count
+        return counts
+
+    def waiting_completions(self) -> int:
+        """The transactions whose markers are written and whose completion the log has refused."""
+        return sum(shard.waiting_completions for shard in self.runtime.active_shards())
+
+    # --- the way to a shard ----------------------------------------------------------------------------------------
+
+    def _shard_of(self, transactional_id: str) -> TransactionContext | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return self.runtime.shard_of(transactional_id)
+
+
+def _on_markers_written(context: TransactionContext, markers: TransactionMarkers, outcome: MarkerOutcome) -> None:
+    context.run(lambda shard, now_ms: shard.on_markers_written(markers, outcome, now_ms))
+
+
+def _abort_overdue(shard: TransactionShard) -> Iterator[Operation[TransactionShard]]:
+    for transactional_id in shard.open_ids():
+        yield partial(_abort_one, transactional_id)
+
+
+def _abort_one(transactional_id: str, shard: TransactionShard, now_ms: int) -> list[Effect]:
+    return shard.abort_overdue(transactional_id, now_ms)
+
+
+def _expire(shard: TransactionShard) -> Iterator[Operation[TransactionShard]]:
+    for transactional_ids in shard.id_chunks():
+        yield partial(_expire_chunk, transactional_ids)
+
+
+def _expire_chunk(transactional_ids: list[str], shard: TransactionShard, now_ms: int) -> list[Effect]:
+    return shard.expire(transactional_ids, now_ms)

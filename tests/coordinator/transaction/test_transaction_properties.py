@@ -1,0 +1,123 @@
+"""Any history: what is in memory is what the log holds, epochs only grow, markers follow decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from coordinator.transaction.adding import TransactionalProducer
+from coordinator.transaction.markers import MarkerOutcome
+from protocol.errors import ErrorCode
+from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
+
+NAMES = st.sampled_from(["t", "u"])
+BOOLEANS = st.booleans()
+
+
+class Histories(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = TransactionDriver()
+        self.producers: dict[str, TransactionalProducer] = {}
+        self.ends: dict[tuple[str, int, int], set[bool]] = {}
+        self.newest: dict[int, int] = {}
+
+    @rule(name=NAMES, says_what_it_had=BOOLEANS)
+    def init(self, name: str, says_what_it_had: bool) -> None:
+        had = self.producers.get(name)
+        expected = (had.producer_id, had.producer_epoch) if had is not None and says_what_it_had else None
+        answer = self.driver.init(name, expected=expected)
+        if answer is not None and answer[0] is ErrorCode.NONE:
+            self.producers[name] = TransactionalProducer(name, answer[1], answer[2])
+
+    @rule(name=NAMES, both=BOOLEANS)
+    def add(self, name: str, both: bool) -> None:
+        if name in self.producers:
+            self.driver.add(self.producers[name], [ORDERS, PAYMENTS] if both else [ORDERS])
+
+    @rule(name=NAMES, commit=BOOLEANS)
+    def end(self, name: str, commit: bool) -> None:
+        if name in self.producers:
+            self.driver.end(self.producers[name], commit=commit)
+
+    @rule()
+    def hold(self) -> None:
+        self.driver.is_holding = True
+
+    @rule()
+    def release(self) -> None:
+        self.driver.release()
+
+    @rule()
+    def fail(self) -> None:
+        self.driver.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    @rule(refused=BOOLEANS)
+    def refuse(self, refused: bool) -> None:
+        self.driver.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS if refused else None
+
+    @rule(outcome=st.sampled_from(MarkerOutcome))
+    def write_markers(self, outcome: MarkerOutcome) -> None:
+        self.driver.write_markers(outcome)
+
+    @rule(duration_ms=st.sampled_from([1, 100, 60_001, 8 * 24 * 3_600_000]))
+    def advance(self, duration_ms: int) -> None:
+        self.driver.advance(duration_ms)
+
+    @rule()
+    def abort_overdue(self) -> None:
+        self.driver.abort_overdue()
+
+    @rule()
+    def expire(self) -> None:
+        self.driver.expire()
+
+    @rule()
+    def reelect(self) -> None:
+        self.driver.reelect()
+
+    @rule()
+    def reload(self) -> None:
+        self.driver.reload()
+
+    @invariant()
+    def memory_equals_the_log(self) -> None:
+        assert self.driver.loaded_again().durable_state() == self.driver.shard.durable_state()
+        assert self.driver.loaded_again().open_ids() == self.driver.shard.open_ids()
+
+    @invariant()
+    def epochs_only_grow(self) -> None:
+        for stored in self.driver.shard.durable_state().values():
+            assert stored.producer_epoch >= self.newest.get(stored.producer_id, 0)
+            self.newest[stored.producer_id] = stored.producer_epoch
+
+    @invariant()
+    def markers_say_what_was_decided(self) -> None:
+        for markers in self.driver.markers:
+            stored = self.driver.stored(markers.transactional_id)
+            assert stored.state.is_prepared
+            assert markers.is_commit == (stored.state.value == "PrepareCommit")
+            assert (markers.producer_id, markers.producer_epoch) == (stored.producer_id, stored.producer_epoch)
+            assert markers.coordinator_epoch == self.driver.epoch
+
+    def teardown(self) -> None:
+        """When the faults are over nothing hangs."""
+        driver = self.driver
+        driver.refuse_with = None
+        driver.release()
+        driver.reelect()
+        driver.advance(60_001)
+        driver.abort_overdue()
+        driver.write_markers()
+        driver.advance(driver.settings.completion_retry_ms)
+        assert driver.markers == [] and not driver.timers
+        for name in list(driver.shard.durable_state()):
+            answer: Any = driver.init(name)
+            assert answer[0] is ErrorCode.NONE
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
