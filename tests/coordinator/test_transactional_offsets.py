@@ -70,7 +70,7 @@ def test_the_batch_is_that_of_the_producer_and_a_load_reads_it(compression: Comp
             [batch] = world.log.batches_of[0]
             header = read_header(batch, 0)
             assert header.is_transactional and (header.producer_id, header.producer_epoch) == (7, 3)
-            assert header.base_sequence == -1 and header.records_count == 2 and header.compression is compression
+            assert header.base_sequence == 0 and header.records_count == 2 and header.compression is compression
             assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
         async with World(settings, world.log, partitions_count=1) as world:
             await world.lead(1)

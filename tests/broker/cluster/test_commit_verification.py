@@ -59,6 +59,7 @@ class World:
             [Record(0, NOW_MS, b"key", b"value", [])],
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
+            base_sequence=0,
             is_transactional=True,
         )
         outcomes: list[ErrorCode] = []
