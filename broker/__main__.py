@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.cluster.topics_at_start import parse_topics
 from broker.commands.log_options import LOG_COMMANDS, add_log_commands
-from broker.commands.output import answer, complain
+from broker.commands.output import print_problem, run_command
 from broker.observability.logging_setup import LEVELS, set_up_logging
 from broker.start_options import VERSION, StartOptions
 from config.broker import BrokerSettings
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command == "settings":
-        return answer(lambda: _settings_command(options))
+        return run_command(lambda: _settings_command(options))
     if options.command in LOG_COMMANDS:
         from broker.commands import log_commands  # noqa: PLC0415  only these commands need it
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return process.run(settings, start, started_ms)
     except ConfigError as error:
-        complain(f"barnabas: {error.line}")
+        print_problem(f"barnabas: {error.line}")
         return EXIT_USAGE
 
 
@@ -61,7 +61,7 @@ def _settings_command(options: argparse.Namespace) -> int:
     try:
         settings = _settings(options.properties, options.override, os.environ)
     except ConfigError as error:
-        complain(f"barnabas: {error.line}")
+        print_problem(f"barnabas: {error.line}")
         return EXIT_USAGE
     from broker.commands import settings_command  # noqa: PLC0415  no broker needs it
 

@@ -171,7 +171,7 @@ class BrokerProcess:
                 await http.stop()
             await broker.stop()
         if self._failure is not None:
-            print(f"barnabas: {self._failure}", file=sys.stderr)  # noqa: T201  a command's answer
+            print(f"barnabas: {self._failure}", file=sys.stderr)  # noqa: T201  a command's result
             return EXIT_FAILED
         return 0
 
@@ -251,7 +251,7 @@ class BrokerProcess:
 def _show(text: str) -> None:
     """Print `text`. If standard output fails (its disk is full, its reader has ended), log it and continue."""
     try:
-        print(text, flush=True)  # noqa: T201  a command's answer
+        print(text, flush=True)  # noqa: T201  a command's result
     except (OSError, UnicodeError) as error:
         logger.warning("banner not printed: error=%s", reason_of(error))
         drop_unprinted()

@@ -1,1 +1,1 @@
-"""The commands of the server process that are no broker: `settings`, `dump-log`, `log find`."""
+"""The commands that do not start a broker: `settings`, `dump-log`, `log find`."""

@@ -1,7 +1,7 @@
-"""`barnabas dump-log` and `barnabas log find`: from their options to what `storage` finds, and printing that.
+"""`barnabas dump-log` and `barnabas log find`: they pass their options to `storage.offline`, and print the result.
 
 Rules: parsing and printing only; no broker is started, and one may be running on the same files. Exit codes: 0; 1 when
-something is wrong with the files, or nothing was found; 2 for arguments that cannot be.
+something is wrong with the files, or nothing was found; 2 for invalid arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from broker.commands.log_options import DEFAULT_DECODER, DUMP
 from broker.commands.log_search import search
-from broker.commands.output import answer, complain, say
+from broker.commands.output import print_problem, print_result, run_command
 from runtime.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
@@ -29,15 +29,17 @@ _CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *ra
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command that `options.command` names."""
+    """Run the command `options.command`, and return the exit code."""
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # an exception ends the other processes of a search, too
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        return answer(lambda: _dump(options) if options.command == DUMP else _find(options))
+        return run_command(lambda: _dump(options) if options.command == DUMP else _find(options))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenExecutor:
-        complain("barnabas: a process of the search was ended from outside, probably for want of memory; try --jobs 1")
+        print_problem(
+            "barnabas: a process of the search was ended from outside, probably for want of memory; try --jobs 1"
+        )
         return 1
 
 
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _UsageError(Exception):
-    """Its text is what is told."""
+    """Invalid options; its text is printed."""
 
 
 def _dump(options: argparse.Namespace) -> int:
@@ -55,7 +57,7 @@ def _dump(options: argparse.Namespace) -> int:
             raise _UsageError("--files names no file")
         decoder, notes = _decoder(options)
     except _UsageError as error:
-        complain(f"barnabas: {error}")
+        print_problem(f"barnabas: {error}")
         return EXIT_USAGE
     prints_data = (
         options.print_data_log
@@ -77,8 +79,8 @@ def _dump(options: argparse.Namespace) -> int:
             decoder=decoder,
             log_notes=notes,
         ),
-        say,
-        complain,
+        print_result,
+        print_problem,
     )
     for path in paths:
         dumped.path(path)
@@ -86,7 +88,7 @@ def _dump(options: argparse.Namespace) -> int:
 
 
 def _decoder(options: argparse.Namespace) -> tuple[Decoder, tuple[str, ...]]:
-    """(that of the options which counts, what is to be said of it). Raises _UsageError."""
+    """Return (the decoder that the options select, warnings to print). Raises _UsageError."""
     if options.offsets_decoder:
         return offsets_texts, ()
     if options.transaction_log_decoder:
@@ -130,27 +132,27 @@ def _find(options: argparse.Namespace) -> int:
             )
         )  # fmt: skip
     except OSError as error:
-        complain(f"barnabas: {error.filename}: {error.strerror}")
+        print_problem(f"barnabas: {error.filename}: {error.strerror}")
         return EXIT_USAGE
     for problem in problems:
-        complain(problem)
+        print_problem(problem)
     show = _json_line if options.json else _line
     shown = searched = 0
     is_stopped, has_problems = False, bool(problems)
     for found in search(tasks, max(1, min(options.jobs, len(tasks)))):
         matches = found.matches[: options.limit - shown]
         for match in matches:
-            say(show(match))
+            print_result(show(match))
         for problem in found.problems:
             has_problems = True
-            complain(problem)
+            print_problem(problem)
         shown += len(matches)
         searched += found.following is None
         if shown == options.limit:
             is_stopped = len(matches) < len(found.matches) or searched < len(tasks)
             searched += found.following is not None  # in part
             break
-    complain(_summary(tasks[:searched], shown) + (_STOPPED.format(options.limit) if is_stopped else ""))
+    print_problem(_summary(tasks[:searched], shown) + (_STOPPED.format(options.limit) if is_stopped else ""))
     return NOTHING_FOUND if has_problems or not shown else 0
 
 
@@ -165,7 +167,8 @@ def _count(number: int, name: str) -> str:
 
 def _line(match: Match) -> str:
     headers = ",".join(
-        _harmless(name) if value is None else f"{_harmless(name)}={_text(value)}" for name, value in match.headers
+        _without_controls(name) if value is None else f"{_without_controls(name)}={_text(value)}"
+        for name, value in match.headers
     )
     cut = "..." if match.value is not None and len(match.value) < match.value_size else ""
     return (
@@ -200,16 +203,16 @@ def _time(timestamp_ms: int) -> str:
 
 
 def _text(content: bytes | None) -> str:
-    """On one line, and harmless to a terminal."""
-    return "null" if content is None else _harmless(content.decode("utf-8", "backslashreplace"))
+    """Return the text on one line, without control characters."""
+    return "null" if content is None else _without_controls(content.decode("utf-8", "backslashreplace"))
 
 
-def _harmless(text: str) -> str:
+def _without_controls(text: str) -> str:
     return text.translate(_CONTROL_CHARACTERS)
 
 
 def _json_text(content: bytes | None) -> object:
-    """Text where it is UTF-8, else {"base64": ...}."""
+    """Return text if it is UTF-8, else {"base64": ...}."""
     if content is None:
         return None
     try:

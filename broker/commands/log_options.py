@@ -1,6 +1,6 @@
 """The options of `barnabas dump-log` and `barnabas log find`; the commands themselves are in `broker.commands.log_commands`.
 
-Rules: argparse and the version alone, since every start of a broker passes through here.
+Rules: imports only argparse and the version, since every start of a broker imports this module.
 Source: Kafka DumpLogSegments, whose options those of `dump-log` are.
 """
 
@@ -15,7 +15,7 @@ from broker.start_options import VERSION
 
 
 class Commands(Protocol):
-    """What `add_subparsers` answers, whose class has no public name."""
+    """The result of `add_subparsers`, whose class has no public name."""
 
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
 
@@ -54,7 +54,7 @@ def _add_dump(commands: Commands) -> None:
         "--max-message-size", type=_positive, metavar="BYTES", help=argparse.SUPPRESS
     )  # Kafka's; not needed
     dump.add_argument("--skip-record-metadata", action="store_true", help="of records, keys and values alone")
-    # Of several decoders the first one that is given here counts.
+    # Of several decoders the first in this order is used.
     dump.add_argument("--offsets-decoder", action="store_true", help="the log is of __consumer_offsets")
     dump.add_argument("--transaction-log-decoder", action="store_true", help="the log is of __transaction_state")
     dump.add_argument("--cluster-metadata-decoder", action="store_true", help=argparse.SUPPRESS)  # Kafka's; refused
@@ -103,7 +103,7 @@ def _hex(text: str) -> bytes:
 
 
 def _time(text: str) -> int:
-    """In ms."""
+    """Parse a time into ms since the epoch."""
     try:
         if text.lstrip("-").isdigit():
             return int(text)
@@ -134,5 +134,5 @@ def _whole(text: str, least: int, valid: str) -> int:
 
 
 def _invalid(text: str, valid: str) -> argparse.ArgumentTypeError:
-    """Of another kind of error argparse tells the name of a function."""
+    """Return the error to raise: for other classes argparse prints the name of the function."""
     return argparse.ArgumentTypeError(f"{text!r} is not valid: {valid}")

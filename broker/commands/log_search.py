@@ -1,7 +1,8 @@
-"""The processes of `barnabas log find`: segments are scanned side by side, their matches come in the log's order.
+"""The processes of `barnabas log find`: segments are scanned in parallel, and their matches are returned in the order of the
+log.
 
-Rules: at most `jobs` processes, and twice as many scans under way, so that what is found but not yet shown is bounded.
-The processes are forked before this one has threads, keep no state, and end with it.
+Rules: at most `jobs` processes, and twice as many scans in progress, so that the matches in memory are bounded. The processes
+are forked before this one has threads, have no state, and end with it.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _SCANS_PER_JOB = 2
 
 
 def search(tasks: Iterable[Task], jobs: int) -> Iterator[Found]:
-    """What each scan found, in the order of the tasks."""
+    """Yield the result of each scan, in the order of the tasks."""
     if jobs == 1:
         yield from _one_by_one(tasks)
         return
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
     try:
-        yield from _side_by_side(tasks, jobs, lambda task: pool.submit(scan_segment, task))
+        yield from _in_parallel(tasks, jobs, lambda task: pool.submit(scan_segment, task))
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -41,7 +42,7 @@ def _one_by_one(tasks: Iterable[Task]) -> Iterator[Found]:
             following = found.following
 
 
-def _side_by_side(tasks: Iterable[Task], jobs: int, submit: Callable[[Task], Future[Found]]) -> Iterator[Found]:
+def _in_parallel(tasks: Iterable[Task], jobs: int, submit: Callable[[Task], Future[Found]]) -> Iterator[Found]:
     waiting = iter(tasks)
     under_way = deque(submit(task) for task in islice(waiting, jobs * _SCANS_PER_JOB))
     while under_way:
@@ -54,10 +55,10 @@ def _side_by_side(tasks: Iterable[Task], jobs: int, submit: Callable[[Task], Fut
 
 
 def scan_segment(task: Task) -> Found:
-    """In whatever process."""
+    """Run one scan, in this process or another."""
     return scan(OsFileSystem(), task)
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C is for the process that was asked: it ends the others."""
+    """Ignore Ctrl-C: the main process handles it and ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

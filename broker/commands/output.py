@@ -1,7 +1,7 @@
-"""What a command prints: its answer on standard output, what is wrong on standard error.
+"""The output of commands: results on standard output, problems on standard error.
 
-Rules: an output that takes no more, since `| head` has seen enough, a disk is full or it is closed, is an `OutputError`.
-That is no OSError, so that nobody who reads files meanwhile takes it for one of theirs. `answer` makes an exit code of it.
+Rules: a failed write (`| head` has ended, the disk is full, the output is closed) raises `OutputError`, which is no OSError, so
+that it is not mistaken for an error of a file that is read. `run_command` turns it into an exit code.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ _EXIT_FAILED = 1
 
 
 class OutputError(Exception):
-    """Its cause is the OSError."""
+    """Writing to standard output or standard error failed; its cause is the OSError."""
 
 
-def say(text: str) -> None:
-    """Raises OutputError."""
+def print_result(text: str) -> None:
+    """Print a result. Raises OutputError."""
     try:
-        print(text)  # noqa: T201  a command's answer
+        print(text)  # noqa: T201  a command's result
     except OSError as error:
         raise OutputError from error
 
 
-def complain(text: str) -> None:
-    """Raises OutputError."""
-    if sys.stderr is None:  # closed; print would take the other one
+def print_problem(text: str) -> None:
+    """Print a problem. Raises OutputError."""
+    if sys.stderr is None:  # closed; print would write to standard output
         return
     try:
         if sys.stdout is not None:
-            sys.stdout.flush()  # so that the two come in order where they go to one place
-        print(text, file=sys.stderr)  # noqa: T201  a command's answer
+            sys.stdout.flush()  # so that results and problems are in order if both go to the same place
+        print(text, file=sys.stderr)  # noqa: T201  a command's result
     except OSError as error:
         raise OutputError from error
 
 
-def answer(command: Callable[[], int]) -> int:
-    """The exit code of `command`, when all that it says was written."""
+def run_command(command: Callable[[], int]) -> int:
+    """Run a command; return its exit code, or that of a failed output."""
     try:
         if sys.stdout is None:
             raise OutputError from OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -55,12 +55,12 @@ def answer(command: Callable[[], int]) -> int:
         if isinstance(cause, BrokenPipeError):
             return 0
         assert isinstance(cause, OSError)
-        complain(f"barnabas: cannot print: {cause.strerror}")
+        print_problem(f"barnabas: cannot print: {cause.strerror}")
         return _EXIT_FAILED
 
 
 def drop_unprinted() -> None:
-    """What standard output did not take would fail again when the interpreter flushes it at its end."""
+    """Discard unwritten output: the interpreter would fail to flush it at its end."""
     if sys.stdout is not None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""What is read off the broker's owners when somebody scrapes: partitions, logs, groups, the controller, memory.
+"""Gauges, read from the broker's components at each scrape: partitions, logs, groups, the controller, memory.
 
-Rules: reads attributes only; nothing is kept up for it. Yields the samples of one metric together, in small steps, so
-that the reader can let the event loop go on between them: what is yielded from one step to the next is a copy.
+Rules: reads attributes only; nothing is maintained for it. Yields the samples of one metric together, in small steps, so that
+the reader can yield to the event loop between them: it iterates over copies.
 Source: Kafka ReplicaManager, Partition, UnifiedLog, KafkaController, GroupMetadataManager, DelayedOperationPurgatory.
 """
 
@@ -96,7 +96,7 @@ def _replicas(services: Services) -> Iterator[Sample]:
 
 
 def _if_led(value: Callable[[Partition], int]) -> Callable[[Partition], int]:
-    """Followers know nothing of the others and answer 0."""
+    """Return `value` for leaders; followers do not know the other replicas and report 0."""
     return lambda partition: value(partition) if partition.is_leader else 0
 
 

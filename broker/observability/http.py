@@ -1,9 +1,9 @@
-"""The optional HTTP port: /metrics in Prometheus text form, /ready and /live for whoever watches the process.
+"""The optional HTTP port: /metrics in Prometheus text form, /ready and /live for health checks.
 
-Rules: GET and HEAD only, one answer a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, an
-answer that is taken within ANSWER_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in slices
-with the event loop running in between, so that a broker with 10,000 partitions can be scraped while it serves; one at a
-time, and who asks meanwhile shares the next one.
+Rules: GET and HEAD only, one response a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, a
+response that is received within RESPONSE_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in
+slices, so that the event loop can serve clients of a broker with 10,000 partitions in between; one page at a time, and requests
+that arrive meanwhile share the next one.
 Source: the Prometheus text exposition format 0.0.4; RFC 9112.
 """
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 8 * 1024
 MAX_CONNECTIONS = 32
 HEAD_TIMEOUT_S = 10
-ANSWER_TIMEOUT_S = 30
+RESPONSE_TIMEOUT_S = 30
 SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -41,7 +41,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class HttpServer:
-    """`start` before the broker, so that /ready can say that it is not; `stop` before it stops."""
+    """The server. `start` before the broker, so that /ready reports its start; `stop` before the broker stops."""
 
     def __init__(self, broker: Broker, filesystem: FileSystem) -> None:
         self._broker = broker
@@ -59,7 +59,7 @@ class HttpServer:
         return self._listener.address
 
     async def start(self, network: Network, host: str, port: int) -> None:
-        """Raises OSError."""
+        """Open the port. Raises OSError."""
         try:
             self._listener = await network.listen(host, port, lambda: _Exchange(self))
         except OSError as error:
@@ -70,11 +70,11 @@ class HttpServer:
             await self._listener.close()
         await self._tasks.close()
 
-    def answer(self, head: bytes, exchange: _Exchange) -> None:
-        """Answer a complete request head and close."""
-        self._tasks.spawn(self._answer(head, exchange), name="answer")
+    def respond(self, head: bytes, exchange: _Exchange) -> None:
+        """Respond to a complete request head and close the connection."""
+        self._tasks.spawn(self._respond(head, exchange), name="HTTP response")
 
-    async def _answer(self, head: bytes, exchange: _Exchange) -> None:
+    async def _respond(self, head: bytes, exchange: _Exchange) -> None:
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         try:
@@ -102,7 +102,7 @@ class HttpServer:
                 return "404 Not Found", b"there are /metrics, /ready and /live\n"
 
     async def _metrics(self) -> bytearray:
-        """The page as it is when somebody asks, or later."""
+        """Return the page as it is at the time of the request, or later."""
         begun_count = self._begun_count
         self._waiting_count += 1
         try:
@@ -146,8 +146,8 @@ class HttpServer:
 
 
 class _Page:
-    """Text that comes in pieces. That of 10,000 partitions has megabytes, which would stay with the process if the pieces
-    were kept until the end: a page that is not small is written into memory that goes back to the kernel with it."""
+    """Text that is written in pieces. For 10,000 partitions it has megabytes, which the process would keep if they were
+    allocated in pieces: a larger page is written into memory that is returned to the kernel with it."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(SMALL_PAGE_BYTES)
@@ -164,20 +164,20 @@ class _Page:
         self._size = end
 
     def content(self) -> bytearray:
-        """The page, which takes no more."""
+        """Return the page; nothing is added afterwards."""
         del self._buffer[self._size :]
         return self._buffer
 
 
 class _Exchange:
-    """One connection: a request head in, an answer out."""
+    """One connection: receives a request head, sends a response."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._connection: Connection | None = None
         self._buffer = bytearray(1024)
         self._head = bytearray()
-        self._is_answered = False
+        self._is_complete = False
         self._timeout: asyncio.TimerHandle | None = None
 
     def connected(self, connection: Connection) -> None:
@@ -192,29 +192,30 @@ class _Exchange:
 
     def received(self, count: int) -> None:
         assert self._connection is not None
-        if self._is_answered:
+        if self._is_complete:
             return
         self._head += self._buffer[:count]
         if b"\r\n\r\n" in self._head:
-            self._is_answered = True
+            self._is_complete = True
             self._cancel_timeout()
-            self._server.answer(bytes(self._head), self)
+            self._server.respond(bytes(self._head), self)
         elif len(self._head) > MAX_HEAD_BYTES:
             self._connection.abort()
 
-    def send(self, answer: Sequence[Buffer]) -> None:
-        """And close, once it is taken. One that nobody takes would keep its memory, and one of the few places."""
+    def send(self, response: Sequence[Buffer]) -> None:
+        """Send the response, and close the connection when the client has received it, or after a timeout: otherwise its
+        memory, and one of MAX_CONNECTIONS, would remain in use."""
         connection = self._connection
         if connection is not None:
-            connection.write(answer)
+            connection.write(response)
             connection.close()
-            self._abort_after(ANSWER_TIMEOUT_S)
+            self._abort_after(RESPONSE_TIMEOUT_S)
 
     def writing_paused(self) -> None:
-        """Nothing more is written than the answer that is already queued."""
+        """Do nothing: only the queued response is written."""
 
     def writing_resumed(self) -> None:
-        """As above."""
+        """Do nothing, as above."""
 
     def disconnected(self, error: Exception | None) -> None:
         self._connection = None
@@ -251,7 +252,7 @@ def sample_line(sample: Sample) -> str:
 
 
 def process_metrics(statm: bytes) -> str:
-    """Under the names that Prometheus clients use. `statm` is /proc/self/statm."""
+    """Return the metrics of the process, with the names of Prometheus clients. `statm` is /proc/self/statm."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     resident_bytes = int(statm.split()[1]) * _PAGE_BYTES
     return (

@@ -1,6 +1,6 @@
-"""Log lines: logfmt on stderr, one line a fact, and the levels of loggers as Kafka's tools see and set them.
+"""Log lines: logfmt on stderr, one line an event, and the levels of loggers as Kafka's tools see and set them.
 
-Rules: this is the only place that configures `logging`. A message is `what happened: key=value key=value`; the line
+Rules: this is the only place that configures `logging`. A message is `event: key=value key=value`; the line
 adds time, level and logger. A traceback is one escaped field at the end, so that a line is always a record.
 Levels have the names of Log4j, which Kafka's tools use (TRACE and FATAL are DEBUG and ERROR's neighbours there).
 Source of the logger levels: KIP-412; Kafka Log4jController.
@@ -41,7 +41,7 @@ class LogfmtFormatter(logging.Formatter):
 
 
 def quoted(text: str) -> str:
-    """A logfmt value: bare when it is one plain word, else in double quotes with escapes."""
+    """Return a logfmt value: unquoted if it is one plain word, else in double quotes with escapes."""
     if text and not any(character in '" =\\' or character < " " for character in text):
         return text
     return f'"{text.translate(_ESCAPES)}"'
@@ -62,12 +62,12 @@ def set_up_logging(level: str) -> None:
 
 
 def level_name(number: int) -> str:
-    """The nearest name at or below `number`."""
+    """Return the name of the nearest level at or below `number`."""
     return _NAMES[max((known for known in _NAMES if known <= number), default=TRACE)]
 
 
 def loggers() -> dict[str, str]:
-    """Every logger with the level that holds for it."""
+    """Return every logger with its effective level."""
     known = logging.root.manager.loggerDict
     levels = {
         name: level_name(logger.getEffectiveLevel())
@@ -78,12 +78,12 @@ def loggers() -> dict[str, str]:
 
 
 def set_logger_level(name: str, level: str) -> None:
-    """`level` in LEVELS; `name` in `loggers()`."""
+    """Set the level of a logger. `level` is in LEVELS, `name` in `loggers()`."""
     _logger(name).setLevel(LEVELS[level])
 
 
 def unset_logger_level(name: str) -> None:
-    """Let the level of the loggers above hold. The root logger has none above."""
+    """Remove the level of a logger, so that its parent's applies. The root logger keeps its level."""
     assert name != ROOT
     _logger(name).setLevel(logging.NOTSET)
 

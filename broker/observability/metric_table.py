@@ -1,10 +1,10 @@
-"""The table of metrics: Kafka's MBeans that are kept, under one rule for their Prometheus names.
+"""The table of metrics: the supported ones of Kafka's MBeans, and the rule for their Prometheus names.
 
 A row is one MBean pattern: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=T`. Its Prometheus name is
-domain, type and name in lower case joined by underscores; rates are counters (`PerSec` goes, `_total` comes), times and
+domain, type and name in lower case joined by underscores; rates are counters (`_total` in place of `PerSec`), times and
 sizes are summaries (`_count`, `_sum`), the rest are gauges; other keys are labels. MBeans that gather attributes instead
 of having a name (Kafka's newer metrics) give one row an attribute.
-Rules: nothing is counted under a name that is not here. `own=True` marks what Apache Kafka does not have.
+Rules: every metric is in this table. `own=True` marks those that Apache Kafka does not have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Metric:
 
     @property
     def mbean(self) -> str:
-        """Without the labels' values: `domain:type=...,name=...,label,label`."""
+        """The MBean's name without the values of its labels: `domain:type=...,name=...,label,label`."""
         keys = [f"type={self.type}", *([] if self.attribute else [f"name={self.name}"]), *self.labels]
         return f"{self.domain}:{','.join(keys)}"
 

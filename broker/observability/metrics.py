@@ -1,9 +1,9 @@
-"""What the broker counts while it works: topics, replication, requests, groups. Read when somebody scrapes, free until then.
+"""The counters of the broker: topics, replication, requests, groups. They are read at each scrape.
 
 Rules: counting is adding to plain ints of slotted objects on the event loop: no locks, no clock except one read at each
 end of a request, no allocation after the first request of a kind.
 Invariants: the number of counters is bounded by topics, API versions, error codes and reasons that exist; a name that
-only a client said never becomes a label.
+a client sent without such a topic existing never becomes a label.
 Source: Kafka BrokerTopicStats, RequestChannel.Metrics, GroupCoordinatorMetrics, ZooKeeperClient.
 """
 
@@ -44,7 +44,7 @@ class _TopicCounters:
 
 
 class _Conversions:
-    """Of one kind of request."""
+    """The counters of conversions for one kind of request."""
 
     __slots__ = ("count", "records_count", "request", "time_ms")
 
@@ -59,7 +59,7 @@ class _Conversions:
 
 
 class _RouteCounters:
-    """One API in one version."""
+    """The counters of one version of one API."""
 
     __slots__ = ("errors", "has_error_code", "name", "requests", "size_bytes", "time_ms", "version")
 
@@ -76,7 +76,7 @@ class _RouteCounters:
 
 
 class BrokerMetrics:
-    """The counters. Fits `coordinator.group_observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`,
+    """The counters. Implements `coordinator.group_observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`,
     `replication.fetcher.CopyMetrics` and `broker.network.dispatch.RequestObserver`."""
 
     def __init__(self, clock: Clock) -> None:
@@ -98,7 +98,7 @@ class BrokerMetrics:
     # --- topics ---
 
     def produced(self, topic: str, size_bytes: int, records_count: int) -> None:
-        """An append to one partition of an existing topic; `records_count` is 0 for a repeated batch."""
+        """Count an append to one partition of an existing topic; `records_count` is 0 for a repeated batch."""
         counters = self._topics.get(topic)
         if counters is None:
             counters = self._topics[topic] = _TopicCounters()
@@ -107,11 +107,11 @@ class BrokerMetrics:
         counters.messages_in += records_count
 
     def produce_failed(self, _topic: str) -> None:
-        """An append that was refused; the topic may not exist."""
+        """Count an append that was refused; the topic may not exist."""
         self._failed_produces += 1
 
     def fetched(self, topic: str, size_bytes: int) -> None:
-        """Records of one partition of an existing topic on their way to a client."""
+        """Count records of one partition of an existing topic that are sent to a client."""
         counters = self._topics.get(topic)
         if counters is None:
             counters = self._topics[topic] = _TopicCounters()
@@ -119,15 +119,15 @@ class BrokerMetrics:
         counters.bytes_out += size_bytes
 
     def produce_converted(self, records_count: int, time_ms: int) -> None:
-        """Records of one partition were brought into the format of the log."""
+        """Count records of one partition that were converted to the format of the log."""
         self._produce_conversions.add(records_count, time_ms)
 
     def fetch_converted(self, records_count: int, time_ms: int) -> None:
-        """Records of one partition were brought into the format of an old client."""
+        """Count records of one partition that were converted to the format of an old client."""
         self._fetch_conversions.add(records_count, time_ms)
 
     def keep_topics(self, existing: Iterable[str]) -> None:
-        """Forget the counters of topics that are gone."""
+        """Remove the counters of topics that no longer exist."""
         for topic in self._topics.keys() - set(existing):
             del self._topics[topic]
 
@@ -166,7 +166,7 @@ class BrokerMetrics:
     # --- the coordination store ---
 
     def on_store_session(self, event: SessionEvent) -> None:
-        """The first one says that there is a store with sessions at all."""
+        """Count an event of the store's session. Without any there are no such metrics: the store has no sessions."""
         self._session_events[event] += 1
         self._session_state = event
 
@@ -206,7 +206,7 @@ class BrokerMetrics:
     # --- reading ---
 
     def samples(self) -> Iterator[Sample]:
-        """All counters, those of one metric together."""
+        """Yield all counters, those of one metric together."""
         yield from self._topic_samples()
         yield Sample(table.REPLICATION_IN, (), self._replication_bytes_in)
         yield Sample(table.REASSIGNMENT_IN, (), self._reassignment_bytes_in)

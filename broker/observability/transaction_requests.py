@@ -1,7 +1,7 @@
-"""One log line for each client that asks for transactions, which no broker of this kind coordinates yet.
+"""One log line for each client that asks for transactions, which this broker does not coordinate yet.
 
-Rules: each client id is named once, with the address it came from; a line says when no further ones are named.
-Invariants: at most MAX_CLIENTS client ids are remembered, each cut to MAX_CLIENT_ID_CHARS, whatever clients send.
+Rules: each client id is logged once, with its address; a last line says that further ones are not logged.
+Invariants: at most MAX_CLIENTS client ids are kept, each truncated to MAX_CLIENT_ID_CHARS, whatever clients send.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MAX_CLIENT_ID_CHARS = 200
 
 
 class TransactionRequests:
-    """Remembers which clients were named since the start of the broker."""
+    """Keeps the clients that were logged since the start of the broker."""
 
     def __init__(self) -> None:
         self._named: set[str] = set()
 
     def refused(self, api: str, context: RequestContext) -> None:
-        """Log that a transactional request was refused, unless this client id was named before."""
+        """Log that a transactional request was refused, unless this client id was logged before."""
         client_id = (context.client_id or "")[:MAX_CLIENT_ID_CHARS]
         if client_id in self._named or len(self._named) >= MAX_CLIENTS:
             return

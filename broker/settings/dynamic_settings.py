@@ -1,12 +1,12 @@
-"""Settings that change while the broker runs: read from the store, followed through its notifications, written to it.
+"""Settings that change while the broker runs: read from the store, updated by its notifications, and written to it.
 
-The owner of what lies under /config as far as this broker is concerned. `log_config` is what a log of a topic obeys;
-`layers` says where each broker setting comes from; `settings` is what holds now; `entities` are the settings of users,
+The owner of the nodes under /config, as far as this broker uses them. `log_config` returns the configuration of a topic's logs;
+`layers` has the source of each broker setting; `settings` are the current settings; `entities` are the settings of users,
 clients and addresses.
-Rules: everything is read at the start and again with each new session, then the notifications of /config/changes are
-followed in order; those that every broker has had the time to see are purged by whoever follows. A stored value that
-cannot be (another release wrote it) is logged and left out: it must not stop a broker.
-Invariants: listeners are told after the new values can be read here, each of them whatever becomes of another; a write of
+Rules: everything is read at the start and with each new session, then the notifications of /config/changes are processed in
+order; each broker removes those that are old enough to have been seen by all. An invalid stored value (written by another
+release) is logged and ignored: it must not stop a broker.
+Invariants: listeners are notified when the new values can be read here, each of them even if another one fails; a write of
 this broker can be read here when it returns. Passwords are stored encrypted or not at all: without an encoder
 (password.encoder.secret) they are refused.
 Source: Kafka DynamicBrokerConfig, DynamicConfigManager, ZkAdminManager, AdminZkClient; KIP-226.
@@ -43,12 +43,12 @@ NO_SESSION = 0
 
 TopicListener = Callable[[str, LogConfig], None]
 BrokerListener = Callable[["BrokerSettings"], None]
-# What a change makes of the settings that are stored now.
+# Returns the changed settings, from the stored ones.
 Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class DynamicSettings:
-    """`start` before the first log is opened; until then only the static settings hold."""
+    """The current settings. `start` before the first log is opened; until then only the static settings apply."""
 
     def __init__(self, static: BrokerSettings, broker_id: int, store: Store, tasks: TaskScope, clock: Clock) -> None:
         self._broker_id = broker_id
@@ -69,7 +69,7 @@ class DynamicSettings:
         self._writing = asyncio.Lock()
         self._is_closed = False
 
-    # --- what holds now ---
+    # --- the current settings ---
 
     @property
     def layers(self) -> Layers:
@@ -77,17 +77,17 @@ class DynamicSettings:
 
     @property
     def settings(self) -> BrokerSettings:
-        """The broker's settings with the dynamic ones laid over them."""
+        """The broker's settings, with dynamic values in place of static ones."""
         return self._layers.settings
 
     @property
     def entities(self) -> Mapping[str, Mapping[str, str]]:
-        """By path: "users/alice", "users/alice/clients/app", "clients/<default>", "ips/10.0.0.1"."""
+        """Settings by entity path: "users/alice", "users/alice/clients/app", "clients/<default>", "ips/10.0.0.1"."""
         return self._entities
 
     @property
     def configured_topics(self) -> list[str]:
-        """Those with settings of their own."""
+        """The topics with settings of their own, in order."""
         return sorted(self._topics)
 
     def log_config(self, topic: str) -> LogConfig:
@@ -110,16 +110,16 @@ class DynamicSettings:
     def on_broker_changed(self, listener: BrokerListener) -> None:
         self._broker_listeners.append(listener)
 
-    # --- reading and following ---
+    # --- reading, and processing notifications ---
 
     async def start(self) -> None:
-        """Read everything and follow the changes from then on. Raises StoreError, but not for a session's end."""
+        """Read everything, and process changes from then on. Raises StoreError, but retries when the session ends."""
         self._store.subscribe(self._on_session)
         await in_any_session(lambda: ensure_path(self._store, znodes.CONFIG_CHANGES))
         await in_any_session(self._read_all)
 
     def close(self) -> None:
-        """Follow no more changes."""
+        """Stop processing changes."""
         self._is_closed = True
 
     async def catch_up(self) -> None:
@@ -131,8 +131,8 @@ class DynamicSettings:
         async with self._one_at_a_time:
             session_id = self._store.session().session_id
             if session_id == self._session_id:
-                return  # it was only suspended: its watches are there still
-            # The position first, then the values: what changes in between is read twice, never missed.
+                return  # it was only disconnected: its watches remain
+            # The position first, then the values: a change in between is read twice, never missed.
             self._last_change = -1
             changes = await configs.changes_after(self._store, -1, self._on_watch)
             self._last_change = changes[-1].sequence if changes else -1
@@ -159,7 +159,7 @@ class DynamicSettings:
             self._last_change = change.sequence
 
     async def _purge(self) -> None:
-        """What fails here is done by the next one, or by another broker."""
+        """Remove old notifications. After a failure the next call, or another broker, removes them."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._purged_ms >= PURGE_PAUSE_MS:
             self._purged_ms = now_ms
@@ -173,7 +173,7 @@ class DynamicSettings:
             async with self._one_at_a_time:
                 await self._follow(self._on_watch)
         except StoreError as error:
-            self._session_id = NO_SESSION  # the watch may be lost: everything is read when the store is back
+            self._session_id = NO_SESSION  # the watch may be lost: everything is read with the next session
             logger.warning("changes of settings not watched: error=%s", type(error).__name__)
         else:
             await self._purge()
@@ -186,30 +186,30 @@ class DynamicSettings:
 
     def _on_watch(self, _event: WatchEvent) -> None:
         if not self._is_closed and not self._tasks.is_closed:
-            self._tasks.spawn(self._on_changes(), name="follow settings")
+            self._tasks.spawn(self._on_changes(), name="process changed settings")
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.CONNECTED and not self._is_closed and not self._tasks.is_closed:
             self._tasks.spawn(self._on_new_session(), name="read settings")
 
     async def learn_topics(self, topics: Iterable[str]) -> None:
-        """Read the settings of topics that are about to get their logs: a creation writes no notification. Raises
-        StoreError."""
+        """Read the settings of topics whose logs are about to be created: the creation of a topic writes no notification.
+        Raises StoreError."""
         async with self._one_at_a_time:
             names = list(topics)
             try:
                 stored = await configs.named_configs(self._store, TOPICS, names)
             except StoreError:
-                self._session_id = NO_SESSION  # the logs open all the same: everything is read when the store is back
+                self._session_id = NO_SESSION  # the logs are opened anyway: everything is read with the next session
                 raise
             for topic in names:
                 self._set_topic(topic, stored.get(topic, {}))
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is gone; another of its name begins anew."""
+        """Remove the settings of a deleted topic: another topic of its name starts without them."""
         self._set_topic(topic, {})
 
-    # --- what was read ---
+    # --- applying what was read ---
 
     def _set_topic(self, topic: str, stored: Mapping[str, str]) -> None:
         own = {}
@@ -228,31 +228,31 @@ class DynamicSettings:
             self._topics.pop(topic, None)
         config = self.log_config(topic)
         for listener in self._topic_listeners:
-            _tell(f"topic {topic}", partial(listener, topic, config))
+            _notify(f"topic {topic}", partial(listener, topic, config))
 
     def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
-        known = _readable(self._layers.static, _without_useless(default), _without_useless(own))
+        known = _valid_layers(self._layers.static, _without_unusable(default), _without_unusable(own))
         if (known.dynamic_default, known.dynamic_broker) == (self._layers.dynamic_default, self._layers.dynamic_broker):
             return
         self._layers = known
         self._log_configs.clear()
         self._common_log_config = None
         for listener in self._broker_listeners:
-            _tell("broker", partial(listener, known.settings))
+            _notify("broker", partial(listener, known.settings))
 
     # --- writing ---
 
     async def topic_settings(self, topic: str) -> Mapping[str, str]:
-        """A topic's own settings as they are stored now, without those that cannot be. Raises StoreError."""
-        return _possible(await configs.entity_config(self._store, TOPICS, topic))
+        """Return a topic's own settings as stored, without invalid ones. Raises StoreError."""
+        return _valid_settings(await configs.entity_config(self._store, TOPICS, topic))
 
     async def settings_of_topics(self, topics: Sequence[str]) -> dict[str, Mapping[str, str]]:
-        """The same of many topics, read in one go; those without settings of their own are left out. Raises StoreError."""
+        """Return the same of many topics, without those that have no settings of their own. Raises StoreError."""
         stored = await configs.named_configs(self._store, TOPICS, topics)
-        return {topic: _possible(settings) for topic, settings in stored.items()}
+        return {topic: _valid_settings(settings) for topic, settings in stored.items()}
 
     async def alter_topic(self, topic: str, edit: Edit, *, validate_only: bool) -> None:
-        """Replace a topic's own settings by what `edit` makes of them. Raises ConfigError, StoreError."""
+        """Replace a topic's own settings by the result of `edit`. Raises ConfigError, StoreError."""
         async with self._writing:
             given = edit(await configs.entity_config(self._store, TOPICS, topic))
             check_topic_settings(given, self.settings)
@@ -263,7 +263,8 @@ class DynamicSettings:
         logger.info("settings changed: topic=%s settings=%s", topic, ",".join(sorted(given)) or "-")
 
     async def alter_broker(self, edit: Edit, *, per_broker: bool, validate_only: bool) -> None:
-        """The same for this broker, or for the cluster's defaults. Raises ConfigError, PasswordsRefused, StoreError."""
+        """Replace the dynamic settings of this broker, or the cluster's defaults. Raises ConfigError, PasswordsRefused,
+        StoreError."""
         name = str(self._broker_id) if per_broker else CLUSTER_DEFAULT
         async with self._writing:
             stored = await configs.entity_config(self._store, BROKERS, name)
@@ -274,7 +275,7 @@ class DynamicSettings:
                 raise ConfigError(f"Cannot update these configs dynamically: {', '.join(fixed)}")
             if validate_only:
                 return
-            # What Apache Kafka has encrypted stays as it is, for when it is back.
+            # Passwords that Apache Kafka has encrypted are kept, in case it runs on this store again.
             if any(_is_password(setting) and text != stored.get(setting) for setting, text in given.items()):
                 raise PasswordsRefused("Password encoder secret not configured")
             await configs.alter_entity_config(self._store, BROKERS, name, given)
@@ -282,28 +283,28 @@ class DynamicSettings:
         logger.info("settings changed: broker=%s settings=%s", name, ",".join(sorted(given)) or "-")
 
 
-# Listeners are opened at the start, and told then.
+# Settings of network listeners apply only at the start.
 _FIXED = frozenset(("listeners", "advertised.listeners", "listener.security.protocol.map"))
 
 
 class PasswordsRefused(ConfigError):
-    """A dynamic password, and nothing to encrypt it with."""
+    """A dynamic password was given, and there is no encoder."""
 
 
-def _tell(whose: str, listener: Callable[[], None]) -> None:
-    """One that fails is a bug, told once: the others hear of the change, and of the next."""
+def _notify(resource: str, listener: Callable[[], None]) -> None:
+    """Call a listener. A failure is a bug: it is logged, and the other listeners are called."""
     try:
         listener()
     except Exception:
-        logger.exception("changed settings not applied: resource=%s", whose)
+        logger.exception("changed settings not applied: resource=%s", resource)
 
 
-def _possible(stored: Mapping[str, str]) -> dict[str, str]:
+def _valid_settings(stored: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in stored.items() if _problem(name, text) is None}
 
 
 def _problem(name: str, text: str) -> str | None:
-    """Why a topic cannot have a setting that is stored; None for one that it can have."""
+    """Return why a stored setting of a topic is invalid; None if it is valid."""
     row = LogConfig.definitions.get(name)
     if row is None:
         return "not known"
@@ -314,8 +315,8 @@ def _problem(name: str, text: str) -> str | None:
     return None
 
 
-def _readable(static: BrokerSettings, default: Mapping[str, str], own: Mapping[str, str]) -> Layers:
-    """The stored settings of brokers that can be: all of them, or those that can be beside the ones that can."""
+def _valid_layers(static: BrokerSettings, default: Mapping[str, str], own: Mapping[str, str]) -> Layers:
+    """Return the valid ones of the brokers' stored settings: all of them, or those that are valid together."""
     try:
         known = check_dynamic_update(Layers(static, {}, own), default, per_broker=False)
         return check_dynamic_update(known, own, per_broker=True)
@@ -326,7 +327,7 @@ def _readable(static: BrokerSettings, default: Mapping[str, str], own: Mapping[s
     ]
     problems: dict[tuple[str, bool], ConfigError] = {}
     count = -1
-    # One by one, so that a setting that cannot be takes no other with it; and again, since some only can be beside others.
+    # One by one, so that an invalid setting affects no other; and repeatedly, since some are valid only together with others.
     while len(waiting) != count:
         count, trying, waiting = len(waiting), waiting, []
         for name, text, per_broker in trying:
@@ -341,8 +342,8 @@ def _readable(static: BrokerSettings, default: Mapping[str, str], own: Mapping[s
     return known
 
 
-def _without_useless(stored: Mapping[str, str]) -> dict[str, str]:
-    """What Apache Kafka may have stored, and this broker cannot follow: nobody is to be told that it holds."""
+def _without_unusable(stored: Mapping[str, str]) -> dict[str, str]:
+    """Remove settings that Apache Kafka may have stored and this broker cannot apply: they must not be shown as in use."""
     for name in stored:
         if _is_password(name):
             logger.warning("stored password ignored, there is no password.encoder.secret: setting=%s", name)

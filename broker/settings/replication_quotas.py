@@ -1,8 +1,7 @@
-"""The limits on copying, as the dynamic settings say: one for what leaders send, one for what followers fetch, and one for
-logs that move between directories of this broker.
+"""The replication quotas of the dynamic settings: one for leaders, one for followers, and one for logs that move between
+directories of this broker.
 
-Rules: rates are dynamic settings of brokers, the replicas that they concern settings of topics (KIP-73). A rate that
-cannot be read counts as none: it was refused when it was set.
+Rules: rates are dynamic settings of brokers, the throttled replicas are settings of topics (KIP-73).
 Source: Kafka ReplicationQuotaManager, TopicConfigHandler.updateThrottledList, BrokerConfigHandler.
 """
 
@@ -24,7 +23,7 @@ LOG_MOVES_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 class ReplicationQuotas:
-    """`leader`, `follower` and `log_moves` are asked while copying; the rest keeps them as the settings are."""
+    """Holds the quotas `leader`, `follower` and `log_moves`, and updates them when settings change."""
 
     def __init__(self, broker_id: int, settings: BrokerSettings, clock: Clock) -> None:
         self._broker_id = broker_id

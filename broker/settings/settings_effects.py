@@ -1,7 +1,7 @@
-"""What a change of settings does to those who have read them before: logs, partitions, fetchers, quotas, the controller.
+"""Applies changed settings to the components that keep them: logs, partitions, fetchers, quotas, the controller.
 
-Rules: `follow` once every owner is made; it brings the owners up to what holds then, and listens from there on. Who
-reads its settings afresh each time needs nothing here.
+Rules: `follow` is called when every component is made; it applies the current settings and subscribes to changes. Components
+that read the settings at each use need nothing here.
 Source: Kafka TopicConfigHandler, BrokerConfigHandler, DynamicBrokerConfig's reconfigurables.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SettingsEffects:
-    """`fetchers` is None for a broker that has no others beside it."""
+    """Subscribes to changes of settings. `fetchers` is None for a standalone broker."""
 
     def __init__(
         self, services: Services, acceptor: Acceptor, quotas: ReplicationQuotas, fetchers: Fetchers | None
@@ -34,8 +34,9 @@ class SettingsEffects:
         self._is_unclean_allowed = services.dynamic_settings.settings.unclean_leader_election_enable
 
     def follow(self) -> None:
+        """Apply the current settings, and subscribe to changes."""
         dynamic = self._services.dynamic_settings
-        self._limit(dynamic.settings)
+        self._apply_limits(dynamic.settings)
         for topic in dynamic.configured_topics:
             self._quotas.on_topic_settings(topic, dynamic.log_config(topic))
         dynamic.on_topic_changed(self._on_topic)
@@ -43,31 +44,31 @@ class SettingsEffects:
 
     def _on_topic(self, topic: str, config: LogConfig) -> None:
         self._quotas.on_topic_settings(topic, config)
-        self._reread(topic)
+        self._apply_to_logs(topic)
         if config.unclean_leader_election_enable:
             self._services.controller.on_unclean_election_enabled(topic)
 
-    def _reread(self, topic: str | None = None) -> None:
-        """What was read of one topic's settings, or (None) of all: one walk over the partitions for all of them."""
+    def _apply_to_logs(self, topic: str | None = None) -> None:
+        """Apply the settings of one topic, or of all (None) in one pass over the partitions."""
         self._services.logs.update_configs(topic)
         for partition in self._services.partitions:
             if topic is None or partition.topic == topic:
                 partition.on_config_changed()
 
     def _on_broker(self, settings: BrokerSettings) -> None:
-        """Limits of connections, and the defaults of every topic."""
+        """Apply changed broker settings: limits, fetchers, and the defaults of every topic."""
         services = self._services
-        self._limit(settings)
+        self._apply_limits(settings)
         if self._fetchers is not None:
             changed = FetchSettings.of(settings, services.broker_id)
             services.tasks.spawn(self._fetchers.change_settings(changed), name="change fetchers")
-        self._reread()
+        self._apply_to_logs()
         was_allowed, self._is_unclean_allowed = self._is_unclean_allowed, settings.unclean_leader_election_enable
         if self._is_unclean_allowed and not was_allowed:
             services.controller.on_unclean_election_enabled()
 
-    def _limit(self, settings: BrokerSettings) -> None:
-        """What those may take who were made with the static settings. Fetchers were made with what holds."""
+    def _apply_limits(self, settings: BrokerSettings) -> None:
+        """Apply limits to components that were made with the static settings. Fetchers were made with the current ones."""
         self._acceptor.limits = accept_limits(settings)
         self._quotas.on_broker_settings(self._services.dynamic_settings.layers)
         self._services.logs.cleaner.change_settings(settings)

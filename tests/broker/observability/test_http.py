@@ -225,7 +225,7 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_peer_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a few of them would keep everybody from asking whether the broker lives."""
-    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0)
+    monkeypatch.setattr(http, "RESPONSE_TIMEOUT_S", 0)
     rows_count = 200_000  # more than sockets hold
 
     def gauges(_: object) -> Any:
