@@ -70,6 +70,7 @@ class TransactionMarkerSender:
         self._queues = MarkerQueues()
         self._clients: dict[int, BrokerClient] = {}
         self._retry: TimerEntry | None = None
+        self._is_closed = False
         metadata.subscribe(self._on_image)
 
     @property
@@ -88,6 +89,7 @@ class TransactionMarkerSender:
 
     def close(self) -> None:
         """Close the connections and send nothing any more."""
+        self._is_closed = True
         self._metadata.unsubscribe(self._on_image)
         if self._retry is not None:
             self._retry.cancel()
@@ -102,7 +104,7 @@ class TransactionMarkerSender:
         while (ended := self._queues.next_ended()) is not None:
             pending, outcome = ended
             pending.done(outcome)
-        if self._tasks.is_closed:
+        if self._is_closed or self._tasks.is_closed:
             return
         for broker_id in self._queues.ready():
             entries = self._queues.take(broker_id)

@@ -48,7 +48,6 @@ VOCABULARY = {
     "change": "what was to be changed",
     "clean_shutdown": "whether the last stop was clean",
     "client_id": "the name that a client gave itself",
-    "clients": "how many clients",
     "cluster": "the cluster's id",
     "connections": "how many connections",
     "controller": "the broker id of a controller",

@@ -36,9 +36,11 @@ CONTROLLED = "controlled"
 topic any more; one whose controller is the case itself, over a ZooKeeper."""
 TRANSACTIONS = "transactions"
 """One that takes transactional records without asking a coordinator, so that a case can be the coordinator."""
+VERIFIED = "verified"
+"""One that asks the coordinator before the first write of a transaction, as brokers do by default."""
 OFFLINE = "offline"
 """One that has lost a log directory, and with it the only partition of the topic `LOST`."""
-STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, OFFLINE)
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE)
 LOST = "lost"
 
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}

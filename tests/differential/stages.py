@@ -17,6 +17,7 @@ from tests.differential.play import (
     SILENCE_S,
     TRANSACTION_SETTINGS,
     TRANSACTIONS,
+    VERIFIED,
     Case,
     lose_directory,
     play,
@@ -74,6 +75,8 @@ class Stages:
         settings = SETTINGS
         if stage == TRANSACTIONS:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS}
+        if stage == VERIFIED:
+            settings = {**SETTINGS, **TRANSACTION_SETTINGS, "transaction.partition.verification.enable": "true"}
         directories = (Path(), Path())
         if stage == OFFLINE:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))
