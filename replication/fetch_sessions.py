@@ -1,21 +1,20 @@
 """Incremental fetch sessions: a client names its partitions once, then only what changed. Pure.
 
-Here, too, only what changed is looked at. Between two fetches each partition of a session is either
+Only changed partitions are inspected. Between two fetches each partition of a session is either
 
-    touched   the client has named it, or the partition has changed: the next fetch looks at it
-    watching  the session has told all there is, and stands in the partition's list of watchers
+    touched   the client has named it, or the partition has changed: the next fetch inspects it
+    watching  the client has everything, and the session is in the partition's list of watchers
 
     touched --`take`--> under way --`settle`: nothing more to tell--> watching --`touch`, or named--> touched
                                   --`settle`: there is more, or an error-----------------------------> touched
 
-so that a fetch costs what its news cost, however many partitions it is over. A fetch without a session is one of a
-session that is kept for it alone.
+so that the cost of a fetch depends on the changed partitions, not on all of them. A fetch without a session gets a session of
+its own, which ends with it.
 
-Rules: no IO, no clock. `resolve` turns a request into the partitions to look at; `include` decides which of the answers
-the client must see. Ids are random and positive; 0 means "no session", epoch 0 asks for a new one, epoch -1 for none.
-Invariants: at most `slots_max` sessions; a session's epoch moves by one with each request; a partition whose answer was
-an error is answered again until it succeeds; a partition that is not touched has nothing to tell. A session that is
-dropped stands in no list.
+Rules: no IO, no clock. `resolve` turns a request into the partitions to inspect; `include` decides which results the response
+must contain. Ids are random and positive; 0 means "no session", epoch 0 asks for a new one, epoch -1 for none.
+Invariants: at most `slots_max` sessions; a session's epoch moves by one with each request; a partition with an error is
+included again until it succeeds; a partition that is not touched has no news. A dropped session is in no list.
 Source: KIP-227, KIP-516, Kafka FetchSession.
 """
 
@@ -45,20 +44,20 @@ EVICTION_AGE_MS = 120_000
 SessionPartition: TypeAlias = tuple[str | bytes, int]
 """Topic name or topic id, partition index."""
 FetchParameters = tuple[int | str, ...]
-"""All of a request, besides its partitions, that decides what they answer."""
+"""Everything in a request, besides its partitions, that the results depend on."""
 
 _place = attrgetter("place")
 
 
 class SessionIds(Protocol):
-    """The part of the randomness door that ids need."""
+    """The part of `runtime.randomness` that ids need."""
 
     def randrange(self, start: int, stop: int) -> int: ...
 
 
 class FetchItem:
-    """One partition that a client reads, and what it was last told of it. `topic` is "" when the client names an id.
-    Fits `waiters.Watcher`."""
+    """One partition of a session, and the values last sent for it. `topic` is "" when the client names a topic id. Fits
+    `waiters.Watcher`."""
 
     __slots__ = (
         "_watchers",
@@ -86,8 +85,8 @@ class FetchItem:
         self.partition = asked.partition
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
-        self.known_topic = topic  # of a topic id, once it was found
-        # A follower that holds everything: its session's fetches speak for it.
+        self.known_topic = topic  # the name of a topic id, once it was found
+        # The progress of a follower that has everything: each fetch of its session confirms that.
         self.replica: ReplicaProgress | None = None
         self._watchers: dict[Watcher, None] | None = None
         self.ask(asked)
@@ -96,7 +95,7 @@ class FetchItem:
         return f"<FetchItem {self.known_topic or self.topic_id.hex()}-{self.partition} at {self.fetch_offset}>"
 
     def ask(self, asked: FetchPartition) -> None:
-        """The client names it, for the first time or again."""
+        """Apply the client's request for the partition, the first or a later one."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -119,7 +118,7 @@ class FetchItem:
         return session.parked
 
     def watch(self, watchers: dict[Watcher, None]) -> None:
-        """Be touched by what happens to the partition from now on."""
+        """Register with `watchers`, which touch this item at every change from now on."""
         if self._watchers is not watchers:
             self.unwatch()
             self._watchers = watchers
@@ -141,7 +140,7 @@ class FetchItem:
 
 
 class FetchSession:
-    """Owner: the cache, and the fetch that is under way. `parked` is that fetch while it waits."""
+    """One session. Owner: the cache, and the fetch in progress. `parked` is that fetch while it waits."""
 
     __slots__ = (
         "_in_progress",
@@ -172,7 +171,7 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH + 1
         self.is_kept = session_id != NO_SESSION
         self.items: dict[SessionPartition, FetchItem] = {}
-        # To be looked at by the next fetch, or by the one that is parked.
+        # To be inspected by the next fetch, or by the parked one.
         self.touched: dict[FetchItem, None] = {}
         self.parked: FetchWaiter | None = None
         self._in_progress: dict[FetchItem, None] = {}
@@ -180,7 +179,7 @@ class FetchSession:
         self._next_place = 0
 
     def take(self) -> list[FetchItem]:
-        """What has been touched, in reading order. Each of them is to be settled."""
+        """Return what was touched, in reading order. The caller passes each item to `settle`."""
         touched, self.touched = self.touched, {}
         if self._in_progress:
             self._in_progress.update(touched)
@@ -192,21 +191,21 @@ class FetchSession:
         return taken
 
     def settle(self, item: FetchItem, *, has_more: bool) -> None:
-        """It was answered, or had nothing to answer. Unless `has_more`, it watches its partition already."""
+        """Note that `item` was inspected. Unless `has_more`, it watches its partition already."""
         del self._in_progress[item]
         if has_more:
             item.unwatch()
             self.touched[item] = None
 
     def end(self) -> None:
-        """The fetch that was under way is over."""
+        """Note that the fetch in progress has ended."""
         self.parked = None
         self._is_busy = False
         if not self.is_kept:
             self._close()
 
     def drop(self) -> None:
-        """No more fetches will come."""
+        """Drop the session: no more fetches will come."""
         self.is_kept = False
         if not self._is_busy:
             self._close()
@@ -216,20 +215,20 @@ class FetchSession:
             item.unwatch()
             if item.replica is not None:
                 item.wake()
-        self.items.clear()  # they point back here
+        self.items.clear()  # the items refer to this session
         self.touched.clear()
         self._in_progress.clear()
 
     # --- requests ---
 
     def next_request(self, request: FetchRequest, parameters: FetchParameters, now_ms: int) -> list[FetchItem]:
-        """The next fetch has come; what it has to look at."""
+        """Apply the next request of the session; returns the items to inspect."""
         self._is_busy = True
         self.parked = None
-        if self._in_progress:  # the fetch before was never answered
+        if self._in_progress:  # the fetch before got no response
             self.touched.update(self._in_progress)
             self._in_progress.clear()
-        if parameters != self.parameters:  # whoever it is now, he has been told nothing in his way
+        if parameters != self.parameters:  # nothing was sent with these parameters yet
             self.parameters = parameters
             self.touched.update(dict.fromkeys(self.items.values()))
         self._ask(request, self.touched)
@@ -243,7 +242,7 @@ class FetchSession:
         return self.take()
 
     def first_request(self, request: FetchRequest) -> list[FetchItem]:
-        """The first fetch has come: everything is to be looked at."""
+        """Apply the first request of the session; returns its items, all to be inspected."""
         self._ask(request, None)
         taken = list(self.items.values())
         if self.is_kept:
@@ -251,7 +250,7 @@ class FetchSession:
         return taken
 
     def _ask(self, request: FetchRequest, touched: dict[FetchItem, None] | None) -> None:
-        """The partitions that are named; one named twice counts once, as last asked."""
+        """Apply the named partitions; one that is named twice counts once, with its last values."""
         items = self.items
         for topic in request.topics:
             name, topic_id = ("", topic.topic_id) if self.uses_topic_ids else (topic.topic, ZERO_UUID)
@@ -274,14 +273,14 @@ class FetchSession:
             self.touched.pop(item, None)
 
     def to_end(self, item: FetchItem) -> None:
-        """Of the reading order."""
+        """Move `item` to the end of the reading order."""
         item.place = self._next_place
         self._next_place += 1
 
 
 @dataclass(slots=True)
 class ResolvedFetch:
-    """What a request asks for: `items` are those to look at. `error` is a session error, else NONE."""
+    """A request with its session: `items` are those to inspect. `error` is a session error, else NONE."""
 
     session: FetchSession
     items: list[FetchItem]
@@ -295,7 +294,7 @@ class ResolvedFetch:
 
 
 class FetchSessions:
-    """All sessions of a broker."""
+    """Caches all sessions of a broker."""
 
     def __init__(self, slots_max: int, randomness: SessionIds) -> None:
         self._slots_max = slots_max
@@ -311,7 +310,7 @@ class FetchSessions:
         return sum(len(session.items) for session in self._sessions.values())
 
     def resolve(self, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
-        """Find or make the session that `request` belongs to. Each answer is to be given back to `end`."""
+        """Find or create the session of `request`. The caller passes each result to `end`."""
         if version < 7 or request.session_epoch == FINAL_EPOCH:
             if request.session_id != NO_SESSION:
                 self._drop(request.session_id)
@@ -331,7 +330,7 @@ class FetchSessions:
     def is_unchanged(
         self, resolved: ResolvedFetch, item: FetchItem, high_watermark: int, log_start_offset: int
     ) -> bool:
-        """Whether an answer without records, error or redirection tells the client nothing: `include` would say no."""
+        """Whether a result without records, error or redirection has no news for the client: `include` would return False."""
         return (
             resolved.is_incremental
             and item.sent_high_watermark == high_watermark
@@ -339,7 +338,8 @@ class FetchSessions:
         )
 
     def include(self, resolved: ResolvedFetch, item: FetchItem, answer: PartitionData, records_bytes: int) -> bool:
-        """Whether the client must see `answer`; also notes that it did. Call once an item, in order."""
+        """Return whether the response must contain `answer`, and note that the client gets it. Call it once an item, in
+        order."""
         is_news = (
             records_bytes > 0
             or item.sent_high_watermark != answer.high_watermark
@@ -351,15 +351,15 @@ class FetchSessions:
         item.sent_high_watermark = answer.high_watermark if answer.error_code == 0 else -1
         item.sent_log_start_offset = answer.log_start_offset
         if records_bytes > 0:
-            resolved.session.to_end(item)  # the next fetch begins with those that had to wait
+            resolved.session.to_end(item)  # the next fetch begins with the items that had to wait
         return is_news or not resolved.is_incremental
 
     def is_current(self, resolved: ResolvedFetch) -> bool:
-        """False when the session moved on while this fetch was parked."""
+        """Whether the session has had no other fetch while this one was parked."""
         return resolved.session.epoch == resolved.expected_epoch
 
     def end(self, resolved: ResolvedFetch) -> None:
-        """The fetch is answered, or nobody waits for its answer any more."""
+        """Note that the fetch has its response, or that its client has gone."""
         if self.is_current(resolved):
             resolved.session.end()
 
@@ -376,7 +376,7 @@ class FetchSessions:
         return ResolvedFetch(session, items, is_incremental=True, expected_epoch=session.epoch)
 
     def _begin(self, session_id: int, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
-        """A session's first fetch."""
+        """Create a session and apply its first request."""
         parameters = () if session_id == NO_SESSION else _parameters(request, version)
         session = FetchSession(session_id, now_ms, parameters, uses_topic_ids=version >= TOPIC_IDS_VERSION)
         session.is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
@@ -402,9 +402,9 @@ class FetchSessions:
             dropped.drop()
 
     def _evict(self, size: int, is_follower: bool, now_ms: int) -> bool:
-        """Make room: the least recently used session if it is stale, else one that matters less than one of this kind and
-        size. Followers' matter more than consumers', larger ones more than smaller; a follower's is spared by consumers
-        for ever and by followers while it is young, a consumer's by consumers while it is young."""
+        """Make room for a session: evict the least recently used one if it is stale, else one with lower priority. Followers'
+        sessions come before consumers', larger before smaller. A follower's session is never evicted for a consumer, and not
+        for a follower while it is young; a consumer's not for a consumer while it is young."""
         if not self._sessions:
             return False
         stalest = next(iter(self._sessions.values()))
@@ -430,7 +430,7 @@ class FetchSessions:
 
 
 def _nothing(error: ErrorCode) -> ResolvedFetch:
-    """A fetch of nothing: its session is over, or was never one."""
+    """Resolve a request without partitions, because of a session error or because the session has ended."""
     return ResolvedFetch(FetchSession(NO_SESSION), [], error=error)
 
 

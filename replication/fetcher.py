@@ -1,15 +1,14 @@
-"""One line to one source broker, over which this broker copies some of the partitions that the other one leads.
+"""Copies some of the partitions that one source broker leads, over one connection.
 
-    cut and ask for those that need it  ->  Fetch for all others  ->  append, wait until written  ->  again
+    truncate and ask for those that need it  ->  Fetch for all others  ->  append, wait until written  ->  again
 
-What to do with a partition its `FollowerState` decides, `FollowedPartition` does it in the log; here is who asks and
-sends, for many
-of them together. One request is under way at a time. A fetch may wait at the leader for `replica.fetch.wait.max.ms`:
-partitions that are assigned meanwhile do not wait with it, `interrupt_wait` drops the line and begins another.
+A partition's `FollowerState` decides what to do, `FollowedPartition` does it in the log; this module sends the requests, each
+for many partitions. One request is in progress at a time. A fetch may wait at the leader for `replica.fetch.wait.max.ms`.
+Partitions that are assigned meanwhile do not wait for it: `interrupt_wait` replaces the connection.
 
-Rules: `follow` and `forget` take effect at once, whatever is under way: an answer counts only for a partition whose row in
-the session is still the one it answers. `leave` returns when nothing of the partition is under way in its log.
-Between partitions of a large answer other work goes on.
+Rules: `follow` and `forget` take effect immediately, whatever is in progress: a response counts only for a partition whose row
+in the session is still the requested one. `leave` returns when nothing of the partition is under way in its log. Between
+partitions of a large answer other work goes on.
 Invariant: the offset of a fetch is the written end of the log.
 Source: Kafka AbstractFetcherThread, RemoteLeaderEndPoint; KIP-227, KIP-320, KIP-595, KIP-903 (broker epoch).
 """
@@ -63,31 +62,31 @@ S = TypeVar("S", bound=Step)
 
 logger = logging.getLogger(__name__)
 
-# A line is dropped for the sake of new partitions only so often: all others have to be named again on the next one.
+# The minimum time between two connections replaced for new partitions: the next one has to name all partitions again.
 INTERRUPT_PAUSE_MS = 100
 HURRY_PARTITIONS_PER_MS = 10
-# Partitions that ask again do so in one request where their times are so close.
+# Partitions whose retries are due within this time share one request.
 RETRIES_TOGETHER_MS = 20
 REQUEST_RATE_WINDOW_MS = 10_000
 REQUEST_RATE_SAMPLES = 6
 
 
 class CopyMetrics(Protocol):
-    """Who counts."""
+    """Counts copied bytes."""
 
     def copied(self, size_bytes: int, *, is_reassignment: bool) -> None:
-        """Bytes of records came from a leader; `is_reassignment`: for a replica that is being added here."""
+        """Count bytes of records from a leader; `is_reassignment`: for a replica that is being added here."""
 
 
 class NoCopyMetrics:
-    """Nobody counts."""
+    """Counts nothing."""
 
     def copied(self, size_bytes: int, *, is_reassignment: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class FetcherDependencies:
-    """What fetchers share. `broker_epoch` is this broker's own, of now."""
+    """What all fetchers share. `broker_epoch` returns the current epoch of this broker."""
 
     clock: Clock
     version: InterBrokerVersion
@@ -97,7 +96,8 @@ class FetcherDependencies:
 
 
 class Fetcher:
-    """Life cycle: `run` once, in a task; it ends after `close`. `connect` makes a new line to the source broker."""
+    """Fetches from one source broker. Life cycle: `run` once, in a task; it ends after `close`. `connect` creates a client for
+    the source broker."""
 
     def __init__(
         self,
@@ -114,19 +114,19 @@ class Fetcher:
         self._quota = dependencies.quota
         self._metrics = dependencies.metrics
         self._followed: dict[TopicPartition, FollowedPartition] = {}
-        # Those that have been let go while something is under way in their logs.
+        # Partitions that are not followed any more, while work on their logs is in progress.
         self._stopping: dict[TopicPartition, FollowedPartition] = {}
-        # Those whose logs were cut at the start since the leader was told where they begin.
+        # Partitions whose log start has risen since it was last sent to the leader.
         self._shortened: dict[TopicPartition, None] = {}
-        # Those with something else to do than to fetch, or with a pause before it.
+        # Partitions whose next step is not a fetch, or that pause before it.
         self._pending: dict[TopicPartition, FollowedPartition] = {}
         self._session = FollowerSession()
         self._refusals = Refusals(source_id)
         self._is_closed = False
-        self._failures_count = 0  # since the source broker last answered
+        self._failures_count = 0  # since the last response of the source broker
         self._woken = asyncio.Event()
         self._paused_until_ms = 0
-        # A fetch is at the leader; partitions came that it does not know of; when that last cost the line.
+        # Whether a fetch is at the leader; whether partitions came that it lacks; when a wait was last interrupted for that.
         self._is_fetching = False
         self._has_new_partitions = False
         self._interrupted_ms = -INTERRUPT_PAUSE_MS
@@ -152,7 +152,7 @@ class Fetcher:
         known = self._followed.get(key)
         if known is not None and known.is_for(partition, leader_epoch):
             if not known.state.is_stopped:
-                self._file(known)  # its topic may have got an id
+                self._file(known)  # its topic may have an id now
             return
         state = FollowerState(
             partition.log,
@@ -163,20 +163,20 @@ class Fetcher:
         )
         followed = self._followed[key] = FollowedPartition(partition, state, self._clock)
         partition.copied_by(self)
-        self._session.forget(key)  # what is under way is none of this one's business
+        self._session.forget(key)  # a response in progress does not count for this partition
         self._file(followed)
         self._has_new_partitions = True
         self._paused_until_ms = 0
         self._woken.set()
 
     def forget(self, key: TopicPartition) -> None:
-        """From now on nothing is appended, except by what the log itself has under way: see `leave`."""
+        """Stop copying the partition. Only work in progress in its log goes on: see `stop_following`."""
         self._followed.pop(key, None)
         self._pending.pop(key, None)
         self._session.forget(key)
 
     async def stop_following(self, key: TopicPartition) -> None:
-        """Return when the partition's log is nobody's but the caller's."""
+        """Stop copying the partition; return when no work on its log is in progress."""
         followed = self._followed.get(key) or self._stopping.get(key)
         self.forget(key)
         if followed is None:
@@ -188,8 +188,8 @@ class Fetcher:
             self._stopping.pop(key, None)
 
     def interrupt_wait(self) -> None:
-        """Do not let partitions that have come wait behind a fetch which waits for records of others. One that waits no more
-        is let through: dropped again and again, as others come, a large answer would never arrive."""
+        """Replace the connection when a fetch waits for records while new partitions have come. A fetch whose response is
+        arriving is not interrupted: with new partitions arriving repeatedly, a large response would never complete."""
         if not self._has_new_partitions or not self._is_fetching or self._leader.is_answering:
             return
         now_ms = self._clock.monotonic_ms()
@@ -206,18 +206,18 @@ class Fetcher:
         self.interrupt_wait()
 
     def reconnect(self) -> None:
-        """The source broker is elsewhere now."""
+        """Replace the connection, because the source broker has another address now."""
         self._leader.replace()
         self._paused_until_ms = 0
         self._woken.set()
 
     def close(self) -> None:
-        """`run` ends soon; what it has under way in a log is finished."""
+        """Make `run` end soon; work in progress in a log is finished."""
         self._is_closed = True
         if self._interrupt_timer is not None:
             self._interrupt_timer.cancel()
         for key in list(self._followed):
-            self.forget(key)  # out of the session as well, which `run` may look at once more
+            self.forget(key)  # out of the session as well, which `run` may use once more
         self._leader.close()
         self._woken.set()
 
@@ -227,7 +227,7 @@ class Fetcher:
         return [followed.partition for followed in self._followed.values()]
 
     def lags(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Records behind the leader's high watermark, of each partition that has had an answer."""
+        """Yield the records behind the leader's high watermark, of each partition that has had a response."""
         for key, followed in self._followed.items():
             if followed.state.lag is not None:
                 yield key, followed.state.lag
@@ -258,19 +258,19 @@ class Fetcher:
             self._refusals.log()
 
     def _wait_ms(self) -> int:
-        """So long may a fetch wait at the leader: a partition whose pause is over meanwhile does not wait with it."""
+        """Return how long a fetch may wait at the leader: at most until the first retry of a pausing partition is due."""
         wait_ms = self._settings.wait_max_ms
         if not self._pending:
             return wait_ms
         return max(min(wait_ms, self._next_retry_ms() - self._clock.monotonic_ms()), 0)
 
     def _next_retry_ms(self) -> int:
-        """When the first pauses of partitions end; those that end within a moment end together."""
+        """Return when the next retries are due; those within a moment are combined."""
         earliest_ms = min(followed.state.retry_at_ms for followed in self._pending.values())
         return -(-earliest_ms // RETRIES_TOGETHER_MS) * RETRIES_TOGETHER_MS
 
     async def _wait_for_work(self) -> None:
-        """Until a partition comes, or a pause is over."""
+        """Wait until a partition comes, or a pause is over."""
         now_ms = self._clock.monotonic_ms()
         delay_ms: int | None = None
         if now_ms < self._paused_until_ms:
@@ -287,7 +287,7 @@ class Fetcher:
             return
 
     def _file(self, followed: FollowedPartition) -> None:
-        """After each event: into the session or among those that need something else first."""
+        """Put the partition into the session, or among those that need another step first. Called after each event."""
         key, state = followed.key, followed.state
         step = state.step
         if isinstance(step, Fetch) and state.retry_at_ms <= self._clock.monotonic_ms():
@@ -323,7 +323,7 @@ class Fetcher:
     # --- everything but fetching ---
 
     async def _prepare(self) -> None:
-        """Cut and ask until whoever is not pausing can fetch."""
+        """Truncate and ask until every partition that is not pausing can fetch."""
         while not self._is_closed:
             now_ms = self._clock.monotonic_ms()
             due = [followed for followed in self._pending.values() if followed.state.retry_at_ms <= now_ms]
@@ -331,9 +331,9 @@ class Fetcher:
                 return
             for followed in due:
                 if not self._is_followed(followed):
-                    continue  # it left while another's log was cut
+                    continue  # it was removed while another log was truncated
                 if followed.is_waiting_for_room:
-                    followed.wait_for_room()  # nothing is fetched to be thrown away
+                    followed.wait_for_room()  # its records would be dropped
                 elif isinstance(followed.state.step, Fetch):
                     self._file(followed)  # its pause is over
                 elif isinstance(followed.state.step, TruncateTo | RestartAt):
@@ -387,7 +387,7 @@ class Fetcher:
     def _asked(
         self, asking: Sequence[FollowedPartition], kind: type[S]
     ) -> dict[TopicPartition, tuple[FollowedPartition, S]]:
-        """Those with a step of this kind."""
+        """Return the partitions whose step is of this kind."""
         return {
             each.key: (each, each.state.step)
             for each in asking
@@ -397,7 +397,7 @@ class Fetcher:
     def _answered(
         self, asked: dict[TopicPartition, tuple[FollowedPartition, S]], answers: dict[TopicPartition, A]
     ) -> Iterator[tuple[FollowedPartition, A]]:
-        """Those that still do what they asked for, with their answers; whoever got none pauses."""
+        """Yield the partitions that still have the requested step, with their results; those without a result pause."""
         for key, (followed, step) in asked.items():
             if not self._is_followed(followed) or followed.state.step is not step:
                 continue
@@ -452,7 +452,7 @@ class Fetcher:
             return
         logger.info("fetch session ended: broker=%d error=%s", self.source_id, _error(response.error_code).name)
         if not was_open:
-            self._paused_until_ms = now_ms + self._settings.backoff_ms  # not even a new session is to be had
+            self._paused_until_ms = now_ms + self._settings.backoff_ms  # a new session was refused as well
 
     async def _process(self, response: FetchResponse) -> None:
         slices = Slices(self._clock)
@@ -463,7 +463,7 @@ class Fetcher:
                 key = (name or "", row.partition_index)
                 followed = self._followed.get(key)
                 if followed is None or not self._session.is_sent(key):
-                    continue  # not asked for, or not any more
+                    continue  # not requested, or not followed any more
                 await self._handle_partition(followed, row)
                 if followed.is_writing:
                     unwritten.append(followed)
@@ -478,7 +478,7 @@ class Fetcher:
         self._send_log_starts()
 
     async def _handle_partition(self, followed: FollowedPartition, row: PartitionData) -> None:
-        """One partition's answer."""
+        """Process one partition's part of a response."""
         state = followed.state
         if row.error_code != ErrorCode.NONE:
             self._refuse(followed, row.error_code)
@@ -500,7 +500,7 @@ class Fetcher:
         self._shortened[partition.topic, partition.partition] = None
 
     def _send_log_starts(self) -> None:
-        """The leader has to know whose log begins later now, mostly by retention."""
+        """Send the log starts that have risen, mostly by retention, to the leader."""
         for key in self._shortened:
             if key in self._session.wanted:
                 self._file(self._followed[key])
@@ -508,7 +508,7 @@ class Fetcher:
 
 
 def _error(code: int) -> ErrorCode:
-    """A code of a newer broker means no more to us than that something is wrong."""
+    """Map an error code; one that a newer broker added becomes an unknown error."""
     try:
         return ErrorCode(code)
     except ValueError:

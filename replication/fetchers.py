@@ -1,11 +1,11 @@
 """All fetchers of this broker: one for each source broker and fetcher id, made when a partition needs it.
 
-    partition  --leader, hash % num.replica.fetchers-->  Fetcher  --its own line-->  source broker
+    partition  --leader, hash % num.replica.fetchers-->  Fetcher  --its own connection-->  source broker
 
-Rules: a partition is with one fetcher at a time: whoever moves it says `leave` first, which returns when nothing is under
-way in its log, and then `follow`, or leads it. A control request ends with `settle`: fetchers without partitions go,
-and newcomers are fetched at once.
-Invariant: after `leave` nobody appends to the partition's log but its owner.
+Rules: a partition is with one fetcher at a time: to move it, call `stop_following` first, which returns when no work on its log
+is in progress, and then `follow`, or lead it. A control request ends with `finish_assignment`, which stops fetchers without
+partitions, and fetches new partitions immediately.
+Invariant: after `stop_following` only the partition's owner appends to its log.
 Source: Kafka ReplicaFetcherManager, AbstractFetcherManager.
 """
 
@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 class Fetchers:
-    """See the module. `address_of` answers where a broker is now on the inter-broker listener, None when nobody knows."""
+    """Assigns followed partitions to fetchers. `address_of` returns a broker's current address on the inter-broker listener,
+    None when unknown."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Fetchers:
         self._tasks = tasks
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._fetcher_of: dict[TopicPartition, Fetcher] = {}
-        # Where each source broker was when its fetchers' lines were made.
+        # The address of each source broker when its fetchers connected.
         self._addresses: dict[int, Address | None] = {}
         self._running: dict[asyncio.Task[None], None] = {}
         self._is_stopping = False
@@ -63,7 +64,7 @@ class Fetchers:
     # --- which partitions ---
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
-        """Copy `partition` from `leader_id`, from now on."""
+        """Copy `partition` from `leader_id` from now on."""
         if self._is_stopping:
             return
         key = (partition.topic, partition.partition)
@@ -77,13 +78,13 @@ class Fetchers:
         return (topic, partition) in self._fetcher_of
 
     def refresh(self, partition: Partition) -> None:
-        """The partition's topic has got an id: its row in the session changes."""
+        """Send the id that the partition's topic has got; its row in the session changes."""
         fetcher = self._fetcher_of.get((partition.topic, partition.partition))
         if fetcher is not None:
             fetcher.follow(partition, partition.leader_epoch)
 
     async def stop_following(self, topic: str, partition: int) -> None:
-        """Copy the partition no more; when this returns, nothing of it is under way. Two may wait for the same."""
+        """Stop copying the partition; return when no work on it is in progress. Two callers may wait for the same partition."""
         key = (topic, partition)
         fetcher = self._fetcher_of.get(key)
         if fetcher is not None:
@@ -92,13 +93,13 @@ class Fetchers:
                 del self._fetcher_of[key]
 
     def forget(self, topic: str, partition: int) -> None:
-        """The partition's log has failed: copy it no more. Its log takes nothing any more, so there is nothing to wait for."""
+        """Stop copying a partition whose log has failed. Its log accepts nothing any more, so there is nothing to wait for."""
         fetcher = self._fetcher_of.pop((topic, partition), None)
         if fetcher is not None:
             fetcher.forget((topic, partition))
 
     def finish_assignment(self) -> None:
-        """A control request has been carried out."""
+        """Stop fetchers without partitions and start fetching new partitions, after a control request."""
         for place, fetcher in list(self._fetchers.items()):
             if len(fetcher):
                 fetcher.interrupt_wait()
@@ -123,7 +124,7 @@ class Fetchers:
         return fetcher
 
     def _follow_address(self, source_id: int) -> None:
-        """A broker that came back elsewhere would else be looked for at its old address until a request times out."""
+        """Reconnect when the source broker has a new address: requests to the old one would only end by timeout."""
         address = self._address_of(source_id)
         if self._addresses.get(source_id, address) != address:
             for (other_id, _), fetcher in self._fetchers.items():
@@ -140,7 +141,7 @@ class Fetchers:
         )
 
     async def change_settings(self, settings: FetchSettings) -> None:
-        """Dynamic settings (`num.replica.fetchers`) have changed: everybody starts anew with them."""
+        """Apply dynamic settings (`num.replica.fetchers`): all fetchers are restarted with them."""
         if settings == self._settings:
             return
         followed = [
@@ -152,19 +153,19 @@ class Fetchers:
         self._settings = settings
         for partition, source_id in followed:
             has_place = (partition.topic, partition.partition) in self._fetcher_of
-            # No control request that came in between has decided otherwise.
+            # No control request in between has changed the assignment.
             if not has_place and partition.leader_id == source_id and not partition.is_leader:
                 self.follow(partition, source_id, partition.leader_epoch)
 
     # --- the end ---
 
     def stop_accepting(self) -> None:
-        """This broker is about to stop: what it is told to follow from now on it does not. A replica that would still
-        catch up would hold up its leader, which then waits for one that is going."""
+        """Ignore new partitions, because this broker is about to stop. A replica that joined the ISR now would only delay its
+        leader."""
         self._is_stopping = True
 
     async def close(self) -> None:
-        """Return when nothing is copied any more."""
+        """Stop all fetchers; return when nothing is copied any more."""
         self._is_stopping = True
         self._fetcher_of.clear()
         for fetcher in self._fetchers.values():
@@ -181,7 +182,7 @@ class Fetchers:
 
     @property
     def max_lag(self) -> int:
-        """Records that the partition furthest behind is behind its leader's high watermark."""
+        """The largest number of records that a partition is behind its leader's high watermark."""
         return max((lag for _, lag in self.lags()), default=0)
 
     def lags(self) -> Iterator[tuple[TopicPartition, int]]:
@@ -189,11 +190,11 @@ class Fetchers:
             yield from fetcher.lags()
 
     def by_place(self) -> Iterator[tuple[int, Address | None, Fetcher]]:
-        """(its number among those of its source broker, where that broker is, the fetcher)."""
+        """Yield (fetcher id, address of the source broker, fetcher)."""
         for (source_id, fetcher_id), fetcher in self._fetchers.items():
             yield fetcher_id, self._addresses.get(source_id), fetcher
 
     def min_fetch_rate(self) -> float:
-        """Requests a second of the slowest fetcher; 0 without any."""
+        """The requests a second of the slowest fetcher; 0 without any."""
         now_ms = self._dependencies.clock.monotonic_ms()
         return min((fetcher.requests_per_second(now_ms) for fetcher in self._fetchers.values()), default=0.0)

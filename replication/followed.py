@@ -1,8 +1,8 @@
-"""One partition that is copied from its leader: carries out in the log what its `FollowerState` decides.
+"""Carries out in the log of a followed partition what its `FollowerState` decides.
 
-Rules: `truncate` and `take` are called by the partition's fetcher, one at a time; `settle` by whoever wants the log next,
-after the fetcher has let go of the partition.
-Invariants: while the log is being cut nothing is appended to it; a fetch offset moves only when the records below it are
+Rules: the partition's fetcher calls `truncate` and `append`, one at a time; `await_idle` is called before anything else uses
+the log, after the fetcher has stopped following the partition.
+Invariants: nothing is appended to a log during its truncation; a fetch offset moves only when the records below it are
 written.
 Source: Kafka ReplicaFetcherThread.processPartitionData, Partition.appendRecordsToFollowerOrFutureReplica.
 """
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class FollowedPartition:
-    """Lives as long as the leader leads in one epoch, and the log is the partition's. `is_writing`: the last answer is on its
-    way to the disk, and `on_written` is due."""
+    """A followed partition, for one leader epoch and one log. `is_writing`: records of the last response are being written, and
+    `on_written` is due."""
 
     __slots__ = ("_clock", "_cut", "_leader_high_watermark", "_log", "is_writing", "key", "partition", "state")
 
@@ -37,26 +37,26 @@ class FollowedPartition:
         self.key = (partition.topic, partition.partition)
         self.partition = partition
         self.state = state
-        # What `state` asks. Another one takes its place when it moves to another directory.
+        # The log that `state` reads. A move to another directory replaces the partition's log.
         self._log = partition.log
         self._clock = clock
-        # Done when the cut that is under way is.
+        # Done when the truncation in progress has ended.
         self._cut: asyncio.Future[None] | None = None
-        # What the leader said with the last answer.
+        # The leader's high watermark in the last response.
         self._leader_high_watermark = 0
         self.is_writing = False
 
     def is_for(self, partition: Partition, leader_epoch: int) -> bool:
-        """Whether this is how `partition`, as it is now, is copied in that epoch."""
+        """Whether this object copies `partition`, with its present log, in that epoch."""
         return self.partition is partition and self.state.leader_epoch == leader_epoch and self._log is partition.log
 
     async def await_idle(self) -> None:
-        """Return when nothing is under way in the log."""
+        """Return when no work on the log is in progress."""
         if self._cut is not None:
             await asyncio.shield(self._cut)
         await self.partition.log.await_appends()
 
-    # --- cutting ---
+    # --- truncating ---
 
     async def truncate(self) -> None:
         """Carry out TruncateTo or RestartAt."""
@@ -101,7 +101,8 @@ class FollowedPartition:
     # --- copying ---
 
     async def append(self, row: PartitionData) -> int:
-        """Append an answer to Fetch that is no error; how many bytes it had. See `is_writing` before the next fetch."""
+        """Append the records of a Fetch response without an error; returns their size in bytes. Check `is_writing` before the
+        next fetch."""
         records: Buffer = b"" if row.records is None else row.records
         place = self.state.on_fetched(*_first_batch(records), row.log_start_offset)
         if place.restart_at is not None:
@@ -135,14 +136,14 @@ class FollowedPartition:
 
     @property
     def is_waiting_for_room(self) -> bool:
-        """There is no room for what it would fetch next."""
+        """Whether the disk has no room for the next fetch."""
         return isinstance(self.state.step, Fetch) and not self.partition.log.has_room
 
     def wait_for_room(self) -> None:
         self.state.on_no_room(self._clock.monotonic_ms())
 
     def on_written(self) -> None:
-        """Nothing of what `take` appended is under way any more."""
+        """Note that everything from `append` is written or refused."""
         self.is_writing = False
         failure = self.partition.log.failure
         if failure is None:
@@ -151,12 +152,12 @@ class FollowedPartition:
             self.state.on_append_failed(failure.code, self._clock.monotonic_ms())
 
     def on_refused(self, error: ErrorCode) -> None:
-        """The leader answered the step with an error."""
+        """Note that the leader refused the step with an error."""
         self.state.on_error(error, self._clock.monotonic_ms())
 
 
 def _first_batch(records: Buffer) -> tuple[int, int]:
-    """(first, last) offset of the first batch if it is there as a whole; else (-1, -1)."""
+    """Return the (first, last) offset of the first batch if it is complete, else (-1, -1)."""
     if len(records) < HEADER_BYTES:
         return -1, -1
     header = BatchHeader(records)

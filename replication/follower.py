@@ -1,4 +1,4 @@
-"""What a follower does next with one partition: cut its log to where it agrees with the leader's, then copy. Pure.
+"""Decides a follower's next step with one partition: truncate its log to where it agrees with the leader's, then copy. Pure.
 
     assigned --> AskEpoch --answer--> TruncateTo --done--> Fetch --records--> (append) --> Fetch ...
        |            ^---- the epochs still differ ----'      |
@@ -8,13 +8,13 @@
                                                                                     '--> AskEarliest --> RestartAt
     FENCED_LEADER_EPOCH, or a log that takes no more, from anywhere --> Stopped (until the next LeaderAndIsr)
 
-`step` is all there is to do at any time. The host does it and tells what came of it by one of the events; requests to
-the leader carry `leader_epoch`, so that what another leader says is never mistaken for this one's. A partition that is
-assigned anew gets a new state: what the old one still waits for has no effect.
+`step` is the only thing to do at any time. The caller does it and reports the outcome by one of the events; requests to the
+leader carry `leader_epoch`, so that a response of another leader is never taken for this one's. A reassigned partition gets a
+new state: outcomes for the old one have no effect.
 
-Rules: no IO, no clock; the log is asked, never changed. An answer is told only while `step` is still the one that was
-carried out. Whoever is refused pauses for `replica.fetch.backoff.ms`; only right after an assignment, which the leader may
-hear of a little later, it does not wait that long.
+Rules: no IO, no clock; the log is read, never changed. A response is reported only while `step` is still the requested one. A
+refused partition pauses for `replica.fetch.backoff.ms`, and less right after an assignment, which may reach the leader a little
+later.
 Invariants: records are copied only behind an offset up to which both logs hold the same; `Fetch.offset` is the written
 end of the log, for it acknowledges everything below.
 Source: Kafka AbstractFetcherThread, ReplicaFetcherThread; KIP-101, KIP-279 (truncation by epoch), KIP-320 (fencing),
@@ -31,7 +31,7 @@ from protocol.errors import ErrorCode
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
 
-# What a leader says that has not heard of this assignment yet: it mostly will in a moment, so the first retries come soon.
+# Errors of a leader that has not received this assignment yet: it mostly does in a moment, so the first retries come soon.
 _NOT_YET = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -41,14 +41,14 @@ _NOT_YET = frozenset(
     }
 )
 FIRST_RETRY_MS = 50
-# So soon it is looked again whether a full disk has room.
+# The pause before a full disk is checked again for room.
 NO_ROOM_PAUSE_MS = 250
-# What a damaged batch in an answer is refused with: the next fetch may bring it whole.
+# The errors for a damaged batch in a response: the next fetch may bring it undamaged.
 _DAMAGED = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
 
 class FollowedLog(Protocol):
-    """What has to be known of the log. `storage.log.partition_log.PartitionLog` fits it."""
+    """What must be known of the log. `storage.log.partition_log.PartitionLog` fits it."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -90,7 +90,7 @@ class AskEarliest:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Cut the log. `is_last`: then both logs hold the same."""
+    """Step: truncate the log. `is_last`: then both logs are equal up to their ends."""
 
     offset: int
     is_last: bool
@@ -98,7 +98,7 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class RestartAt:
-    """Drop the whole log and begin again: the leader has nothing left of what is here."""
+    """Step: remove all records and begin again at `offset`, because the leader has none of the records that are here."""
 
     offset: int
 
@@ -111,7 +111,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Failed until the next LeaderAndIsr."""
+    """Step: do nothing until the next LeaderAndIsr, because of `error`."""
 
     error: ErrorCode
 
@@ -121,7 +121,7 @@ Step = AskEpoch | AskLatest | AskEarliest | TruncateTo | RestartAt | Fetch | Sto
 
 @dataclass(frozen=True, slots=True)
 class AppendRecords:
-    """The answer's records go into the log; with `restart_at`, into one that begins anew there."""
+    """Append the records of the response; with `restart_at`, to a log that is emptied first and begins there."""
 
     restart_at: int | None = None
 
@@ -129,14 +129,14 @@ class AppendRecords:
 def begins_within(first_offset: int, start_offset: int, end_offset: int) -> bool:
     """Whether a log that ends at `end_offset` begins anew with the batch at `first_offset`, of which that offset is part.
 
-    What is copied may begin within a batch, at `start_offset` (DeleteRecords). A log that is to begin there, or was cut there
-    and has nothing left but what is deleted, takes the whole batch: a batch is never stored in part.
+    What is copied may begin within a batch, at `start_offset` (DeleteRecords). A log that is to begin there, or was truncated
+    there and has only deleted records left, gets the whole batch: a batch is never stored in part.
     """
     return first_offset < end_offset <= start_offset
 
 
 class FollowerState:
-    """One partition under one leader in one leader epoch."""
+    """The state of one partition under one leader in one leader epoch."""
 
     __slots__ = (
         "_asks_epochs",
@@ -160,17 +160,18 @@ class FollowerState:
         truncates_on_fetch: bool = True,
         asks_epochs: bool = True,
     ) -> None:
-        """`asks_epochs`: the leader knows OffsetForLeaderEpoch; `truncates_on_fetch`: its Fetch tells divergence."""
+        """Begin to follow. `asks_epochs`: the leader knows OffsetForLeaderEpoch; `truncates_on_fetch`: its Fetch reports
+        divergence."""
         self._log = log
         self._backoff_ms = backoff_ms
         self._truncates_on_fetch = truncates_on_fetch
         self._asks_epochs = asks_epochs
         self._retries = 0
-        # (log end offset, latest epoch) when the leader last made us cut: the cut has to change one of them.
+        # (log end offset, latest epoch) before the last truncation, which has to change one of them.
         self._before_truncation: tuple[int, int] | None = None
         self.leader_epoch = leader_epoch
         self.lag: int | None = None
-        """Records behind the leader's high watermark at the last answer; None before there was one."""
+        """Records behind the leader's high watermark at the last response; None before the first."""
         self.retry_at_ms = 0
         self.step: Step = self._first_step()
 
@@ -183,7 +184,7 @@ class FollowerState:
 
     @property
     def is_in_sync(self) -> bool:
-        """Everything committed is here: its fetches keep it in the ISR and are never throttled."""
+        """Whether everything committed is here: such a replica stays in the ISR, and its fetches are never throttled."""
         return self.lag is not None and self.lag <= 0
 
     def _first_step(self) -> Step:
@@ -192,7 +193,8 @@ class FollowerState:
         return self._truncating_step()
 
     def _truncating_step(self) -> Step:
-        """A log without epochs is cut to its high watermark: what lies above it may be anybody's."""
+        """Return the step that finds the end to truncate to. A log without epochs is truncated to its high watermark: records
+        above it may be of any leader."""
         epoch = self._log.latest_epoch
         if epoch == UNKNOWN_EPOCH or self._truncates_on_fetch or not self._asks_epochs:
             return TruncateTo(min(self._log.high_watermark, self._log.log_end_offset), is_last=True)
@@ -202,17 +204,18 @@ class FollowerState:
         epoch = self._log.latest_epoch if self._truncates_on_fetch else UNKNOWN_EPOCH
         return Fetch(self._log.log_end_offset, epoch)
 
-    # --- what the leader says ---
+    # --- responses of the leader ---
 
     def on_epoch(self, epoch: int, end_offset: int) -> None:
-        """The leader's answer to AskEpoch: (largest epoch at or below the one asked for, where it ends there)."""
+        """Handle the response to AskEpoch: (largest epoch at or below the requested one, its end offset at the leader)."""
         assert isinstance(self.step, AskEpoch)
         self.step = self._cut(epoch, end_offset)
 
     def on_fetched(self, first_offset: int, first_last_offset: int, leader_start_offset: int) -> AppendRecords:
-        """The leader's answer to Fetch without an error. Of its first whole batch: first and last offset, else -1.
+        """Handle a Fetch response without an error. The first two arguments are the first and last offset of its first whole
+        batch, else -1.
 
-        The records are to be appended, which `on_appended` or `on_append_failed` follows.
+        The caller appends the records, and then calls `on_appended` or `on_append_failed`.
         """
         step, log = self.step, self._log
         assert isinstance(step, Fetch)
@@ -222,13 +225,15 @@ class FollowerState:
         return AppendRecords(first_offset if restarts else None)
 
     def on_diverging(self, epoch: int, end_offset: int) -> None:
-        """The leader's answer to Fetch: its log parts from ours at the end of `epoch`, `end_offset` there."""
+        """Handle a Fetch response that reports divergence: the leader's log differs behind the end of `epoch`, `end_offset`
+        there."""
         assert isinstance(self.step, Fetch)
         self._before_truncation = (self._log.log_end_offset, self._log.latest_epoch)
         self.step = self._cut(epoch, end_offset)
 
     def on_latest(self, leader_end_offset: int) -> None:
-        """The leader ends before us after an unclean election; else it has deleted what we ask for, or moved on since."""
+        """Handle the response to AskLatest. The leader ends before us after an unclean election; otherwise it has deleted the
+        requested records, or has more since."""
         assert isinstance(self.step, AskLatest)
         if leader_end_offset < self._log.log_end_offset:
             self.lag = 0
@@ -237,7 +242,7 @@ class FollowerState:
             self.step = AskEarliest(leader_end_offset)
 
     def on_earliest(self, leader_start_offset: int, now_ms: int) -> None:
-        """Our records stay unless all of them are below what the leader still has."""
+        """Handle the response to AskEarliest. Our records stay unless all of them are below the leader's log start."""
         step = self.step
         assert isinstance(step, AskEarliest)
         if leader_start_offset > self._log.log_end_offset:
@@ -246,11 +251,11 @@ class FollowerState:
         else:
             self.lag = max(step.leader_end_offset - self._log.log_end_offset, 0)
             self.step = self._fetch()
-            self._delay(now_ms)  # the same fetch was refused a moment ago
+            self._delay(now_ms)  # the same fetch was refused just now
 
     def on_error(self, error: ErrorCode, now_ms: int) -> None:
-        """The leader refused the step. It knows a newer epoch: another LeaderAndIsr is on its way. It knows an older one,
-        or does not lead yet, or has trouble of its own: ask again later."""
+        """Handle an error of the leader. It knows a newer epoch: another LeaderAndIsr will come. It knows an older one, does
+        not lead yet, or has failed: retry later."""
         if error == ErrorCode.FENCED_LEADER_EPOCH:
             self.step = Stopped(error)
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE and isinstance(self.step, Fetch):
@@ -264,19 +269,19 @@ class FollowerState:
             self.on_no_answer(now_ms)
 
     def on_no_answer(self, now_ms: int) -> None:
-        """The leader could not be reached."""
+        """Handle a failed connection to the leader."""
         if isinstance(self.step, AskEarliest):
-            self.step = AskLatest()  # its answer will be old by then
+            self.step = AskLatest()  # the earlier response is outdated by then
         self._delay(now_ms)
 
     def _delay(self, now_ms: int) -> None:
         self.retry_at_ms = now_ms + self._backoff_ms
 
     def _cut(self, epoch: int, end_offset: int) -> TruncateTo:
-        """Where to cut, knowing that the leader's `epoch`, not above our latest, ends at `end_offset`.
+        """Decide where to truncate, given that the leader's `epoch`, not above our latest, ends at `end_offset`.
 
-        An epoch that we do not have lies between two of ours: the records of the later one go, and what comes then is
-        asked again (KIP-279: after two fast elections both logs may have epochs that the other has not).
+        When our log lacks that epoch, the records of the next later one go, and the leader is asked again for what remains
+        (KIP-279: after two fast elections both logs may have epochs that the other lacks).
         """
         log = self._log
         log_end_offset = log.log_end_offset
@@ -289,10 +294,10 @@ class FollowerState:
             return TruncateTo(min(own_end_offset, log_end_offset), is_last=False)
         return TruncateTo(min(own_end_offset, end_offset, log_end_offset), is_last=True)
 
-    # --- what became of the log ---
+    # --- outcomes in the log ---
 
     def on_truncated(self, now_ms: int) -> None:
-        """TruncateTo or RestartAt is done."""
+        """Note that TruncateTo or RestartAt is done."""
         step = self.step
         assert isinstance(step, TruncateTo | RestartAt)
         if isinstance(step, RestartAt) or step.is_last or self._truncates_on_fetch:
@@ -300,25 +305,25 @@ class FollowerState:
         else:
             self.step = self._truncating_step()
         if self._before_truncation == (self._log.log_end_offset, self._log.latest_epoch):
-            self._delay(now_ms)  # nothing went: the leader would say the same again, and again
+            self._delay(now_ms)  # nothing was removed: an immediate request would give the same response
         self._before_truncation = None
 
     def on_appended(self, leader_high_watermark: int) -> None:
-        """The records of the answer, if there were any, are written."""
+        """Note that the records of the response, if there were any, are written."""
         assert isinstance(self.step, Fetch)
         self.lag = max(leader_high_watermark - self._log.log_end_offset, 0)
         self.step = self._fetch()
 
     def on_append_failed(self, error: ErrorCode, now_ms: int) -> None:
-        """The log refused the records (nothing has changed then), or takes no more."""
+        """Note that the log refused the records (nothing has changed then), or has failed."""
         if error in _DAMAGED:
-            self.step = self._fetch()  # from where the log ends now, if that was what was wrong
+            self.step = self._fetch()  # from the present log end, in case the offset was the problem
             self._delay(now_ms)
         else:
             self.step = Stopped(error)
 
     def on_no_room(self, now_ms: int) -> None:
-        """The disk is (almost) full, and nothing has changed: the same again when there is room."""
+        """Pause, because the disk is (almost) full and nothing has changed; the same step is retried."""
         if isinstance(self.step, Fetch):
             self.step = self._fetch()
         self.retry_at_ms = now_ms + max(self._backoff_ms, NO_ROOM_PAUSE_MS)

@@ -1,12 +1,12 @@
-"""A fetch session as the follower sees it: the leader knows which partitions it reads, requests name what changed. Pure.
+"""The follower's side of a fetch session: the leader knows the partitions, and requests name only changes. Pure.
 
     first request: id 0, epoch 0, all partitions  ->  the leader answers an id (0: it keeps no session)
     then:          that id, epoch 1, 2, ...       ->  changed and forgotten partitions alone
     after an error or a lost connection: the id, epoch 0, all partitions again: ends the old session and opens one
 
-Rules: no IO. `want` and `forget` at any time; `request` takes what has gathered; each request is followed by
-`on_response` or `on_no_answer`. Work is proportional to what changed.
-Invariants: what the leader has been told of a partition is what `want` said last before that request; topic ids are used
+Rules: no IO. Call `want` and `forget` at any time; `request` collects the changes; each request is followed by `on_response` or
+`on_no_answer`. Work is proportional to what changed.
+Invariants: the leader has the values that `want` had last before the request; topic ids are used
 by a session for all of its partitions or for none.
 Source: KIP-227, KIP-516; Kafka FetchSessionHandler.
 """
@@ -28,7 +28,7 @@ INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the leader is to be told of one partition."""
+    """The values that the leader needs of one partition."""
 
     topic_id: bytes
     fetch_offset: int
@@ -68,7 +68,7 @@ class FollowerSession:
         self._session_id = NO_SESSION
         self._next_epoch = FIRST_EPOCH
         self._uses_topic_ids = False
-        # Since the last request: partitions to be told of, and those the leader knows that are not wanted any more.
+        # Since the last request: partitions to be sent, and those the leader knows that are not wanted any more.
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, bytes] = {}
         # The topic id under which the leader knows each partition: ZERO_UUID when it knows it by name.
@@ -85,7 +85,7 @@ class FollowerSession:
             self._changed[key] = None
 
     def forget(self, key: TopicPartition) -> None:
-        """The leader need not read it, for a while or for good."""
+        """Remove the partition from the session, for a while or for good."""
         if self.wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
             topic_id = self._sent_topic_ids.get(key)
@@ -93,17 +93,17 @@ class FollowerSession:
                 self._forgotten[key] = topic_id
 
     def is_sent(self, key: TopicPartition) -> bool:
-        """Whether the last request asked just what `want` says now: only then is the answer to it one for us."""
+        """Whether the last request had the present values of `want`: only then does its response count."""
         return key in self.wanted and key not in self._changed
 
     def topic_of(self, topic_id: bytes) -> str | None:
-        """The name behind an id in an answer."""
+        """Return the topic name for an id in a response."""
         return self._names.get(topic_id)
 
     # --- requests ---
 
     def request(self, *, may_use_topic_ids: bool) -> SessionRequest | None:
-        """The next one; None when nothing is wanted and there is nothing to take back."""
+        """Return the next request; None when nothing is wanted and nothing has to be forgotten."""
         uses_topic_ids = may_use_topic_ids and all(wanted.topic_id != ZERO_UUID for wanted in self._to_tell())
         if self.is_open and uses_topic_ids != self._uses_topic_ids:
             self._end()
@@ -135,7 +135,7 @@ class FollowerSession:
             if told == topic_id:
                 self._forgotten.pop(key, None)  # it is wanted again
             elif told is not None:
-                self._forgotten[key] = told  # the topic was made anew
+                self._forgotten[key] = told  # the topic was deleted and created again
             self._sent_topic_ids[key] = topic_id
             self._names[topic_id] = key[0]
         forgotten, self._forgotten = self._forgotten, {}
@@ -182,7 +182,7 @@ class FollowerSession:
     # --- answers ---
 
     def on_response(self, error: int, session_id: int) -> bool:
-        """The leader's answer came. False: it is about the session, and holds no partitions."""
+        """Apply the leader's response. Returns False when it is an error of the session, without partitions."""
         if error != ErrorCode.NONE:
             if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION
@@ -198,7 +198,7 @@ class FollowerSession:
         return True
 
     def on_no_answer(self) -> None:
-        """Whether the leader took the request is not known: begin again."""
+        """Restart the session, because it is unknown whether the leader got the request."""
         self._end()
 
     def _end(self) -> None:

@@ -1,9 +1,9 @@
-"""What a follower asks a leader, as requests in the versions that `inter.broker.protocol.version` says.
+"""Sends a follower's requests to a leader, in the versions that `inter.broker.protocol.version` prescribes.
 
     OffsetForLeaderEpoch, ListOffsets, Fetch  ->  BrokerClient  ->  the source broker
 
-Rules: one request at a time; decides nothing. Errors of partitions are answers, OSError means that no answer came.
-`replace` drops the line on purpose: what is under way on it ends with `ConnectionReplaced`.
+Rules: one request at a time; decides nothing. Errors of partitions are part of a response, OSError means that none came.
+`replace` drops the connection on purpose: a request in progress ends with `ConnectionReplaced`.
 Source: Kafka RemoteLeaderEndPoint, BrokerBlockingSender; KIP-903 (broker epoch).
 """
 
@@ -44,12 +44,12 @@ EARLIEST = -2
 
 
 class ConnectionReplaced(ConnectionError):
-    """The line was dropped by its owner: nothing is known about the source broker."""
+    """Raised for a request whose connection was dropped by its owner: it says nothing about the source broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """The `replica.fetch.*` settings and what is near them."""
+    """The `replica.fetch.*` settings and related ones."""
 
     broker_id: int
     partition_max_bytes: int
@@ -75,7 +75,7 @@ class FetchSettings:
 
 
 class LeaderEndpoint:
-    """One source broker. `connect` makes a new line to it, `broker_epoch` answers this broker's own, of now."""
+    """One source broker. `connect` creates a client for it, `broker_epoch` returns the current epoch of this broker."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class LeaderEndpoint:
 
     @property
     def is_answering(self) -> bool:
-        """Whether an answer has begun to come."""
+        """Whether a response has begun to arrive."""
         return self._client.is_receiving
 
     def replace(self) -> None:
@@ -116,7 +116,7 @@ class LeaderEndpoint:
             raise
 
     async def epochs(self, asked: Iterable[tuple[TopicPartition, int, int]]) -> dict[TopicPartition, EpochEndOffset]:
-        """Where epochs end in the leader's log. `asked`: (partition, its leader epoch, the epoch). Raises OSError."""
+        """Ask where epochs end in the leader's log. `asked`: (partition, its leader epoch, the epoch). Raises OSError."""
         topics: dict[str, OffsetForLeaderTopic] = {}
         for (name, partition), leader_epoch, epoch in asked:
             topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[]))
@@ -130,7 +130,7 @@ class LeaderEndpoint:
     async def offsets(
         self, asked: Iterable[tuple[TopicPartition, int]], timestamp: int
     ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-        """The log's EARLIEST or LATEST offset. `asked`: (partition, its leader epoch). Raises OSError."""
+        """Ask for the log's EARLIEST or LATEST offset. `asked`: (partition, its leader epoch). Raises OSError."""
         topics: dict[str, ListOffsetsTopic] = {}
         for (name, partition), leader_epoch in asked:
             topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
@@ -142,7 +142,7 @@ class LeaderEndpoint:
         return {(topic.name, row.partition_index): row for topic in response.topics for row in topic.partitions}
 
     async def fetch(self, part: SessionRequest, wait_ms: int) -> FetchResponse:
-        """The leader answers within `wait_ms`. Raises OSError."""
+        """Fetch; the leader responds within `wait_ms`. Raises OSError."""
         version, settings = self._version.fetch, self._settings
         if not part.uses_topic_ids:
             version = min(version, TOPIC_IDS_VERSION - 1)
@@ -163,5 +163,5 @@ class LeaderEndpoint:
 
 
 def offset_in(answer: ListOffsetsPartitionResponse) -> int:
-    """v0 answers a list, the newest first; -1 when there is none."""
+    """Return the offset of a row. v0 has a list, the newest first; -1 when it is empty."""
     return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset

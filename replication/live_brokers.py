@@ -1,4 +1,4 @@
-"""Tells the leaders of this broker which other brokers have gone.
+"""Notifies the leaders of this broker of other brokers that are not alive any more.
 
 A leader waits, besides for its ISR, for live replicas that are about to join. When such a broker goes, nothing else may ever
 tell the partition so: its producers wait for the high watermark, and without it there is nothing that followers could fetch.
@@ -17,7 +17,7 @@ from replication.partition import Partition
 
 
 class LiveBrokers:
-    """`on_image` hears of every image of the cluster, in order."""
+    """Compares images. `on_image` is called with every image of the cluster, in order."""
 
     def __init__(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         self._partitions = partitions

@@ -1,8 +1,8 @@
-"""What a leader refuses its follower: told in one line of the log for each reason, however many partitions it concerns.
+"""Logs a leader's refusals of its followers: one line for each reason, however many partitions it concerns.
 
-After an election it concerns all of them: leader and follower hear of it at different moments.
+After an election it concerns all of them, because leader and follower are notified at different moments.
 
-Rules: the fetcher notes while it goes through an answer, and tells at its end.
+Rules: the fetcher notes refusals while it processes a response, and logs them at its end.
 Bounds: of each reason a count and the first partition are kept.
 """
 
@@ -18,15 +18,15 @@ logger = logging.getLogger(__name__)
 
 
 class Refusals:
-    """Those of one source broker."""
+    """The refusals of one source broker."""
 
     def __init__(self, source_id: int) -> None:
         self._source_id = source_id
-        # (what was asked, its error): how often, and of which partition first.
+        # (requested step, its error): how often, and the first partition.
         self._noted: dict[tuple[type[Step], ErrorCode], tuple[int, TopicPartition]] = {}
 
     def note(self, key: TopicPartition, asked: Step, error: ErrorCode) -> None:
-        """The leader answered `asked` with an error. `Stopped`: nothing is asked until the next assignment."""
+        """Count an error that the leader returned for `asked`. `Stopped`: nothing is requested until the next assignment."""
         count, first = self._noted.get((type(asked), error), (0, key))
         self._noted[type(asked), error] = (count + 1, first)
 
@@ -42,7 +42,7 @@ class Refusals:
                     self._source_id, asked.__name__, count, *first, error.name,
                 )  # fmt: skip
                 continue
-            # A leader that is in a later epoch is nothing unusual: it has had its LeaderAndIsr first.
+            # A leader in a later epoch is usual: its LeaderAndIsr came first.
             logger.log(
                 logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR,
                 "replica fetching stopped until the next LeaderAndIsr: broker=%d partitions=%d "

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: how far its log goes, and when it last held everything. Pure.
+"""What a leader knows of one follower: its log end offset, and when it was last caught up. Pure.
 
 A follower says only where it reads on. Under load that is never the leader's log end, so "caught up" is a time, not an
 equality of offsets: the last moment at which the follower is known to have held all that the leader had then.
@@ -7,8 +7,8 @@ equality of offsets: the last moment at which the follower is known to have held
     fetch offset >= the leader's log end at the         caught up then: at that fetch
                     follower's previous fetch
 
-A follower at the leader's end names the partition no more in its session's fetches, until there is more: it *rests*, and
-each of those fetches says that it is caught up, without a word about it here.
+A follower at the leader's log end leaves the partition out of its session's fetches until there is more: it is *idle*, and each
+of those fetches confirms that it is caught up without a call here.
 
 Rules: no clock; times are `now_ms` of a clock that never goes back.
 Invariant: `caught_up_ms` never goes back within a leader epoch.
@@ -26,13 +26,13 @@ NEVER_MS = -(1 << 62)
 
 
 class FetchChannel(Protocol):
-    """What a follower's fetches come by: one session, for all partitions in it."""
+    """The session by which a follower's fetches come."""
 
     last_used_ms: int
 
 
 class ReplicaProgress:
-    """One follower. Owner: `LeaderState`."""
+    """The progress of one follower. Owner: `LeaderState`."""
 
     __slots__ = (
         "_caught_up_ms",
@@ -55,7 +55,7 @@ class ReplicaProgress:
         self._idle_on: FetchChannel | None = None
         self.fetch_ms = NEVER_MS
         self.leader_leo_at_fetch = UNKNOWN_OFFSET
-        # Until then the controller would not have it in the ISR. Of this life of its broker.
+        # The controller refused it as an ISR member; not requested again before this time, in this epoch of its broker.
         self.refused_until_ms = NEVER_MS
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class ReplicaProgress:
         return self._caught_up_ms if channel is None else max(self._caught_up_ms, channel.last_used_ms)
 
     def begin_epoch(self, *, leader_leo: int, is_in_sync: bool, now_ms: int) -> None:
-        """The same leader goes on in a new epoch. Members of the ISR get the whole time to fetch again."""
+        """Continue under the same leader in a new epoch. Members of the ISR get the whole lag time to fetch again."""
         self._idle_on = None
         self._caught_up_ms = now_ms if is_in_sync else NEVER_MS
         self.fetch_ms = now_ms if is_in_sync and self.leo != UNKNOWN_OFFSET else NEVER_MS
@@ -90,14 +90,14 @@ class ReplicaProgress:
         self.fetch_ms = now_ms
 
     def mark_idle_on(self, channel: FetchChannel) -> None:
-        """It holds everything; until it stirs, each fetch that comes by `channel` says so."""
+        """Note that the follower has everything; until `wake`, each fetch that comes by `channel` confirms that."""
         self._idle_on = channel
 
     def is_idle_on(self, channel: FetchChannel) -> bool:
         return self._idle_on is channel
 
     def wake(self) -> None:
-        """There is something to say of it again: it was caught up when `channel` was last used, and not surely since."""
+        """End the idle state, because there is more to fetch: the follower was caught up when `channel` was last used."""
         channel = self._idle_on
         if channel is not None:
             self._idle_on = None

@@ -1,4 +1,4 @@
-"""Limits on copying: how many bytes a second of throttled replicas a broker sends as leader, or fetches as follower. Pure.
+"""Limits how many bytes a second of throttled replicas a broker sends as leader, or fetches as follower. Pure.
 
     leader.replication.throttled.rate, follower.replication.throttled.rate          bytes a second, of the broker
     leader.replication.throttled.replicas, follower.replication.throttled.replicas  which ones, of the topic:
@@ -25,7 +25,7 @@ _PAIR = re.compile(r"0*(?P<partition>[0-9]{1,10}):0*(?P<broker>[0-9]{1,10})")
 
 
 class SampledRate:
-    """Events a second over the last samples. The time counted is never less than one sample."""
+    """Measures events a second over the last samples. The time counted is never less than one sample."""
 
     __slots__ = ("_samples", "_samples_max", "_window_ms")
 
@@ -57,7 +57,7 @@ class SampledRate:
 
 
 class ReplicationQuota:
-    """The throttle of one direction. Fits `dependencies.ReplicationQuota`."""
+    """The throttle of one direction. Fits `dependencies.ReplicaQuota`."""
 
     __slots__ = ("_now_ms", "_rate", "_throttled", "limit_bytes_per_second")
 
@@ -77,11 +77,11 @@ class ReplicationQuota:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything could have to wait."""
+        """Whether a limit is set and a replica is throttled."""
         return bool(self._throttled) and self.limit_bytes_per_second < NO_LIMIT
 
     def throttle(self, topic: str, replicas: Sequence[str], broker_id: int) -> None:
-        """The topic's `throttled.replicas`, as they are now; those of other brokers are of no interest."""
+        """Apply the topic's present `throttled.replicas`; those of other brokers are ignored."""
         if ALL_REPLICAS in replicas:
             self._throttled[topic] = None
             return
@@ -92,7 +92,7 @@ class ReplicationQuota:
             self._throttled.pop(topic, None)
 
     def forget(self, topic: str) -> None:
-        """The topic is gone."""
+        """Drop a deleted topic."""
         self._throttled.pop(topic, None)
 
     def is_throttled(self, topic: str, partition: int) -> bool:
@@ -102,7 +102,7 @@ class ReplicationQuota:
         return partitions is None or partition in partitions
 
     def record(self, size_bytes: int) -> None:
-        """Bytes of throttled replicas were sent, or fetched. Those in sync count as well."""
+        """Count bytes of throttled replicas that were sent, or fetched. Those in sync count as well."""
         self._rate.record(size_bytes, self._now_ms())
 
     @property
@@ -115,8 +115,8 @@ class ReplicationQuota:
 
 
 def _partitions_on(broker_id: int, replicas: Iterable[str]) -> Iterable[int]:
-    """Pairs of numbers, partition first. A valid setting also holds nothing between two commas, or a number that no
-    partition or broker has: neither is a replica of ours."""
+    """Yield the partitions of the replicas on `broker_id`; each pair has the partition first. Valid settings may have empty
+    elements, and numbers of partitions or brokers that do not exist."""
     for replica in replicas:
         pair = _PAIR.fullmatch(replica)
         if pair is not None and int(pair["broker"]) == broker_id:

@@ -1,12 +1,13 @@
-"""Who waits for a partition: produces for the high watermark, fetch sessions for records. Kafka's purgatories. Pure.
+"""The lists of requests that wait for a partition: produces for the high watermark, fetch sessions for records. Kafka's
+purgatories. Pure.
 
-A produce waits once. A fetch session watches a partition from the moment it has seen all there is until there is more,
-however many fetches that takes; whichever of them is parked at that moment is woken.
+A produce waits once. A fetch session watches a partition from the moment it has read everything until there is more, over any
+number of fetches; the fetch that is parked then is woken.
 
 Rules: a waiting request costs an entry here and one in the timing wheel: no task, no timer of its own. Wake-ups are
-exact: nothing polls. A session hears of a change at once, a parked fetch at the end of the loop turn.
-Invariants: a produce completes once, in the order they came for the same offset. A watcher that is told what it watches
-for leaves the list: a session that nobody uses any more costs one call and then nothing.
+exact: nothing polls. A session is touched immediately, a parked fetch is woken at the end of the loop turn.
+Invariants: a produce completes once, in the order they came for the same offset. A watcher leaves the list when it is touched:
+an abandoned session costs one call and then nothing.
 Source: Kafka DelayedProduce, DelayedFetch, DelayedOperationPurgatory.
 """
 
@@ -18,12 +19,12 @@ from typing import Protocol
 
 from protocol.errors import ErrorCode
 
-# Where reading ends, for whom: followers, consumers, consumers that read committed transactions alone.
+# Where reading ends: for followers, for consumers, for consumers with read_committed.
 LOG_END, COMMITTED_END, STABLE_END = range(3)
 
 
 class CommitWaiters:
-    """Appends of one partition that wait until the high watermark reaches their end.
+    """The appends of one partition that wait until the high watermark reaches their end.
 
     `on_result(error)` is called exactly once, unless cancelled: NONE when committed, an error when leadership ends.
     """
@@ -31,9 +32,9 @@ class CommitWaiters:
     __slots__ = ("_cancelled", "_sequence", "heap")
 
     def __init__(self) -> None:
-        # Owned by this class; whoever appends looks at it to see that nobody waits.
+        # Owned by this class; appends check whether it is empty.
         self.heap: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
-        # None while nobody has left.
+        # None while no waiter was cancelled.
         self._cancelled: set[int] | None = None
         self._sequence = 0
 
@@ -47,7 +48,7 @@ class CommitWaiters:
         return self._sequence
 
     def cancel(self, ticket: int) -> None:
-        """Forget a waiter that is still parked (its request timed out or its client left)."""
+        """Cancel a waiter that is still parked (its request timed out or its client disconnected)."""
         cancelled = self._cancelled = self._cancelled or set()
         cancelled.add(ticket)
         if len(cancelled) * 2 > len(self.heap):
@@ -74,26 +75,26 @@ class CommitWaiters:
 
 
 class FetchWaiter(Protocol):
-    """A fetch that waits for records. It decides itself whether what it waits for is there."""
+    """A fetch that waits for records. It decides itself whether its wait is over."""
 
     def on_progress(self) -> None:
-        """Partitions that it reads have changed. It may have been answered in the meantime."""
+        """Called when partitions that it reads have changed. It may be complete already."""
 
 
 class Watcher(Protocol):
-    """One partition's place in a fetch session. Stands in at most one of the partition's lists."""
+    """One partition of a fetch session. It is in at most one of the partition's lists."""
 
     @property
     def is_parked(self) -> bool:
-        """Whether a fetch of the session waits now."""
+        """Whether a fetch of the session is waiting."""
 
     def touch(self) -> FetchWaiter | None:
-        """The partition is not what it was when the session last looked; the fetch that waits for it, if one does."""
+        """Mark the partition as changed for the session; returns the fetch that waits for it, if one does."""
 
 
 class FetchWatchers:
-    """The fetch sessions that have seen all there is of one partition, by what would be more for them: `leo` (LOG_END),
-    `hw` (COMMITTED_END), `lso` (STABLE_END). A list stays None until it is needed: most partitions are read by few."""
+    """The fetch sessions that have read everything of one partition, by the end that they wait for: `leo` (LOG_END), `hw`
+    (COMMITTED_END), `lso` (STABLE_END). A list stays None until it is needed: most partitions are read by few."""
 
     __slots__ = ("hw", "leo", "lso")
 
@@ -103,7 +104,7 @@ class FetchWatchers:
         self.lso: dict[Watcher, None] | None = None
 
     def of(self, interest: int) -> dict[Watcher, None]:
-        """The list of those who wait for that end to move; they leave it when it does."""
+        """Return the list of those that wait for that end to move; they leave it when it does."""
         if interest == COMMITTED_END:
             if self.hw is None:
                 self.hw = {}
@@ -117,25 +118,25 @@ class FetchWatchers:
         return self.lso
 
     def lists(self) -> list[dict[Watcher, None]]:
-        """Those that hold any."""
+        """Return the lists that are not empty."""
         return [watchers for watchers in (self.hw, self.lso, self.leo) if watchers]
 
 
 def mark(watchers: dict[Watcher, None]) -> None:
-    """Their partition has something new to tell that nobody waits for: they are told with their next answer."""
+    """Touch the watchers of a partition without waking fetches: the next response of each session includes the change."""
     for watcher in watchers:
         watcher.touch()
 
 
 class WakeUps:
-    """Gathers the fetches that one loop turn has given something to, and wakes each of them once at the turn's end."""
+    """Collects the fetches whose partitions changed in a loop turn, and wakes each of them once at the end of the turn."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._fetches: dict[FetchWaiter, None] = {}
 
     def touch(self, watchers: dict[Watcher, None]) -> None:
-        """Their partition has what they watch for: all of them leave the list."""
+        """Touch all watchers of a partition, which leave the list."""
         for watcher in watchers:
             fetch = watcher.touch()
             if fetch is not None:
@@ -150,7 +151,7 @@ class WakeUps:
         try:
             for fetch in waking:
                 fetch.on_progress()
-        except BaseException:  # those behind it are woken a turn of the loop later
+        except BaseException:  # the others are woken a turn of the loop later
             left = dict.fromkeys(waking)
             if left and not self._fetches:
                 self._call_soon(self._wake)
