@@ -50,6 +50,7 @@ from broker.handlers.produce_message_sets import produce_message_sets
 from broker.handlers.repeated_produce import RepeatedProduce
 from broker.handlers.stop_replica import stop_replica
 from broker.handlers.sync_group import sync_group
+from broker.handlers.txn_offset_commit import txn_offset_commit
 from broker.handlers.update_features import update_features
 from broker.handlers.update_metadata import update_metadata
 from broker.handlers.write_txn_markers import write_txn_markers
@@ -86,6 +87,7 @@ ALL: tuple[Handler[Any], ...] = (
     add_offsets_to_txn,
     end_txn,
     write_txn_markers,
+    txn_offset_commit,
     describe_configs,
     alter_configs,
     describe_log_dirs,
