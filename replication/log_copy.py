@@ -1,11 +1,11 @@
-"""One log that is copied to another directory of this broker, step by step, until both hold the same.
+"""Copies one log to another directory of this broker, step by step, until both have the same records.
 
-    cut the copy to where it agrees with the log  ->  read the log behind it  ->  append, wait until written  ->  again
+    truncate the copy to where it agrees with the log  ->  read the log behind it  ->  append, wait until written  ->  again
 
-The log is led, or follows another broker, and may be cut any time: then the copy is cut as far. After a start, which does not
-know of that, leader epochs tell what the two have in common, as between brokers.
+The log may be truncated at any time, also while it follows another broker: then the copy is truncated as far. A start does not
+know of earlier truncations, so it compares leader epochs, as between brokers.
 
-Rules: `step` is called by one task at a time. A copy that is refused room says so (`NoRoom`), and goes on later.
+Rules: `step` is called by one task at a time. A copy without room raises `NoRoom`, and continues later.
 Invariants: the copy is a prefix of the log whenever `step` has returned True; nothing is appended behind what both agree on.
 Source: Kafka ReplicaAlterLogDirsThread; KIP-113, KIP-101.
 """
@@ -44,9 +44,9 @@ class EpochsOfLog(Protocol):
 
 
 def agreed_end(copy: EpochsOfLog, log: EpochsOfLog) -> int:
-    """Where the copy ends, or has to be cut to agree with the log. Pure.
+    """Return where the copy ends, or has to be truncated to agree with the log. Pure.
 
-    Cutting may bring an earlier epoch of the copy to light that the log does not know either: ask again then.
+    After the truncation, the copy may end in an earlier epoch that the log does not know either: then call this again.
     """
     end_offset = min(copy.log_end_offset, log.log_end_offset)
     epoch = copy.latest_epoch
@@ -54,7 +54,7 @@ def agreed_end(copy: EpochsOfLog, log: EpochsOfLog) -> int:
         return end_offset
     known_epoch, known_end_offset = log.end_offset_for_epoch(epoch)
     if known_epoch == UNKNOWN_EPOCH:
-        # All that the log has is younger: nothing of the copy is in it.
+        # Everything in the log is newer: it has no records of the copy.
         return end_offset if log.latest_epoch == UNKNOWN_EPOCH else min(end_offset, log.log_start_offset)
     if known_epoch != epoch:
         known_end_offset = min(known_end_offset, copy.end_offset_for_epoch(known_epoch)[1])
@@ -62,7 +62,7 @@ def agreed_end(copy: EpochsOfLog, log: EpochsOfLog) -> int:
 
 
 class LogCopy:
-    """`copy` is the partition's log in the other directory, which nobody else writes to."""
+    """Copies a partition's log to `copy`, its log in the other directory, which nothing else writes to."""
 
     __slots__ = ("_clock", "_max_bytes", "copied_bytes", "copy", "partition")
 
@@ -79,19 +79,19 @@ class LogCopy:
 
     @property
     def lag_bytes(self) -> int:
-        """About so many bytes are still to be copied."""
+        """The approximate number of bytes still to be copied."""
         log = self.partition.log
         start_offset = max(self.copy.log_end_offset, log.log_start_offset)
         return log.bytes_between(start_offset, log.log_end_offset)
 
     async def copy_remaining(self) -> None:
-        """Of a log that is held, until the copy holds everything. Raises KafkaError, NoRoom."""
+        """Copy until the copy has everything, while the log buffers its appends. Raises KafkaError, NoRoom."""
         while not await self.step():
             pass
 
     async def step(self) -> bool:
-        """Copy a piece; whether the copy holds everything: the log's last records may have been compacted away, so that
-        there is nothing behind it though the log ends later. Raises KafkaError, NoRoom."""
+        """Copy a piece; returns whether the copy has everything: the last records of the log may have been compacted away, so
+        that there are none although the log ends later. Raises KafkaError, NoRoom."""
         await self._agree()
         log, copy = self.partition.log, self.copy
         offset = copy.log_end_offset
@@ -111,7 +111,7 @@ class LogCopy:
                     or agreed_end(copy, log) < offset
                     or log.log_start_offset > offset
                 ):
-                    return False  # the log was cut meanwhile, or begins later: what was read would leave a hole
+                    return False  # the log was truncated meanwhile, or begins later: the bytes would leave a hole
             if not records:
                 self._take_over_offsets()
                 return True
@@ -131,15 +131,15 @@ class LogCopy:
                 continue
             if copy.log_end_offset < log.log_start_offset or self._is_of_a_log_before():
                 await copy.truncate_fully_and_start_at(log.log_start_offset)
-                continue  # the log may have been cut meanwhile
+                continue  # the log may have been truncated meanwhile
             end_offset = agreed_end(copy, log)
             if end_offset >= copy.log_end_offset:
                 return
             await copy.truncate_to(end_offset)
 
     def _is_of_a_log_before(self) -> bool:
-        """All that the copy has lies in front of the log's first file, as when the log was cut and has begun anew where the
-        copy happens to end: its records, producers and open transactions may be others than the log had there."""
+        """Whether the whole copy lies below the log's first file, as when the log was truncated and restarted where the copy
+        happens to end: its records, producers and open transactions may differ from those the log had there."""
         first_offset = self.partition.log.segments.first.base_offset
         return self.copy.segments.first.base_offset < first_offset and self.copy.log_end_offset <= first_offset
 

@@ -1,18 +1,17 @@
-"""Partitions whose logs move to another directory of this broker (AlterReplicaLogDirs), each while it is served.
+"""Moves partitions' logs to another directory of this broker (AlterReplicaLogDirs), while they are served.
 
-    copy, a piece at a time  --everything there-->  hold appends, copy the rest  -->  the copy is the log
+    copy, a piece at a time  --complete-->  buffer appends, copy the remaining records  -->  the copy is the log
          ^  throttled, a few logs at once                 '--not now-->  go on copying
 
-The fetcher of a partition that follows leaves it for the exchange and comes back to the new log. Appends, which are sync,
-are taken all the time: for some milliseconds they stay in memory.
+The fetcher of a following partition stops for the exchange, and continues with the new log. Appends, which are synchronous, are
+always accepted: for some milliseconds they stay in memory.
 
-What cannot be read or written is tried again, with growing pauses: retention may have taken the segment that was about to be
-read, and a disk may refuse what it gives later. A move ends undone when one of the two logs has failed or is gone, or when
-what was read is no batch.
+Failed reads and writes are retried, with growing pauses: retention may have deleted the segment, and disk errors may be
+temporary. A move is abandoned when one of the two logs has failed or was removed, or when the data is not a batch.
 
-Rules: a control request that changes a partition says `suspend` before and `resume` after: no exchange is under way in
-between. `stop` returns when nothing of a move is under way, and cuts its pauses short. What a start finds half copied goes on
-once its partition is assigned.
+Rules: a control request that changes a partition says `suspend` before and `resume` after: no exchange is under way in between.
+`stop` ends the pauses of a move, and returns when no work of it is in progress. A move that was interrupted by a stop of the
+broker continues once its partition is assigned.
 Invariants: one move a partition; copies read at a time are bounded by `num.replica.alter.log.dirs.threads`.
 Source: Kafka ReplicaAlterLogDirsManager, ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica; KIP-113.
 """
@@ -45,9 +44,9 @@ logger = logging.getLogger(__name__)
 THROTTLED_PAUSE_S = 0.1
 NO_ROOM_PAUSE_S = 1.0
 RETRY_PAUSE_S = 0.05
-"""Until the exchange is tried again, or what was refused; there twice as long each time."""
+"""The pause before a failed exchange or step is retried; doubled for steps each time."""
 LONGEST_RETRY_PAUSE_S = 1.0
-"""As long as Apache Kafka waits each time (`replica.fetch.backoff.ms`)."""
+"""The pause of Apache Kafka (`replica.fetch.backoff.ms`)."""
 
 STEP_RATE_WINDOW_MS = 10_000
 STEP_RATE_SAMPLES = 6
@@ -60,23 +59,23 @@ class MovableLogs(Protocol):
         """Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """A log that is made for this partition later is made there."""
+        """Create the log of this partition in the directory at `path`, if it is created later."""
 
     def future_log(self, topic: str, partition: int) -> PartitionLog | None:
-        """The copy of a log, if there is one."""
+        """Return the copy of a log, if there is one."""
 
     async def future_log_for(self, topic: str, partition: int, path: str) -> PartitionLog:
-        """An empty copy of a log that there is. Raises KAFKA_STORAGE_ERROR."""
+        """Create an empty copy of an existing log. Raises KAFKA_STORAGE_ERROR."""
 
     async def drop_future_log(self, topic: str, partition: int) -> None:
-        """Missing is no error."""
+        """Remove the copy of a log. A missing one is no error."""
 
     async def complete_move(self, topic: str, partition: int) -> PartitionLog:
-        """The copy takes the log's place; answers what the log is then. Raises KAFKA_STORAGE_ERROR: nothing has changed."""
+        """Replace the log by its copy; returns the new log. Raises KAFKA_STORAGE_ERROR: nothing has changed."""
 
 
 class FollowerFetching(Protocol):
-    """Who copies from other brokers: `replication.partitions.Fetching`."""
+    """Copies from other brokers: the part of `replication.partitions.Fetching` that moves need."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
 
@@ -99,21 +98,21 @@ class LogMoveDependencies:
 
 
 class _Move:
-    """One partition's. `ended` is done when nothing of it is under way any more."""
+    """The move of one partition. `ended` is done when no work of it is in progress any more."""
 
     __slots__ = ("copy", "ended", "exchange", "retry_pause_s", "stopped")
 
     def __init__(self, copy: LogCopy) -> None:
         self.copy = copy
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Done when the exchange that is under way is.
+        # Done when the exchange in progress has ended.
         self.exchange: asyncio.Future[None] | None = None
-        # So long was waited for the last time, if the last attempt was refused.
+        # The last pause, if the last attempt failed.
         self.retry_pause_s = 0.0
         self.stopped = asyncio.Event()
 
     async def pause(self, pause_s: float) -> None:
-        """Shorter when the move is stopped."""
+        """Wait; a stop of the move ends the pause."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
                 await self.stopped.wait()
@@ -124,7 +123,7 @@ def _parent(log: PartitionLog) -> str:
 
 
 class LogMoves:
-    """See the module."""
+    """All moves of this broker."""
 
     def __init__(self, dependencies: LogMoveDependencies) -> None:
         self._dependencies = dependencies
@@ -139,29 +138,29 @@ class LogMoves:
         return len(self._moves)
 
     def lags(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Records that each copy is behind its log."""
+        """Yield the number of records that each copy is behind its log."""
         for key, move in self._moves.items():
             yield key, move.copy.lag
 
     def steps_per_second(self) -> float:
-        """Pieces copied, of all logs."""
+        """The pieces copied a second, over all moves."""
         return self._rate.per_second(self._dependencies.clock.monotonic_ms())
 
     async def close(self) -> None:
-        """The broker stops: what is under way is ended, what is copied is there at the next start."""
+        """End all work in progress, because the broker stops; copies are continued at the next start."""
         for key in list(self._moves):
             await self.stop(*key)
 
-    # --- what an administrator asks for ---
+    # --- requests of administrators ---
 
     async def move(
         self, topic: str, index: int, partition: Partition | None, path: str, *, is_offline: bool = False
     ) -> None:
-        """The log is to be in the directory at `path`: returns when that has begun. To where it is, ends a move.
+        """Begin to move the log to the directory at `path`; naming its present directory ends a move.
 
-        `partition` None: this broker does not hold it, and a log made for it later is made there; or it `is_offline`, in
-        a directory that could not be read when the broker began to hold it. Raises KafkaError:
-        INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
+        `partition` None: this broker does not have it, and a log that is created for it later is created there; or it
+        `is_offline`, in a directory that could not be read. Raises KafkaError: INVALID_TOPIC_EXCEPTION, LOG_DIR_NOT_FOUND,
+        KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
         """
         logs = self._dependencies.logs
         if is_future_name_too_long(topic, index):
@@ -187,7 +186,7 @@ class LogMoves:
     # --- which partitions ---
 
     def begin(self, partition: Partition) -> None:
-        """Copy the log of `partition`, if there is a copy to fill; no effect on one that is being filled."""
+        """Start filling the copy of the partition's log, if there is one; no effect while it is being filled."""
         key = (partition.topic, partition.partition)
         future_log = self._dependencies.logs.future_log(*key)
         if future_log is None or key in self._moves or self._dependencies.tasks.is_closed:
@@ -200,7 +199,7 @@ class LogMoves:
         self._dependencies.tasks.spawn(self._run(key, move), name=f"move {partition.topic}-{partition.partition}")
 
     async def stop(self, topic: str, partition: int) -> None:
-        """Copy no more; the copy stays as it is. A move that has failed is over with that, too."""
+        """Stop copying; the copy stays as it is. A failed move is forgotten as well."""
         self.failed_partitions.discard((topic, partition))
         move = self._moves.get((topic, partition))
         if move is not None:
@@ -208,7 +207,7 @@ class LogMoves:
             await asyncio.shield(move.ended)
 
     async def suspend(self, topic: str, partition: int) -> None:
-        """When this returns no exchange is under way, and none begins before `resume`."""
+        """When this returns no exchange is in progress, and none begins before `resume`."""
         key = (topic, partition)
         self._suspended[key] = self._suspended.get(key, 0) + 1
         move = self._moves.get(key)
@@ -241,7 +240,8 @@ class LogMoves:
             move.ended.set_result(None)
 
     async def _advance_or_wait(self, key: TopicPartition, move: _Move) -> bool:
-        """A step, or a pause when it was refused; whether it was the last one. Raises KafkaError when there is no going on."""
+        """Make a step, or pause when it failed; returns whether it was the last one. Raises KafkaError when the move cannot
+        continue."""
         try:
             is_last = await self._advance(key, move)
         except KafkaError as error:
@@ -257,7 +257,7 @@ class LogMoves:
         return is_last
 
     def _check_logs(self, key: TopicPartition, move: _Move) -> None:
-        """Raises KafkaError when one of the two takes no more."""
+        """Raise KafkaError when one of the two logs accepts no more."""
         for log in (move.copy.partition.log, move.copy.copy):
             if log.failure is not None:
                 raise log.failure.again()
@@ -265,7 +265,7 @@ class LogMoves:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{move.copy.copy.directory} is not to be filled any more.")
 
     async def _advance(self, key: TopicPartition, move: _Move) -> bool:
-        """A step; whether it was the last one. Raises KafkaError."""
+        """Make a step; returns whether it was the last one. Raises KafkaError."""
         copy, quota = move.copy, self._dependencies.quota
         self._check_logs(key, move)
         if quota.is_exceeded:
@@ -282,10 +282,10 @@ class LogMoves:
         quota.record(copy.copied_bytes - before_bytes)
         if copy.lag_bytes > self._dependencies.fetch_max_bytes:
             return False
-        # The rest is copied while appends are held: under load there would always be one.
+        # The remaining records are copied while appends are buffered: under load there would always be more.
         await copy.copy.flush()
         halted = copy.partition.log.halted
-        if halted is not None:  # its producers are those of refused batches, too, until it goes on
+        if halted is not None:  # its producers include those of refused batches until it resumes
             raise halted.again()
         may_exchange = (
             key not in self._suspended and not move.stopped.is_set() and copy.partition.log.can_buffer_appends
@@ -296,7 +296,7 @@ class LogMoves:
         return False
 
     async def _exchange(self, key: TopicPartition, move: _Move) -> bool:
-        """The copy becomes the log; False when that is not possible now. Raises KafkaError: the log goes on."""
+        """Replace the log by the copy; returns False when that is not possible now. Raises KafkaError: the log stays."""
         partition = move.copy.partition
         move.exchange = asyncio.get_running_loop().create_future()
         follows = self._dependencies.following.follows(*key)
@@ -318,7 +318,7 @@ class LogMoves:
             await old.await_appends()
             await copy.copy_remaining()
             if old.failure is not None or old.is_halted:
-                return False  # what was held has been refused
+                return False  # the buffered appends were refused
             old.detach_folder()
             new = await self._dependencies.logs.complete_move(*key)
         except KafkaError:
@@ -328,7 +328,7 @@ class LogMoves:
                 copy.copy = found  # it was opened anew
             raise
         except (Exception, asyncio.CancelledError):
-            old.release()  # or what is kept in memory would be neither written nor answered
+            old.release()  # otherwise the buffered appends would never complete
             raise
         partition.replace_log(new)
         old.hand_over_to(new)

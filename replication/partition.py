@@ -1,11 +1,11 @@
-"""One partition on this broker: its log, its role, and what that means to who waits for it (`replication.awaited`). The host
-of the pure `LeaderState`.
+"""One partition on this broker: its log, its role, and its waiting requests (`replication.awaited`). Carries out the effects of
+the pure `LeaderState`.
 
 Rules: synchronous; every effect of an event is carried out before the next event of the same partition. Errors leave as
-`KafkaError`. There may be ten thousand, most of them at rest: what one needs only while something happens is made then.
-Invariants: only a leader appends what clients send, only a follower what a leader has; consumers see nothing at or past
-the high watermark, here or on a follower. A leader moves its high watermark only while the ISR is large enough, in the
-same step in which it releases who waits, so no produce is told NOT_ENOUGH_REPLICAS_AFTER_APPEND here.
+`KafkaError`. There may be ten thousand, most of them idle: parts that are needed only during activity are created then.
+Invariants: only a leader appends what clients send, only a follower what a leader has; consumers see nothing at or past the
+high watermark, here or on a follower. A leader moves its high watermark only while the ISR is large enough, in the same step in
+which it completes waiting requests, so no produce gets NOT_ENOUGH_REPLICAS_AFTER_APPEND here.
 Source: Kafka Partition, ReplicaManager.
 """
 
@@ -46,10 +46,10 @@ logger = logging.getLogger(__name__)
 
 
 class Copier(Protocol):
-    """Who copies a partition from its leader."""
+    """Copies a partition from its leader."""
 
     def on_shortened(self, partition: Partition) -> None:
-        """The log begins later than it did, which the leader is to know."""
+        """Called when the log start has risen, which the leader must know."""
 
 
 class _Following:
@@ -59,13 +59,14 @@ class _Following:
 
     def __init__(self) -> None:
         self.copier: Copier | None = None
-        # What the leader said last: see `append_as_follower`.
+        # The leader's values in the last response: see `append_as_follower`.
         self.high_watermark = 0
         self.log_start_offset = 0
 
 
 class Partition(Awaited):
-    """Life cycle: made by the first LeaderAndIsr that names it, dropped by StopReplica or with its log directory."""
+    """One partition. Life cycle: created by the first LeaderAndIsr that names it, dropped by StopReplica or with its log
+    directory."""
 
     __slots__ = ("_following", "last_stable_offset", "leader", "log")
 
@@ -95,9 +96,10 @@ class Partition(Awaited):
         return self.log.topic_id
 
     def become_leader(self, state: LeaderAndIsrPartitionState) -> bool:
-        """Lead in `state.leader_epoch`. Returns whether this is a new term; news of the present one are taken as well."""
+        """Lead in `state.leader_epoch`. Returns whether this is a new term; a new state of the present term is applied as
+        well."""
         if state.partition_epoch < self.partition_epoch:
-            return False  # the answer to a wish of ours was faster
+            return False  # the response to our own request came first
         leader, now_ms = self.leader, self._context.now_ms()
         is_new_term = leader is None or state.leader_epoch > self.leader_epoch
         self.note(state)
@@ -127,13 +129,13 @@ class Partition(Awaited):
         self._following = None
         log.assign_leader_epoch(state.leader_epoch, log.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
-        self._release_deletions()  # a replica that is none any more is not waited for
+        self._release_deletions()  # a removed replica is not waited for
         self._commit(log.high_watermark)
         self._wake_fetches()
         return True
 
     def become_follower(self, state: LeaderAndIsrPartitionState) -> bool:
-        """Follow `state.leader`. Returns whether anything changed hands."""
+        """Follow `state.leader`. Returns whether the leader or its epoch changed."""
         if state.partition_epoch < self.partition_epoch:
             return False
         was_leader = self.leader is not None
@@ -149,7 +151,7 @@ class Partition(Awaited):
         return changed
 
     def replace_log(self, log: PartitionLog) -> None:
-        """Another log, in another directory, holds all that this one had written, and is the partition's from now on."""
+        """Use another log, in another directory, which contains everything that the present one has written."""
         old, self.log = self.log, log
         old.start_listener, log.start_listener = log.start_listener, self
         log.take_over_verifications(old)
@@ -157,22 +159,22 @@ class Partition(Awaited):
         self._wake_fetches()
 
     def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """This broker holds the partition no more: everybody who waits gets `error`."""
+        """Remove the partition from this broker: every waiting request gets `error`."""
         self.leader = None
         self.note_no_leader()
         self._complete_waiters(error)
 
     def check_online(self) -> None:
-        """Raises KAFKA_STORAGE_ERROR: the log directory has failed, after which nothing else is told of the partition."""
-        if self.log.failure is not None:  # not raised itself: it would keep the frames, and all that they hold
+        """Raise KAFKA_STORAGE_ERROR when the log directory has failed; no other error is reported for the partition then."""
+        if self.log.failure is not None:  # not raised itself: it would keep the frames, and all their objects, alive
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {self.topic}-{self.partition} is offline."
             )
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Raises KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+        """Check that this broker leads in the client's `current_leader_epoch` (-1: the client sent none).
 
-        `current_leader_epoch` is the one the client believes in; -1 when it does not say.
+        Raises KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
         """
         if self.leader is None:
             self.check_online()
@@ -235,7 +237,7 @@ class Partition(Awaited):
             checked=checked,
             guard=guard,
         )
-        if self.leader is None:  # the write failed at once and took the directory offline
+        if self.leader is None:  # the write failed immediately and took the directory offline
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic}-{self.partition} has failed.")
         return result
 
@@ -264,7 +266,7 @@ class Partition(Awaited):
                 now_ms=now_ms,
                 done=self._on_copied,
             )
-            if self.log.failure is not None:  # the write failed at once
+            if self.log.failure is not None:  # the write failed immediately
                 raise self.log.failure.again()
         following = self._following
         if following is None:
@@ -279,7 +281,7 @@ class Partition(Awaited):
             self._take_over_offsets(self._following)
 
     def _take_over_offsets(self, following: _Following) -> None:
-        """The leader's high watermark and start, each no further than this log reaches by now."""
+        """Apply the leader's high watermark and log start, each as far as this log reaches by now."""
         log = self.log
         high_watermark = max(min(following.high_watermark, log.log_end_offset), log.log_start_offset)
         if high_watermark != log.high_watermark:
@@ -335,9 +337,9 @@ class Partition(Awaited):
             mark(watchers.leo)
 
     def on_start_raised(self) -> None:
-        """See `storage.log.log_state.StartListener`."""
+        """Update what depends on the log start, see `storage.log.log_state.StartListener`."""
         stable_offset = self.log.commit(self.log.high_watermark)
-        if stable_offset != self.last_stable_offset:  # an open transaction began in what is gone
+        if stable_offset != self.last_stable_offset:  # an open transaction began in the deleted records
             self.last_stable_offset = stable_offset
             if self.watchers is not None and self.watchers.lso:
                 self._context.wake_ups.touch(self.watchers.lso)
@@ -346,13 +348,13 @@ class Partition(Awaited):
             self._following.copier.on_shortened(self)
 
     def copied_by(self, copier: Copier) -> None:
-        """Until this broker leads, `copier` hears when the log begins later than it did."""
+        """Call `copier` when the log start rises, until this broker leads."""
         if self._following is None:
             self._following = _Following()
         self._following.copier = copier
 
     def on_config_changed(self) -> None:
-        """The log's settings changed: a lower min.insync.replicas may commit records, a codec be too new for a client."""
+        """Apply changed log settings: a lower min.insync.replicas may commit records, a codec may be too new for a client."""
         self._touch_watchers()
         if self.leader is not None:
             self._carry_out(
@@ -382,9 +384,10 @@ class Partition(Awaited):
                     )  # fmt: skip
 
     def check_replica(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Whether a follower of this leader asks. Raises UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER: ask again later.
+        """Check a follower's request to this leader. Raises UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER: the follower
+        retries.
 
-        One that says which epoch it is in may have heard of an assignment that this leader does not know yet.
+        A follower that sends its epoch may have an assignment that this leader has not received yet.
         """
         assert self.leader is not None
         follower = self.leader.followers.get(replica_id)
@@ -402,7 +405,7 @@ class Partition(Awaited):
     def on_follower_fetch(
         self, replica_id: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, now_ms: int
     ) -> None:
-        """A follower, checked by `check_replica`, holds everything below `fetch_offset`, which is in this log."""
+        """Note that a follower, checked by `check_replica`, has everything below `fetch_offset`, which is in this log."""
         leader = self.leader
         if leader is None:
             return  # what another partition's commit brought about has ended the leadership since the check
@@ -419,18 +422,18 @@ class Partition(Awaited):
         self._release_deletions()
 
     def mark_idle(self, replica_id: int, channel: FetchChannel) -> ReplicaProgress | None:
-        """See `LeaderState`."""
+        """Mark a follower as idle, see `LeaderState`."""
         return None if self.leader is None else self.leader.mark_idle(replica_id, channel)
 
     def on_brokers_gone(self, broker_ids: Set[int]) -> None:
-        """They are not alive any more."""
+        """Note that these brokers are not alive any more."""
         leader = self.leader
         if leader is not None and not broker_ids.isdisjoint(leader.followers):
             self._carry_out(leader.on_brokers_gone(self._context.now_ms()))
             self._release_deletions()
 
     def on_tick(self, now_ms: int) -> None:
-        """Due every half of replica.lag.time.max.ms."""
+        """Remove lagging followers from the ISR. Due every half of replica.lag.time.max.ms."""
         if self.leader is not None and not self.leader.is_alone:
             self._carry_out(self.leader.on_tick(now_ms))
             self._release_deletions()
@@ -445,7 +448,7 @@ class Partition(Awaited):
             self._carry_out(self.leader.on_isr_response(change, answer, self._context.now_ms()))
 
     def is_throttled(self, replica_id: int) -> bool:
-        """Whether this follower gets nothing now: it is out of sync, and such followers have used up their share."""
+        """Whether this follower gets no records now: it is out of sync, and the quota of such followers is used up."""
         quota = self._context.dependencies.quota
         return (
             replica_id not in self.assignment.isr
@@ -454,7 +457,7 @@ class Partition(Awaited):
         )
 
     def on_sent_to_replica(self, replica_id: int, size_bytes: int) -> None:
-        """Records are on their way to a follower."""
+        """Count records that are sent to a follower."""
         dependencies = self._context.dependencies
         dependencies.metrics.sent_to_replica(size_bytes, is_reassignment=replica_id in self.assignment.adding_replicas)
         if dependencies.quota.is_throttled(self.topic, self.partition):
@@ -464,12 +467,13 @@ class Partition(Awaited):
 
     @property
     def low_watermark(self) -> int:
-        """Below it no live replica holds records any more."""
+        """The offset below which no live replica has records."""
         start = self.log.log_start_offset
         return start if self.leader is None else self.leader.low_watermark(start)
 
     def delete_records(self, offset: int) -> int:
-        """Records below `offset` are gone for readers of this leader; answers the low watermark, which followers move.
+        """Make records below `offset` invisible to readers of this leader; returns the low watermark, which rises as followers
+        delete.
 
         Raises OFFSET_OUT_OF_RANGE above the high watermark.
         """
@@ -486,25 +490,25 @@ class Partition(Awaited):
     # --- reading ---
 
     def readable_end(self, *, read_committed: bool) -> int:
-        """The offset at which a consumer's reading ends."""
+        """Return the offset at which a consumer's reading ends."""
         return self.last_stable_offset if read_committed else self.log.high_watermark
 
     @property
     def may_redirect(self) -> bool:
-        """Whether consumers are told of a replica near them at all."""
+        """Whether consumers may be redirected to a replica near them."""
         return self.leader is not None and self._context.dependencies.select_replica is not None
 
     def preferred_read_replica(
         self, rack: str, fetch_offset: int, rack_of: Callable[[int], str | None], now_ms: int
     ) -> int | None:
-        """Where a consumer in `rack` had better read `fetch_offset`; None: here. `rack_of` answers None for a broker that
-        it cannot reach."""
+        """Return the replica that a consumer in `rack` should read `fetch_offset` from; None: this one. `rack_of` returns None
+        for a broker that is not reachable."""
         leader, select = self.leader, self._context.dependencies.select_replica
         if leader is None or select is None:
             return None
         return preferred_read_replica(select, leader, rack, fetch_offset, rack_of, now_ms)
 
     def truncated(self) -> None:
-        """Records went away at either end (DeleteRecords, truncation): waiting fetches look again."""
+        """Wake waiting fetches, because records were removed at either end (DeleteRecords, truncation)."""
         self.last_stable_offset = self.log.commit(self.log.high_watermark)
         self._wake_fetches()

@@ -1,19 +1,19 @@
-"""The partitions this broker holds, and what the controller's requests do to them.
+"""Keeps the partitions of this broker, and applies the controller's requests to them.
 
-    LeaderAndIsr, a higher leader epoch:  leader here    leave its fetcher, then lead
-                                          leader alive   leave its fetcher, then follow the new leader
-                                          leader gone    open the log, and stay what it was (KAFKA-1647)
-    StopReplica:                          leave its fetcher, then let go, or delete
-    LeaderAndIsr, no room for the log:    wait, and become what was wanted last when there is room
+    LeaderAndIsr, a higher leader epoch:  leader here    stop fetching, then lead
+                                          leader alive   stop fetching, then follow the new leader
+                                          leader gone    open the log, and keep the role (KAFKA-1647)
+    StopReplica:                          stop fetching, then drop the partition, or delete its log
+    LeaderAndIsr, no room for the log:    wait, and apply the newest state when there is room
 
 Rules: control requests are handled one at a time, in order; each yields between partitions so that clients are served
-meanwhile. Of one LeaderAndIsr, partitions that are led here come first: producers wait for them. What a change means to
-a coordinator is told to the listeners after the partition has changed. A partition that waits for room is answered NONE, for
-a controller that hears of a storage error takes the replica offline, and asks for it no more.
-A partition is offline when its log has failed, or when none could be opened because the directory that may hold it is
-offline: clients hear KAFKA_STORAGE_ERROR of it, wherever it is led, and ask Metadata for the leader of now.
+meanwhile. Of one LeaderAndIsr, partitions that are led here come first: producers wait for them. Listeners are called after the
+partition has changed. The response for a partition that waits for room is NONE, because on a storage error the controller would
+take the replica offline, and not request it again. A partition is offline when its log has failed, or when none could be opened
+because the directory that may hold it is offline: clients get KAFKA_STORAGE_ERROR for it, wherever its leader is, and request
+Metadata to find the leader.
 Invariants: a request of an older controller epoch changes nothing; a partition never goes back to an older leader epoch;
-what a former leader sent is not appended any more once a partition has changed hands.
+records of a former leader are not appended once the partition has another leader.
 Source: Kafka ReplicaManager.becomeLeaderOrFollower, stopReplicas; KIP-516 (topic ids), KIP-570 (leader epoch in StopReplica).
 """
 
@@ -44,7 +44,7 @@ from storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-# A leader epoch of StopReplica that is none: "deletion goes on". NO_EPOCH: the sender knows none.
+# A special leader epoch of StopReplica: the topic is being deleted. NO_EPOCH: the sender knows none.
 EPOCH_DURING_DELETE = -2
 
 
@@ -54,17 +54,16 @@ class Logs(Protocol):
     async def log_for(
         self, topic: str, partition: int, topic_id: bytes = ZERO_UUID, *, is_new: bool = True
     ) -> PartitionLog:
-        """Open the log, or make it where a new one belongs. One that is not new is not made while a directory that may
-        hold it is offline. Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when there is only no room for it now."""
+        """Open the log, or create a new one. A log that is not new is not created while a directory that may contain it is
+        offline. Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when only the room for it is missing."""
 
     async def delete(self, topic: str, partition: int) -> None:
-        """Set the log's folder aside for deletion. Missing is no error, unless a directory that may hold it is offline.
-
-        Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Set the log's folder aside for deletion. A missing log is no error, unless a directory that may contain it is
+        offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
 
 
 class LeadershipListener(Protocol):
-    """Told, in order, when this broker begins or ends to lead or hold a partition."""
+    """Called, in order, when this broker begins or ceases to lead or have a partition."""
 
     def on_leader(self, partition: Partition) -> None: ...
 
@@ -72,44 +71,45 @@ class LeadershipListener(Protocol):
 
 
 class Fetching(Protocol):
-    """Who copies from other leaders. `replication.fetchers.Fetchers` fits it."""
+    """Copies partitions from other leaders. `replication.fetchers.Fetchers` fits it."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
-        """Copy `partition`, which nobody copies now."""
+        """Copy `partition`, which is not copied now."""
 
     def refresh(self, partition: Partition) -> None:
-        """The topic of a partition, copied or not, has got an id."""
+        """Note that the topic of a partition, copied or not, has got an id."""
 
     async def stop_following(self, topic: str, partition: int) -> None:
-        """When this returns, nothing is appended to the partition's log any more. Without effect on one not copied."""
+        """Stop copying; when this returns, nothing more is appended to the partition's log. No effect on a partition that is
+        not copied."""
 
     def follows(self, topic: str, partition: int) -> bool:
         """Whether the partition is copied."""
 
     def forget(self, topic: str, partition: int) -> None:
-        """The same for a partition whose log has failed, at once."""
+        """Stop copying a partition whose log has failed, without waiting."""
 
     def finish_assignment(self) -> None:
-        """All partitions of a request are where they belong."""
+        """Called after all partitions of a request were assigned."""
 
 
 class LogMoving(Protocol):
-    """Who moves logs between directories. `replication.log_moves.LogMoves` fits it."""
+    """Moves logs between directories. `replication.log_moves.LogMoves` fits it."""
 
     def begin(self, partition: Partition) -> None:
-        """Go on with a move that a start, or AlterReplicaLogDirs, has left; no effect without."""
+        """Continue a move that was left by a start, or by AlterReplicaLogDirs; no effect without one."""
 
     async def stop(self, topic: str, partition: int) -> None:
-        """When this returns, nothing is copied of the partition's log any more."""
+        """Stop copying; when this returns, nothing of the partition's log is being copied."""
 
     async def suspend(self, topic: str, partition: int) -> None:
-        """When this returns, the partition's log stays the same one until `resume`."""
+        """When this returns, the partition keeps its present log until `resume`."""
 
     def resume(self, topic: str, partition: int) -> None: ...
 
 
 class NoLogMoves:
-    """For partitions whose logs stay where they are."""
+    """For brokers that move no logs."""
 
     def begin(self, partition: Partition) -> None: ...
 
@@ -121,7 +121,7 @@ class NoLogMoves:
 
 
 class NoFetching:
-    """For a broker that has no others beside it."""
+    """For a broker without other brokers."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
 
@@ -138,7 +138,7 @@ class NoFetching:
 
 
 class Partitions:
-    """Registry by name and by topic id. `listener` is told of every change of leadership."""
+    """Registry of partitions by name and by topic id. `listener` is called at every change of leadership."""
 
     def __init__(
         self,
@@ -159,13 +159,13 @@ class Partitions:
         self._following = NoFetching() if following is None else following
         self._moving = NoLogMoves() if moving is None else moving
         self._by_name: dict[TopicPartition, Partition] = {}
-        # Topics by id, and how many partitions each of these has here. Those of before KIP-516 have no id, and are not in
-        # here.
+        # Topics by id, and how many partitions each of these has here. Topics from before KIP-516 have no id, and are not in
+        # it.
         self._topics: dict[bytes, str] = {}
         self._sizes: Counter[bytes] = Counter()
-        # Partitions whose logs there was no room for: their topic's id, and what was wanted of them last.
+        # Partitions without room for their logs: the topic's id, and the newest state.
         self._waiting: dict[TopicPartition, tuple[bytes, LeaderAndIsrPartitionState]] = {}
-        # Partitions that should be here, and whose logs a log directory that is offline may hold.
+        # Partitions that should be here, and whose logs may be in a log directory that is offline.
         self._offline: set[TopicPartition] = set()
         self.controller_id = -1
         self.controller_epoch = 0
@@ -186,11 +186,11 @@ class Partitions:
         found = self._by_name.get((topic, partition))
         if found is None:
             return None
-        # What is left of a topic that was deleted has the name of the one that was made after it, and another id.
+        # The remaining log of a deleted topic has the same name as the topic created after it, and another id.
         return found if found.log.topic_id in (topic_id, ZERO_UUID) else None
 
     def is_offline(self, topic: str, partition: int) -> bool:
-        """Of one that `find` does not know: whether it is in a log directory that is offline."""
+        """Whether a partition that `find` does not know is in a log directory that is offline."""
         return (topic, partition) in self._offline
 
     @property
@@ -200,7 +200,7 @@ class Partitions:
     # --- what the controller sends ---
 
     async def on_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Become what the controller says, partition by partition; each has its own error in the answer."""
+        """Apply a LeaderAndIsr, partition by partition; the response has an error for each."""
         if request.controller_epoch < self.controller_epoch:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[], topics=[])
         self.controller_id, self.controller_epoch = request.controller_id, request.controller_epoch
@@ -246,7 +246,8 @@ class Partitions:
             )  # fmt: skip
 
     async def on_room_again(self) -> None:
-        """Partitions that wait become what was wanted of them last, as far as there is room. A control request as any."""
+        """Apply the newest state to partitions that wait for room, as far as there is room now. Handled like a control
+        request."""
         outcome, taken_up = _Assignment(self._dependencies.now_ms(), []), list[TopicPartition]()
         slices = Slices(self._dependencies.now_ms)
         for key, (topic_id, state) in list(self._waiting.items()):
@@ -309,7 +310,7 @@ class Partitions:
         return error
 
     async def _learn_topic_id(self, known: Partition, topic_id: bytes) -> ErrorCode:
-        """The epoch of now: all there may be to tell is the id of a topic that had none."""
+        """Apply a state of the present leader epoch: the only possible news is the id of a topic that had none."""
         if topic_id == ZERO_UUID or known.topic_id != ZERO_UUID:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         try:
@@ -324,7 +325,7 @@ class Partitions:
         self._following.refresh(known)
 
     def _name(self, known: Partition) -> None:
-        """`known` is found by its topic's id from now on."""
+        """Make `known` findable by its topic's id."""
         self._topics[known.topic_id] = known.topic
         self._sizes[known.topic_id] += 1
 
@@ -334,7 +335,7 @@ class Partitions:
             del self._sizes[known.topic_id], self._topics[known.topic_id]
 
     async def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
-        """The partition with its log. Raises KafkaError."""
+        """Return the partition with its log. Raises KafkaError."""
         index = state.partition_index
         known = self._by_name.get((topic, index))
         if known is None:
@@ -356,12 +357,12 @@ class Partitions:
         return known
 
     async def _change_role(self, known: Partition, state: LeaderAndIsrPartitionState, outcome: _Assignment) -> None:
-        """Raises KafkaError: the log failed meanwhile."""
+        """Make the partition leader or follower. Raises KafkaError: the log failed meanwhile."""
         topic, index = known.topic, known.partition
         leads = state.leader == self._broker_id
         if not leads and not self._dependencies.is_alive(state.leader):
             # UpdateMetadata comes first, so that this is a leader that has just died: the next request names another.
-            # The log is there all the same, and with it its high watermark stays in the checkpoint.
+            # The log is opened nevertheless, so that its high watermark stays in the checkpoint.
             outcome.of_dead_leaders[topic, index] = state.leader
             return
         await self._following.stop_following(topic, index)
@@ -376,7 +377,7 @@ class Partitions:
             self._listener.on_not_leader(topic, index, state.leader_epoch)
         if known.is_leader:
             return
-        # What it took as leader may be on its way still, and the first fetch goes on behind it.
+        # Records that it appended as leader may still be being written; the first fetch continues behind them.
         await known.log.await_appends()
         if known.log.failure is not None:
             raise known.log.failure.again()
@@ -385,7 +386,7 @@ class Partitions:
         self._following.follow(known, known.leader_id, known.leader_epoch)
 
     async def on_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Let go of partitions, and delete those that the request says."""
+        """Drop partitions, and delete the logs of those that the request says."""
         if request.controller_epoch < self.controller_epoch:
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=[])
         self.controller_id, self.controller_epoch = request.controller_id, request.controller_epoch
@@ -412,7 +413,7 @@ class Partitions:
         self._waiting.pop((topic, index), None)
         if known is not None:
             if delete and known.log.failure is not None:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # its files cannot go now; the controller asks again later
+                return ErrorCode.KAFKA_STORAGE_ERROR  # its files cannot be removed now; the controller retries
             if delete:
                 await self._moving.stop(topic, index)
             await self._following.stop_following(topic, index)
@@ -433,8 +434,8 @@ class Partitions:
         return ErrorCode.NONE
 
     def on_elsewhere(self, topic: str, index: int, leader_epoch: int) -> None:
-        """The partition is other brokers' since that epoch. One that led before leads no more, as after StopReplica: what it
-        acknowledged nobody would copy. Its log stays."""
+        """Stop leading a partition that other brokers have since that epoch, as after StopReplica: no replica would copy what
+        it acknowledged. Its log stays."""
         known = self._by_name.get((topic, index))
         if known is not None and known.is_leader and known.leader_epoch < leader_epoch:
             logger.info(
@@ -444,7 +445,7 @@ class Partitions:
             self._listener.on_not_leader(topic, index, leader_epoch)
 
     def on_directory_failed(self, directory: str) -> None:
-        """Partitions of a failed log directory answer KAFKA_STORAGE_ERROR from now on."""
+        """Drop the partitions of a failed log directory; requests for them get KAFKA_STORAGE_ERROR from now on."""
         folder = directory.rstrip("/") + "/"
         for partition in list(self._by_name.values()):
             if partition.log.directory.startswith(folder):
@@ -455,21 +456,22 @@ class Partitions:
 
 @dataclass(slots=True)
 class _Assignment:
-    """What comes of one LeaderAndIsr: the error of each row, and what the log tells of all of them together."""
+    """The outcome of one LeaderAndIsr: the error of each row, and counts for the log line."""
 
     began_ms: int
     errors: list[ErrorCode]
     leads_count: int = 0
     follows_count: int = 0
     of_dead_leaders: dict[TopicPartition, int] = field(default_factory=dict)
-    # Only those that did not wait before.
+    # Only partitions that did not wait before.
     without_room: list[TopicPartition] = field(default_factory=list)
 
 
 def _log_earlier_topic(log: PartitionLog, topic_id: bytes, *, is_only_replica: bool) -> None:
-    """What was deleted under this name while this broker could not hear it, or is of a store that was lost."""
+    """Log that the log belongs to an earlier topic of this name, which was deleted while this broker was down, or belongs to a
+    store that was lost."""
     resolution = "remove the folder, and the replica is copied again"
-    if is_only_replica:  # elsewhere two histories of one epoch would be taken for one
+    if is_only_replica:  # with other replicas, two histories of one epoch would be taken for one
         resolution = "remove its partition.metadata to serve these records, or the folder to delete them"
     logger.error(
         "log of an earlier topic, not served; stop the broker to resolve it: path=%s topic_id=%s "
@@ -487,7 +489,7 @@ def _partition_states(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes
 
 
 def _stopped_partitions(request: StopReplicaRequest) -> Iterator[tuple[str, int, int, bool]]:
-    """(topic, partition, leader epoch, delete) in whichever of the three forms the request's version has."""
+    """Yield (topic, partition, leader epoch, delete) from whichever of the three forms the request's version has."""
     for old in request.ungrouped_partitions:
         yield old.topic_name, old.partition_index, NO_EPOCH, request.delete_partitions
     for topic in request.topics:

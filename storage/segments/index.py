@@ -4,10 +4,10 @@ An entry is fixed size, big endian, and grows in both columns: `.index` holds (o
 int32), `.timeindex` holds (timestamp: int64, offset - base offset: int32). A lookup finds the last entry at or below a
 key, from where the caller walks the batches: entries exist only every `index.interval.bytes`.
 
-Rules: no IO here. Bytes of the file come through the caller's `PageReader`; what is to be written is handed out by
-`unwritten`. Memory is bounded: the newest entries (at most two pages) and, for each page of 512 entries that the file
-holds, its first entry; a full index of a 1 GiB segment costs 8 KiB. Nor is more than that ever decoded at once: an index is
-opened in the queue that all logs of its directory write through.
+Rules: no IO here. Bytes of the file come through the caller's `PageReader`; `unwritten` returns what has to be written. Memory
+is bounded: the newest entries (at most two pages) and, for each page of 512 entries that the file holds, its first entry; a
+full index of a 1 GiB segment costs 8 KiB. Nor is more than that ever decoded at once: an index is opened in the queue that all
+logs of its directory write through.
 Invariants: the entries in memory are those behind the file's; every page of the file but the last one is full; keys
 rise strictly.
 A file that Apache Kafka left behind after a crash is as long as `segment.index.bytes`, zero filled behind its entries:
@@ -33,11 +33,11 @@ _COMPARED_ENTRIES = 2048
 
 Entry = tuple[int, int]
 PageReader = Callable[[int, int], Buffer]
-"""`reader(length, position)` answers those bytes of the index file."""
+"""`reader(length, position)` returns those bytes of the index file."""
 
 
 class CorruptIndex(Exception):
-    """The index file cannot be what its segment wrote: to be rebuilt from the `.log`."""
+    """Raised for an index file with content that its segment cannot have written: it has to be rebuilt from the `.log`."""
 
 
 class SparseIndex:
@@ -70,7 +70,7 @@ class SparseIndex:
     def __init__(self) -> None:
         self.entries_count = 0  # in the file and in memory
         self.file_entries = 0
-        # The older page in memory is on its way to the file.
+        # The older page in memory is being written to the file.
         self.is_spilling = False
         self.last: Entry | None = None
         # The entries that are not (or not only) in the file.
@@ -93,10 +93,10 @@ class SparseIndex:
     # --- loading ---
 
     def load(self, content: Buffer, *, keep_writable: bool = True) -> None:
-        """Take over what an index file holds. Raises CorruptIndex.
+        """Load the content of an index file. Raises CorruptIndex.
 
-        `keep_writable`: the last page stays in memory, so that entries can follow. `file_entries` then says how much
-        of the file is good as it is; the rest is handed out by `unwritten` again.
+        `keep_writable`: the last page stays in memory, so that entries can follow. `file_entries` is then the number of entries
+        that are valid in the file; `unwritten` returns the others again.
         """
         size, unpack_from = self.entry.size, self.entry.unpack_from
         if len(content) % size:
@@ -156,7 +156,7 @@ class SparseIndex:
 
     @property
     def has_full_page(self) -> bool:
-        """Two pages are in memory, and the older one is not yet on its way to the file."""
+        """Whether two pages are in memory, and the older one is not being written yet."""
         return len(self._keys) >= 2 * PAGE_ENTRIES and not self.is_spilling
 
     def unwritten(self, entries: int | None = None) -> tuple[bytes, int]:
@@ -167,7 +167,7 @@ class SparseIndex:
         return content, self.file_entries * self.entry.size
 
     def written(self, entries: int) -> None:
-        """The first `entries` entries in memory are in the file now, a whole page or all that there are."""
+        """Note that the first `entries` entries in memory, a whole page or all, are in the file now."""
         assert entries % PAGE_ENTRIES == 0 or entries == len(self._keys)
         self._page_keys.extend(self._keys[0:entries:PAGE_ENTRIES])
         self._page_values.extend(self._values[0:entries:PAGE_ENTRIES])
@@ -179,10 +179,8 @@ class SparseIndex:
         return len(self._keys)
 
     def cut(self, content: Buffer, *, key: int | None = None, value: int | None = None) -> None:
-        """Forget the entries at or above `key`, or with a second column at or above `value`.
-
-        `content` is what the file holds; the caller writes `unwritten` and cuts the file to it.
-        """
+        """Drop the entries at or above `key`, or with a second column at or above `value`. `content` is that of the file; the
+        caller writes `unwritten` and truncates the file behind it."""
         size, unpack_from = self.entry.size, self.entry.unpack_from
         whole = bytes(content[: self.file_entries * size]) + self.unwritten()[0]
         entries = range(len(whole) // size)
@@ -325,4 +323,4 @@ class _ClosedTimeIndex(_Closed, TimeIndex):
 
 CLOSED_OFFSET_INDEX = _ClosedOffsetIndex()
 CLOSED_TIME_INDEX = _ClosedTimeIndex()
-"""What every segment has while it is closed: two indexes of its own, though empty, take 850 bytes."""
+"""The indexes of every closed segment, shared: two empty indexes take 850 bytes."""

@@ -1,10 +1,10 @@
-"""Finishing what a crash interrupted: the exchange of cleaned segments for the ones they were made from.
+"""Completes, after a crash, the replacement of segments by the cleaned ones made from them.
 
 The cleaner writes `.cleaned` files, renames all of one group to `.swap` when they are complete, sets the old segments
 aside, and renames the `.swap` files to their final names. So at a start `.cleaned` files are worthless, and `.swap`
 files hold records that may be nowhere else.
 
-Rules: blocking; comes first of all when a log is loaded. Running it again after a crash in the middle ends the same.
+Rules: blocking; the first step when a log is loaded. Running it again after a crash in the middle ends the same.
 Invariant: a `.swap` file takes its name only when no old segment of its range is left, and the `.log` does so first.
 Source: Kafka LogLoader.removeTempFilesAndCollectSwapFiles, LogLoader.load.
 """
@@ -33,7 +33,7 @@ def segment_file_offset(name: str) -> int | None:
 
 
 def finish_swap(filesystem: FileSystem, directory: str, names: Sequence[str]) -> list[str]:
-    """Bring the folder, which holds `names`, to the state after or before the exchange; answers what it holds then."""
+    """Bring the folder, which contains `names`, to the state before or after the replacement; returns the names in it then."""
     if not any(name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")) for name in names):
         return list(names)
     cleaned = [segment_file_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -68,8 +68,8 @@ def finish_swap(filesystem: FileSystem, directory: str, names: Sequence[str]) ->
 
 
 def _without_foreign(filesystem: FileSystem, directory: str, names: Sequence[str], swaps: Sequence[str]) -> list[str]:
-    """The `swaps` that a cleaner can have written. It renames none before all of it is on the disk, so one that is not
-    sound from end to end is no cleaner's, or was damaged since: it must not replace a segment that is still there."""
+    """Return the `swaps` that a cleaner can have written. It renames a file only when it is completely on the disk, so an
+    invalid one is not the cleaner's, or was damaged since: it must not replace an existing segment."""
     foreign: set[int | None] = set()
     for name in swaps:
         path, final_name = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)

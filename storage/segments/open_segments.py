@@ -1,4 +1,4 @@
-"""The bound on open files of old segments: those that nobody has read for longest are closed.
+"""Bounds the number of open files of old segments: closes the least recently read ones.
 
 Rules: called on the event loop; closing runs in a reader thread. Active segments are not counted: their log holds them.
 Invariant: a file that a thread is using (`Segment.pins`) is closed only when that thread is through.
@@ -15,7 +15,7 @@ MAX_OPEN_SEGMENTS = 1000
 
 
 class OpenSegments:
-    """Old segments that are open, least recently read first. One for all logs of a broker."""
+    """The open old segments of all logs of a broker, least recently read first."""
 
     __slots__ = ("_limit", "_readers", "_segments")
 
@@ -28,7 +28,7 @@ class OpenSegments:
         return len(self._segments)
 
     def touch(self, segment: Segment) -> None:
-        """`segment` is being read, or has just been opened or rolled."""
+        """Note that `segment` is being read, or was just opened or rolled."""
         segments = self._segments
         segments.pop(segment, None)
         segments[segment] = None
@@ -42,7 +42,7 @@ class OpenSegments:
                 return
 
     def close(self, segment: Segment) -> None:
-        """Close the segment's file, now or when its last reading thread is through."""
+        """Close the segment's file, now or when its last reading thread has finished."""
         self._segments.pop(segment, None)
         if segment.pins:
             segment.close_when_unpinned = True
@@ -53,16 +53,16 @@ class OpenSegments:
             self._readers.run(file.close)
 
     def leave(self, segment: Segment) -> None:
-        """The segment is none of its log's any more."""
+        """Drop a segment that was removed from its log."""
         segment.is_gone = True
         self.close(segment)
 
     def forget(self, segment: Segment) -> None:
-        """The segment is active again: its log holds it open."""
+        """Drop a segment that is active again: its log keeps it open."""
         self._segments.pop(segment, None)
 
     def pin(self, segments: Iterable[Segment]) -> None:
-        """A thread is about to use the files of these: until `unpin` retention, or a full pool, closes none of them."""
+        """Keep the files of these segments open until `unpin`, because a thread uses them."""
         for segment in segments:
             segment.pins += 1
 

@@ -151,7 +151,7 @@ class SegmentReader:
 
 
 class Segment:
-    """See the module. `file` is None while the segment is closed."""
+    """One segment. `file` is None while it is closed."""
 
     __slots__ = (
         "base_offset",
@@ -186,16 +186,16 @@ class Segment:
         self.created_ms = created_ms
         self.roll_jitter_ms = roll_jitter_ms
         self.file: File | None = None
-        # A queued job is opening it.
+        # A queued job opens or creates its files.
         self.is_awaited = False
         # False until it was opened once: what it knows of timestamps comes from its files.
         self.knows_timestamps = False
         # The folder was flushed since the files were made, so that they are found after a loss of power.
         self.name_is_durable = False
-        # Threads that use `file`: it is closed when they are through.
+        # The number of threads that use `file`: it is closed when they have finished.
         self.pins = 0
         self.close_when_unpinned = False
-        # The segment left its log.
+        # The segment was removed from its log.
         self.is_gone = False
         self.offset_index: OffsetIndex = CLOSED_OFFSET_INDEX
         self.time_index: TimeIndex = CLOSED_TIME_INDEX
@@ -215,7 +215,7 @@ class Segment:
     # --- opening ---
 
     def begin(self) -> None:
-        """The segment is a new one: there is nothing in its files that would have to be read first."""
+        """Note that the segment is new: its files have nothing to be read first."""
         self.offset_index, self.time_index = OffsetIndex(), TimeIndex()
         self.knows_timestamps = True
 
@@ -226,7 +226,7 @@ class Segment:
         self.adopt(opened)
 
     def adopt(self, opened: OpenedSegment) -> None:
-        """Take over what the files say, but for the open file."""
+        """Take over the state in the files, but not the open file."""
         self.offset_index = opened.offset_index
         self.time_index = opened.time_index
         self.first_timestamp = opened.first_timestamp
@@ -243,9 +243,10 @@ class Segment:
             self.knows_timestamps = True
 
     def release(self) -> File | None:
-        """Make the segment a closed one; answers the file that the caller closes in a thread.
+        """Close the segment in memory; returns the file, which the caller closes in a thread.
 
-        Its indexes are in its files, and are read again when it is opened."""
+        Its indexes are in its files, and are read again when it is opened.
+        """
         assert not self.pins
         file, self.file = self.file, None
         self.offset_index, self.time_index = CLOSED_OFFSET_INDEX, CLOSED_TIME_INDEX
@@ -283,7 +284,8 @@ class Segment:
     def note_append(
         self, size_bytes: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int, interval_bytes: int
     ) -> bool:
-        """Bytes were placed at `end_bytes`: extend, and index them when the interval is full. Whether that was so."""
+        """Extend the segment by bytes placed at `end_bytes`, and index them when the interval is full. Returns whether an entry
+        was added."""
         position = self.end_bytes
         if position == 0:
             self.first_timestamp = max_timestamp
@@ -300,8 +302,8 @@ class Segment:
         return True
 
     def note_appended(self, headers: Sequence[BatchHeader], max_timestamp: int, interval_bytes: int) -> bool:
-        """The same of several batches, with the largest timestamp of them all: each is indexed by itself, as in Kafka, or
-        whoever looks for one of them would walk all that came with it."""
+        """Like `note_append` for several batches, with the largest timestamp of all: each is indexed by itself, as in Kafka,
+        otherwise a lookup of one would read all of them."""
         is_first, has_new_entry = self.end_bytes == 0, False
         for header in headers:
             last_offset = header.last_offset
@@ -390,17 +392,17 @@ class Segment:
 
 
 def entries_of(batches: int, size_bytes: int, limits: RollLimits) -> int:
-    """So many index entries may so many batches need that come together."""
+    """Return the maximum number of index entries for that many batches."""
     return min(batches, size_bytes // (limits.index_interval_bytes + 1) + 1)
 
 
 def fit_one_segment(batches: int, size_bytes: int, limits: RollLimits) -> bool:
-    """Whether the indexes of a new segment have room for so many batches; one always has its place."""
+    """Whether the indexes of a new segment have room for that many batches; a single batch always fits."""
     return entries_of(batches, size_bytes, limits) <= max(limits.segment_index_bytes // TimeIndex.entry.size - 1, 1)
 
 
 def full_bytes(segment_bytes: int, max_batch_bytes: int) -> int:
-    """A segment that is finished since the next batch has no room in it has more."""
+    """Return the size above which a segment counts as finished, because the next batch had no room in it."""
     return segment_bytes - min(max_batch_bytes, segment_bytes // 2)
 
 
@@ -412,7 +414,7 @@ def rolls_at(log_end_offset: int, first_offset: int, last_offset: int) -> int:
 
 
 def check_length(segment: Segment, length: int, position: int) -> int:
-    """`length` as read from a batch, if a batch can have it; a walk over anything else would never end."""
+    """Return `length`, read from a batch, if a batch can have it; with any other value a walk would not end."""
     if length < MIN_LENGTH:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"{segment.path(LOG_SUFFIX)} holds no batch at position {position}."
@@ -421,7 +423,7 @@ def check_length(segment: Segment, length: int, position: int) -> int:
 
 
 def check_fits(segment: Segment, size_bytes: int, position: int) -> None:
-    """Whether a batch can be that large; nobody may make room for what a damaged length says."""
+    """Check that a batch can be that large, before memory is allocated for a damaged length."""
     if size_bytes > segment.written_bytes - position:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
