@@ -1,4 +1,4 @@
-"""Transactions of mainstream clients on one broker: commit, abort, fencing, timeout."""
+"""Transactions of mainstream clients on one broker: commit, abort, fencing, timeout, consume-process-produce."""
 
 from __future__ import annotations
 
@@ -113,6 +113,38 @@ def test_a_producer_that_stays_silent_is_fenced_and_its_transaction_aborted(boot
         assert time.monotonic() < deadline
     with pytest.raises(KafkaException):
         silent.commit_transaction(PATIENCE_S)
+
+
+def test_what_is_consumed_and_what_is_produced_are_committed_together(bootstrap: str) -> None:
+    create(bootstrap, "in", "out")
+    plain = Producer({"bootstrap.servers": bootstrap})
+    for number in range(20):
+        plain.produce("in", b"%02d" % number, partition=number % 2)
+    assert plain.flush(PATIENCE_S) == 0
+    group = {"bootstrap.servers": bootstrap, "group.id": "copies", "auto.offset.reset": "earliest"}
+    for fate in ("abort", "commit"):
+        consumer = Consumer({**group, "enable.auto.commit": False, "isolation.level": "read_committed"})
+        consumer.subscribe(["in"])
+        producer = transactional(bootstrap, "copies")
+        copied = 0
+        deadline = time.monotonic() + PATIENCE_S
+        while copied < 20 and time.monotonic() < deadline:
+            messages = [each for each in consumer.consume(20, 0.5) if each.error() is None]
+            if not messages:
+                continue
+            producer.begin_transaction()
+            for message in messages:
+                producer.produce("out", message.value(), partition=message.partition())
+            positions = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), PATIENCE_S)
+            getattr(producer, f"{fate}_transaction")(PATIENCE_S)
+            copied += len(messages)
+        assert copied == 20
+        committed = consumer.committed(consumer.assignment(), PATIENCE_S)
+        offsets = [each.offset for each in committed]
+        assert offsets == ([10, 10] if fate == "commit" else [-1001, -1001])
+        consumer.close()
+    assert read(bootstrap, "out") == [b"%02d" % number for number in range(20)]
 
 
 def test_aiokafka(bootstrap: str) -> None:
