@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
     from controller.event_times import EventTimes
+    from coordinator.runtime.load_times import LoadTimes
     from replication.fetcher import Fetcher
     from replication.fetchers import Fetchers
     from replication.log_moves import LogMoves
@@ -64,7 +65,7 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _controller(services)
     yield from _controller_work(services.controller.times)
     yield from _groups(services)
-    yield Sample(table.MARKERS_WAITING, (), services.transaction_markers.unknown_destination_count)
+    yield from _transactions(services)
     yield from _waiting(services)
     if services.fetchers is not None:
         yield from _fetchers(services.fetchers)
@@ -230,6 +231,19 @@ def _groups(services: Services) -> Iterator[Sample]:
         yield Sample(metric, (), counts[state])
     yield Sample(table.OFFSETS, (), services.groups.offsets_count())
     yield Sample(table.GROUP_WAITING, (), services.groups.waiting_bytes)
+    yield from _load_times(services.groups.runtime.load_times, services, table.GROUP_LOADS_AVG, table.GROUP_LOADS_MAX)
+
+
+def _transactions(services: Services) -> Iterator[Sample]:
+    yield Sample(table.MARKERS_WAITING, (), services.transaction_markers.unknown_destination_count)
+    yield Sample(table.COMPLETIONS_WAITING, (), services.transactions.waiting_completions())
+    yield from _load_times(services.transactions.runtime.load_times, services, table.TXN_LOADS_AVG, table.TXN_LOADS_MAX)
+
+
+def _load_times(times: LoadTimes, services: Services, average: Metric, longest: Metric) -> Iterator[Sample]:
+    now_ms = services.clock.monotonic_ms()
+    yield Sample(average, (), times.average_ms(now_ms))
+    yield Sample(longest, (), times.max_ms(now_ms))
 
 
 def _waiting(services: Services) -> Iterator[Sample]:

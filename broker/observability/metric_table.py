@@ -71,6 +71,10 @@ def _group(attribute: str, doc: str) -> Metric:
     return Metric("kafka.server", "group-coordinator-metrics", attribute, Kind.COUNTER, (), doc, attribute=True)
 
 
+def _load_time(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
+    return Metric("kafka.server", type, attribute, Kind.GAUGE, (), doc, attribute=True)
+
+
 # fmt: off
 _TOPIC, _REQUEST = ("kafka.server", "BrokerTopicMetrics"), ("kafka.network", "RequestMetrics")
 MESSAGES_IN        = _counter(*_TOPIC, "MessagesInPerSec", "topic", doc="Records appended by clients.")
@@ -187,11 +191,18 @@ OFFSETS            = _gauge(*_GROUPS, "NumOffsets", doc="Committed offsets kept 
 OFFSET_COMMITS     = _group("offset-commit-count", "Offsets committed.")
 OFFSET_EXPIRATIONS = _group("offset-expiration-count", "Offsets forgotten after their retention.")
 OFFSET_DELETIONS   = _group("offset-deletion-count", "Offsets deleted.")
+_GROUP_LOADS, _TXN_LOADS = "group-coordinator-metrics", "transaction-coordinator-metrics"
+GROUP_LOADS_AVG    = _load_time(_GROUP_LOADS, "partition-load-time-avg", "Mean load of a partition, last 30 s, ms.")
+GROUP_LOADS_MAX    = _load_time(_GROUP_LOADS, "partition-load-time-max", "Longest load, last 30 s, ms.")
 REBALANCES_DONE    = _group("group-completed-rebalance-count", "Rebalances completed.")
 GROUP_WAITING      = _own_gauge("barnabas", "group", "waiting-bytes", doc="Bytes of requests that wait for their groups.")
 REBALANCES         = Metric("barnabas", "group", "rebalances-total", Kind.COUNTER, ("reason",),
                             "Rebalances begun, by reason.", own=True)
 
+TXN_LOADS_AVG      = _load_time(_TXN_LOADS, "partition-load-time-avg", "Mean load of a partition, last 30 s, ms.")
+TXN_LOADS_MAX      = _load_time(_TXN_LOADS, "partition-load-time-max", "Longest load, last 30 s, ms.")
+COMPLETIONS_WAITING = _gauge("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "LogAppendRetryQueueSize",
+                            doc="Marked transactions whose completion the log refused.")
 _VERIFICATION = ("kafka.server", "AddPartitionsToTxnManager")
 VERIFICATION_FAILURES = _counter(*_VERIFICATION, "VerificationFailureRate", doc="Partitions not confirmed as in a transaction.")
 VERIFICATION_TIME  = _summary(*_VERIFICATION, "VerificationTimeMs", doc="Questions to coordinators about transactions.")

@@ -79,6 +79,7 @@ class CoordinatorRuntime(Generic[S]):
         periodic_tasks: Sequence[PeriodicTask[S]] = (),
     ) -> None:
         self.topic = ports.topic
+        self.load_times = ports.load_times
         self.is_active = False
         self._make_shard = make_shard
         self._ports = ports

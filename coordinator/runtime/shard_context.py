@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
@@ -38,6 +38,7 @@ from coordinator.runtime.contract import (
     ShardLogWriter,
     TimerKey,
 )
+from coordinator.runtime.load_times import LoadTimes
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.records.batch import BatchHeader
@@ -85,6 +86,7 @@ class ShardPorts(Generic[S]):
     carry_out: Callable[[Command, ShardContext[S]], None] = refuse_command
     compression: Compression = Compression.NONE
     commit_timeout_ms: int = 5_000
+    load_times: LoadTimes = field(default_factory=LoadTimes)
 
 
 class _AppendedResult:
@@ -308,7 +310,9 @@ class ShardContext(Generic[S]):
             for producer_id, committed in self._ended_while_loading:
                 self.end_transaction(producer_id, committed=committed)
             self._ended_while_loading.clear()
-            took_ms = clock.monotonic_ms() - started_ms
+            ended_ms = clock.monotonic_ms()
+            took_ms = ended_ms - started_ms
+            self._ports.load_times.record(took_ms, ended_ms)
             level = logging.INFO if took_ms >= SLOW_LOAD_MS else logging.DEBUG
             logger.log(
                 level,

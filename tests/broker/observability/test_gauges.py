@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from itertools import chain
 from types import SimpleNamespace
 from typing import cast
@@ -10,9 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.observability.gauges import _fetchers, gauges
 from broker.observability.http import header, sample_line
-from broker.observability.metric_table import FETCHER_LAG, Metric
+from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX, Metric
 from broker.server import Broker
 from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from replication.fetchers import Fetchers
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
@@ -153,3 +156,29 @@ def test_partitions_that_come_and_go_while_they_are_told_are_no_failure() -> Non
     followed["orders", 3] = 0
     told += lags
     assert [sample.labels[-1] for sample in told] == ["0", "1", "2"]
+
+
+def test_the_loads_of_a_transaction_coordinator_are_shown_for_half_a_minute() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, transaction_state_log_num_partitions="3")
+        await world.start()
+        broker = world.live[1]
+
+        def loads() -> list[float]:
+            return [
+                sample.value
+                for sample in gauges(broker.services)
+                if sample.metric in (TXN_LOADS_AVG, TXN_LOADS_MAX, COMPLETIONS_WAITING)
+            ]
+
+        completions, *times = loads()
+        assert completions == 0 and all(math.isnan(each) for each in times)
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])
+        await world.ask(1, request, 6, FindCoordinatorResponse)
+        await world.until(lambda: not any(math.isnan(each) for each in loads()))
+        _, average, longest = loads()
+        assert 0 <= average <= longest
+        await asyncio.sleep(31)
+        assert all(math.isnan(each) for each in loads()[1:])
+
+    simulate(3, program)

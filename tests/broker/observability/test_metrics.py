@@ -37,10 +37,6 @@ NOT_KEPT = {
         f"kafka.server:type=BrokerTopicMetrics,name={name}PerSec"
         for name in ("MessagesIn", "BytesIn", "BytesOut", "TotalProduceRequests", "TotalFetchRequests")
     ],
-    "transactions are not built": [
-        "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=LogAppendRetryQueueSize",
-        "kafka.server:type=transaction-coordinator-metrics",
-    ],
     "reasons of refusals are in the answers": [
         "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
     ],

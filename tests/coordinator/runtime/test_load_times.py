@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import math
+
+from coordinator.runtime.load_times import WINDOW_MS, LoadTimes
+
+
+def test_the_mean_and_the_longest_of_the_last_loads() -> None:
+    times = LoadTimes()
+    assert math.isnan(times.average_ms(0)) and math.isnan(times.max_ms(0))
+    times.record(10, 100)
+    times.record(40, 200)
+    assert (times.average_ms(300), times.max_ms(300)) == (25, 40)
+    assert (times.average_ms(100 + WINDOW_MS), times.max_ms(100 + WINDOW_MS)) == (40, 40)
+    assert math.isnan(times.average_ms(200 + WINDOW_MS)) and math.isnan(times.max_ms(200 + WINDOW_MS))
