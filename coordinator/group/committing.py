@@ -86,7 +86,7 @@ class Committing:
         waiter: Waiter,
         now_ms: int,
     ) -> None:
-        """Store offsets that the marker of `producer` decides about; without a producer they are stored at once.
+        """Store offsets that the marker of `producer` decides about; without a producer they are visible when stored.
 
         A member commits for its generation, also while the next one is being formed, and this is no heartbeat.
         """

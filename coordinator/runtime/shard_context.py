@@ -253,7 +253,7 @@ class ShardContext(Generic[S]):
             compression=self._ports.compression,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
-            base_sequence=0,  # nobody checks it, but Apache Kafka's cleaner fails at a batch of a producer without one
+            base_sequence=0,  # it is not checked, but Apache Kafka's cleaner fails at a batch of a producer without one
             is_transactional=True,
         )
 
