@@ -21,7 +21,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from tests.differential.cases.groups import joined, stable
 from tests.differential.cases.offsets import committed, deleting, fetching
-from tests.differential.play import Run, case
+from tests.differential.play import VERIFIED, Run, case
 
 COORDINATOR_IS_STARTING = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -146,7 +146,7 @@ def note_offsets(producer: OffsetsProducer, *partitions: int) -> None:
 # -- normal
 
 
-@case(TxnOffsetCommitRequest, "normal")
+@case(TxnOffsetCommitRequest, "normal", stage=VERIFIED)
 def in_a_transaction_that_commits(run: Run) -> None:
     producer = producer_of(run)
     committed(run, producer.group, producer.topic, 3)
@@ -158,7 +158,7 @@ def in_a_transaction_that_commits(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(TxnOffsetCommitRequest, "normal")
+@case(TxnOffsetCommitRequest, "normal", stage=VERIFIED)
 def in_a_transaction_that_aborts(run: Run) -> None:
     producer = producer_of(run)
     committed(run, producer.group, producer.topic, 3)
@@ -172,7 +172,7 @@ def in_a_transaction_that_aborts(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(TxnOffsetCommitRequest, "normal", "3+")
+@case(TxnOffsetCommitRequest, "normal", "3+", stage=VERIFIED)
 def by_a_member_(run: Run) -> None:
     producer = producer_of(run)
     member = stable(run, producer.group)
@@ -182,7 +182,7 @@ def by_a_member_(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(TxnOffsetCommitRequest, "normal", "3+")
+@case(TxnOffsetCommitRequest, "normal", "3+", stage=VERIFIED)
 def by_an_instance_(run: Run) -> None:
     producer = producer_of(run)
     member = stable(run, producer.group, group_instance_id="one")
@@ -195,7 +195,7 @@ def by_an_instance_(run: Run) -> None:
 # -- edge
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def without_a_member_of_a_group_that_has_some(run: Run) -> None:
     producer = producer_of(run)
     stable(run, producer.group)
@@ -203,7 +203,7 @@ def without_a_member_of_a_group_that_has_some(run: Run) -> None:
     run.ask(producer.committing(5))
 
 
-@case(TxnOffsetCommitRequest, "edge", "3+")
+@case(TxnOffsetCommitRequest, "edge", "3+", stage=VERIFIED)
 def while_the_group_waits_for_its_assignment(run: Run) -> None:
     producer = producer_of(run)
     member = joined(run, producer.group)
@@ -211,7 +211,7 @@ def while_the_group_waits_for_its_assignment(run: Run) -> None:
     run.ask(producer.committing(5, member_id=member.member_id, generation_id=member.generation_id))
 
 
-@case(TxnOffsetCommitRequest, "edge", "3+")
+@case(TxnOffsetCommitRequest, "edge", "3+", stage=VERIFIED)
 def a_member_of_an_empty_group_without_a_generation(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -219,7 +219,7 @@ def a_member_of_an_empty_group_without_a_generation(run: Run) -> None:
     run.ask(producer.committing(5, group_instance_id="nobody"))
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def null_and_long_metadata_(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -227,7 +227,7 @@ def null_and_long_metadata_(run: Run) -> None:
         run.ask(producer.committing(5, 6, metadata=metadata))
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def negative_offsets_(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -235,7 +235,7 @@ def negative_offsets_(run: Run) -> None:
         run.ask(producer.committing(offset))
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def a_partition_twice(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -249,7 +249,7 @@ def a_partition_twice(run: Run) -> None:
     note_offsets(producer, 0)
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def no_topics_and_no_partitions(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -257,7 +257,7 @@ def no_topics_and_no_partitions(run: Run) -> None:
     run.ask(producer.committing())
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def some_partitions_that_are_not(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -268,7 +268,7 @@ def some_partitions_that_are_not(run: Run) -> None:
     run.ask(request)
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def an_offset_commit_before_the_marker(run: Run) -> None:
     """The later one in the log wins, not the later one to be visible."""
     producer = producer_of(run)
@@ -280,7 +280,7 @@ def an_offset_commit_before_the_marker(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(TxnOffsetCommitRequest, "edge")
+@case(TxnOffsetCommitRequest, "edge", stage=VERIFIED)
 def two_transactions_of_a_group(run: Run) -> None:
     first = producer_of(run)
     second = OffsetsProducer(run, first.group, first.topic, run.name("tx2"))
@@ -310,7 +310,7 @@ def second_offset(producer: OffsetsProducer) -> int:
 # -- wrong
 
 
-@case(TxnOffsetCommitRequest, "wrong")
+@case(TxnOffsetCommitRequest, "wrong", stage=VERIFIED)
 def missing_topic_and_partition(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -320,7 +320,7 @@ def missing_topic_and_partition(run: Run) -> None:
     run.ask(request)
 
 
-@case(TxnOffsetCommitRequest, "wrong")
+@case(TxnOffsetCommitRequest, "wrong", stage=VERIFIED)
 def without_the_group_in_the_transaction(run: Run) -> None:
     producer = producer_of(run)
     run.ask(producer.committing(5))
@@ -330,7 +330,7 @@ def without_the_group_in_the_transaction(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(TxnOffsetCommitRequest, "wrong")
+@case(TxnOffsetCommitRequest, "wrong", stage=VERIFIED)
 def unknown_producers(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -340,7 +340,7 @@ def unknown_producers(run: Run) -> None:
     run.ask(producer.committing(5, transactional_id=""))
 
 
-@case(TxnOffsetCommitRequest, "wrong")
+@case(TxnOffsetCommitRequest, "wrong", stage=VERIFIED)
 def epochs_that_are_not_the_producers(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -355,13 +355,13 @@ def epochs_that_are_not_the_producers(run: Run) -> None:
     run.ask(producer.committing(8, producer_epoch=old_epoch))
 
 
-@case(TxnOffsetCommitRequest, "wrong")
+@case(TxnOffsetCommitRequest, "wrong", stage=VERIFIED)
 def an_empty_group(run: Run) -> None:
     producer = producer_of(run)
     run.ask(producer.committing(5, group_id=""))
 
 
-@case(TxnOffsetCommitRequest, "wrong", "3+")
+@case(TxnOffsetCommitRequest, "wrong", "3+", stage=VERIFIED)
 def strangers_to_the_group(run: Run) -> None:
     producer = producer_of(run)
     member = stable(run, producer.group, group_instance_id="one")
@@ -380,7 +380,7 @@ def strangers_to_the_group(run: Run) -> None:
         run.ask(producer.committing(5, **fields))
 
 
-@case(TxnOffsetCommitRequest, "wrong", "3+")
+@case(TxnOffsetCommitRequest, "wrong", "3+", stage=VERIFIED)
 def a_generation_of_a_group_that_is_not(run: Run) -> None:
     producer = producer_of(run)
     producer.add_group()
@@ -392,7 +392,7 @@ def a_generation_of_a_group_that_is_not(run: Run) -> None:
 # -- other requests and open transactions
 
 
-@case(OffsetFetchRequest, "normal", "1+")
+@case(OffsetFetchRequest, "normal", "1+", stage=VERIFIED)
 def of_an_open_transaction(run: Run) -> None:
     producer = producer_of(run)
     committed(run, producer.group, producer.topic, 3)
@@ -404,7 +404,7 @@ def of_an_open_transaction(run: Run) -> None:
             run.ask(fetching(run, producer.group, None, require_stable=require_stable))
 
 
-@case(OffsetDeleteRequest, "edge")
+@case(OffsetDeleteRequest, "edge", stage=VERIFIED)
 def of_an_open_transaction_(run: Run) -> None:
     producer = producer_of(run)
     committed(run, producer.group, producer.topic, 3)
@@ -415,7 +415,7 @@ def of_an_open_transaction_(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(DeleteGroupsRequest, "edge")
+@case(DeleteGroupsRequest, "edge", stage=VERIFIED)
 def with_an_open_transaction(run: Run) -> None:
     producer = producer_of(run)
     committed(run, producer.group, producer.topic, 3)
@@ -426,7 +426,7 @@ def with_an_open_transaction(run: Run) -> None:
     note_offsets(producer)
 
 
-@case(TxnOffsetCommitRequest, "wrong")
+@case(TxnOffsetCommitRequest, "wrong", stage=VERIFIED)
 def larger_than_a_batch_may_be_(run: Run) -> None:
     """Every record repeats the name of the group."""
     producer = OffsetsProducer(run, run.group("g" * 32000), run.topic("t", 40))
