@@ -51,7 +51,7 @@ from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
 from broker.settings.settings_effects import SettingsEffects
 from config.broker import BrokerSettings
-from controller.producer_ids import begin_elsewhere
+from controller.producer_ids import use_separate_producer_ids
 from metadata.admin.metadata_wait import wait_for_image
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store.any_session import in_any_session
@@ -197,7 +197,7 @@ class Broker:
         await self.logs.load()
         assert self._store is not None
         if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
-            await begin_elsewhere(self._store, self.broker_id, self._dependencies.randomness)
+            await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
         await self._bind()
         if self.has_others:

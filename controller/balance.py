@@ -1,8 +1,8 @@
-"""Which leaderships should go back to the first replica of their partition. Pure.
+"""The leaderships that should return to the preferred replica of their partition. Pure.
 
 Rules: a broker is out of balance when a larger share of the partitions it should lead than `percentage` is led elsewhere.
-Only those count as candidates whose first replica could lead right now. Nothing moves while replicas are reassigned:
-the first of them changes with that.
+Candidates are only partitions whose preferred replica could lead now. None are moved during a reassignment, which may
+change the preferred replica.
 Source: Kafka KafkaController.checkAndTriggerAutoLeaderRebalance.
 """
 
@@ -16,7 +16,7 @@ from protocol.topic_partition import TopicPartition
 
 
 def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicPartition], int]]:
-    """By broker: the partitions that it should lead and does not, and how many it should lead in all."""
+    """Return by broker the partitions that it should lead and does not, and how many it should lead in total."""
     found: dict[int, tuple[list[TopicPartition], int]] = {}
     for key, assignment in context.assignments.pairs():
         replicas = assignment.replicas
@@ -31,7 +31,7 @@ def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicP
 
 
 def candidates(context: ControllerContext, percentage: int) -> list[TopicPartition]:
-    """What an automatic preferred election would move."""
+    """Return the partitions that an automatic preferred election should move."""
     if context.reassigning:
         return []
     return [

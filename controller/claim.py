@@ -1,8 +1,7 @@
-"""Taking the controller's seat: creating /controller and raising /controller_epoch, in one transaction.
+"""The claim of a controller in an election: creating /controller and raising /controller_epoch, in one transaction.
 
-Rules: the epoch is read before anybody looks who sits there, so that a claim made since then makes ours fail. A claim
-without an answer is looked up. Whoever holds the epoch node's version holds the seat: every later write is checked
-against it.
+Rules: the epoch is read before /controller, so that a later claim of another broker makes ours fail. After a claim without
+response the nodes are read. The version of the epoch's node identifies the controller: every later write checks it.
 Source: Kafka KafkaZkClient.registerControllerAndIncrementControllerEpoch; KIP-380.
 """
 
@@ -29,14 +28,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpoch:
-    """`version` is that of the node."""
+    """A controller epoch, and the version of its node."""
 
     epoch: int
     version: int
 
 
 async def current_epoch(session: Tree) -> ControllerEpoch:
-    """The first broker of a cluster makes the node."""
+    """Read the epoch; the first broker of a cluster creates the node."""
     try:
         data, stat = await session.get(znodes.CONTROLLER_EPOCH)
     except NoNodeError:
@@ -49,14 +48,14 @@ async def current_epoch(session: Tree) -> ControllerEpoch:
     return ControllerEpoch(znodes.decode_controller_epoch(data), stat.version)
 
 
-async def claim(session: Session, node: bytes, before: ControllerEpoch, *, is_seated: bool) -> ControllerEpoch | None:
-    """The epoch that was won; None when somebody else moved first. `is_seated`: /controller is this session's already.
-    Raises ConnectionLossError when nobody can tell."""
-    seat = SetData(znodes.CONTROLLER, node) if is_seated else Create(znodes.CONTROLLER, node, ephemeral=True)
+async def claim(session: Session, node: bytes, before: ControllerEpoch, *, has_node: bool) -> ControllerEpoch | None:
+    """Claim the election; return the new epoch, or None if another broker was first. `has_node`: /controller is already of
+    this session. Raises ConnectionLossError when the outcome is unknown."""
+    controller_node = SetData(znodes.CONTROLLER, node) if has_node else Create(znodes.CONTROLLER, node, ephemeral=True)
     epoch = before.epoch + 1
     raised = SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), before.version)
     try:
-        _, written = await session.multi([seat, raised])
+        _, written = await session.multi([controller_node, raised])
     except (NodeExistsError, BadVersionError, NoNodeError):
         return None
     except ConnectionLossError:
@@ -69,7 +68,7 @@ async def claim(session: Session, node: bytes, before: ControllerEpoch, *, is_se
 
 
 async def _won(session: Session, epoch: int) -> ControllerEpoch | None:
-    """After a claim without an answer."""
+    """Return the epoch if a claim without response was successful."""
     stat = await session.exists(znodes.CONTROLLER)
     now = await current_epoch(session)
     is_ours = stat is not None and stat.ephemeral_owner == session.session_id

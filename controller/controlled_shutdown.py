@@ -1,8 +1,8 @@
-"""ControlledShutdown: a broker that wants to stop has its leaderships moved and its followers stopped.
+"""ControlledShutdown: the leaderships of a broker that is about to stop are moved, and its followers stopped.
 
-Rules: from the first request on the broker counts as shutting down: it is elected no more and enters no ISR, until it is
-gone from the tree. Partitions that nobody else can lead stay with it; it asks again or goes without. Topics being deleted
-and partitions of one replica are left alone.
+Rules: from the first request until its registration is removed, the broker is shutting down: it is not elected, and enters no
+ISR. It keeps partitions that no other broker can lead, and may send the request again. Topics that are being deleted and
+partitions with one replica are ignored.
 Source: Kafka KafkaController.doControlledShutdown; KIP-380 (broker epoch).
 """
 
@@ -15,13 +15,14 @@ from controller.term import Term
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
 
-UNKNOWN_EPOCH = -1  # of a broker from before KIP-380
+UNKNOWN_EPOCH = -1  # of brokers before KIP-380
 
 logger = logging.getLogger(__name__)
 
 
 async def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-    """The partitions that the broker still leads. Raises KafkaError: STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
+    """Move leaderships; return the partitions that the broker still leads. Raises KafkaError: STALE_BROKER_EPOCH,
+    BROKER_NOT_AVAILABLE."""
     context = term.context
     known = context.live_brokers.get(broker_id)
     if known is None:

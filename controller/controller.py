@@ -1,12 +1,12 @@
-"""The controller of this broker: stands for election, and while it is elected runs the cluster.
+"""The controller of this broker: it stands for election, and manages the cluster while it is elected.
 
     standing --(creates /controller, raises /controller_epoch)--> active --(loses either, or the session)--> standing
 
 Rules:
-- One ordered queue: watches, broker answers and requests become events, one event at a time, each to its end.
-- What a term decides is fenced (see `controller.term`). Any doubt (epoch moved, session gone, a write without an
-  answer) ends the term: the next one reads everything again. So does what the store refuses for good.
-- A write of the election without an answer is looked up before anything is believed.
+- One ordered queue: watches, responses of brokers and requests become events, which run one at a time to completion.
+- Writes of a term are fenced (see `controller.term`). A changed epoch, a lost session, a write without response, or a final
+  refusal by the store ends the term: the next one reads everything again.
+- If the write of an election gets no response, the nodes are read to find its outcome.
 Source: Kafka KafkaController.
 """
 
@@ -71,19 +71,19 @@ from runtime.tasks import TaskScope
 
 T = TypeVar("T")
 
-ELECTION_BACKOFF_S = 0.1  # after an election that the store did not answer
-LAST_REQUESTS_PATIENCE_S = 1.0  # of a term that ends in good order
+ELECTION_BACKOFF_S = 0.1  # after an election without a response of the store
+LAST_REQUESTS_TIMEOUT_S = 1.0  # for the pending requests of a controller that stops
 REFUSAL_BACKOFF_S = 1.0  # after the store has refused what a controller needs
-CLOSE_PATIENCE_S = 2.0  # with a store that does not answer
-FIRST_BALANCE_S = 5  # into a term; later as leader.imbalance.check.interval.seconds says
+CLOSE_TIMEOUT_S = 2.0  # for a store that does not respond
+FIRST_BALANCE_S = 5  # after the election; then every leader.imbalance.check.interval.seconds
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerIdentity:
-    """Who sits in this controller's chair, and how it reaches others. `connect` makes a channel to a broker. While this
-    broker is not registered it does not stand: it would find itself dead."""
+    """The broker of this controller, and how it reaches others. `connect` makes a channel to a broker. While the broker is
+    not registered, the controller does not stand for election: it would treat its own broker as dead."""
 
     broker_id: int
     inter_broker_listener: str
@@ -92,12 +92,12 @@ class ControllerIdentity:
 
 
 class Controller:
-    """Life: `start` once the broker is registered, `close` before the store; `retire` before the broker leaves the
-    cluster, so that the next controller finds it gone."""
+    """The controller. `start` when the broker is registered; `retire` before its registration is removed, so that the next
+    controller sees the removal; `close` before the store."""
 
     def __init__(
         self,
-        seat: ControllerIdentity,
+        identity: ControllerIdentity,
         store: Store,
         metadata: MetadataCache,
         settings: Callable[[], BrokerSettings],
@@ -106,9 +106,9 @@ class Controller:
         randomness: Randomness,
         tasks: TaskScope,
     ) -> None:
-        self.broker_id = seat.broker_id
-        self._seat = seat
-        self._sender = Sender(seat.broker_id, seat.inter_broker_listener)
+        self.broker_id = identity.broker_id
+        self._identity = identity
+        self._sender = Sender(identity.broker_id, identity.inter_broker_listener)
         self._store = store
         self._metadata = metadata
         self._settings = settings
@@ -129,21 +129,21 @@ class Controller:
 
     @property
     def epoch(self) -> int:
-        """Of the term; 0 while not elected."""
+        """The controller epoch; 0 while not elected."""
         return 0 if self._term is None else self._term.context.epoch
 
     @property
     def context(self) -> ControllerContext | None:
-        """What the active controller knows, to be read only; None while not elected."""
+        """The state of the active controller, read only; None while not elected."""
         return None if self._term is None else self._term.context
 
     def counts(self) -> ControllerCounts:
-        """For gauges."""
+        """Return the values of gauges."""
         return ControllerCounts() if self._term is None else count(self._term.context)
 
     @property
     def unclean_elections_count(self) -> int:
-        """Of all terms of this controller."""
+        """Unclean elections in all terms of this controller."""
         return self._past_unclean_elections + (0 if self._term is None else self._term.unclean_elections_count)
 
     @property
@@ -151,7 +151,7 @@ class Controller:
         return len(self._events)
 
     def request_queue_sizes(self) -> dict[int, int]:
-        """Control requests that wait, by broker."""
+        """Return the number of pending control requests by broker."""
         return {} if self._term is None else self._term.channels.queue_sizes()
 
     async def start(self) -> None:
@@ -162,41 +162,41 @@ class Controller:
         self._runner = self._tasks.spawn(self._run(), name="controller events")
 
     async def wait_until_brokers_updated(self) -> None:
-        """Return when the brokers have answered what this controller has decided; at once when another one decides."""
+        """Wait until the brokers have responded to all control requests; returns immediately while not elected."""
         if self._term is not None:
             await self._term.channels.idle()
 
     def on_registered(self) -> None:
-        """This broker has a place in the cluster, perhaps again."""
+        """Stand for election: this broker is registered, perhaps again."""
         if self._runner is not None and self._term is None:
             self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
     async def retire(self) -> None:
-        """Decide nothing more. What was decided still reaches the brokers, as far as they take it in a bounded time: the
-        next controller would have to find out and tell them again."""
+        """Process no more events. Pending control requests are still sent for a bounded time: otherwise the next controller
+        would have to send them again."""
         self._is_closed = True
         self._events.wake()
         if self._runner is not None:
-            await asyncio.wait([self._runner], timeout=CLOSE_PATIENCE_S)
-            if not self._runner.done():  # the store is silent: what is under way is as after a crash
+            await asyncio.wait([self._runner], timeout=CLOSE_TIMEOUT_S)
+            if not self._runner.done():  # the store does not respond: the event ends as in a crash
                 logger.info("controller resigns during an event")
                 self._runner.cancel()
                 await asyncio.wait([self._runner])
         if self._term is not None:
             try:
-                async with asyncio.timeout(LAST_REQUESTS_PATIENCE_S):
+                async with asyncio.timeout(LAST_REQUESTS_TIMEOUT_S):
                     await self.wait_until_brokers_updated()
             except TimeoutError:
                 logger.info("controller resigns with requests pending: queues=%s", self.request_queue_sizes())
 
     async def close(self) -> None:
-        """Step down in good order."""
+        """Retire, and remove /controller so that another broker is elected immediately."""
         await self.retire()
-        await self._step_down()
+        await self._resign_in_store()
         calls = self._events.take_calls()
         self._events.clear()
         for call in calls:
-            await call.run()  # calls see that there is no term and answer NOT_CONTROLLER
+            await call.run()  # without a term, calls fail with NOT_CONTROLLER
 
     # --- the queue ---
 
@@ -215,38 +215,38 @@ class Controller:
                     await self._stand_again()
             except FinalError as error:
                 with self.times.measured(ControllerState.CONTROLLER_CHANGE):
-                    await self._give_way(error)
+                    await self._back_off(error)
                     await self._stand_again()
 
     async def _call(self, state: ControllerState, operation: Callable[[Term], Awaitable[T]]) -> T:
         """Run `operation` as an event of the term. Raises KafkaError(NOT_CONTROLLER) while not elected."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
             if self._term is None:
-                _refuse(answer, KafkaError(ErrorCode.NOT_CONTROLLER))
+                _refuse(response, KafkaError(ErrorCode.NOT_CONTROLLER))
                 return
             try:
                 result = await operation(self._term)
             except KafkaError as error:
-                _refuse(answer, error)
+                _refuse(response, error)
             except (ControllerMovedError, SessionExpiredError, ConnectionLossError, asyncio.CancelledError):
-                _refuse(answer, KafkaError(ErrorCode.NOT_CONTROLLER))
+                _refuse(response, KafkaError(ErrorCode.NOT_CONTROLLER))
                 raise
             except FinalError:
-                _refuse(answer, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+                _refuse(response, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise
             else:
-                if not answer.done():
-                    answer.set_result(result)
+                if not response.done():
+                    response.set_result(result)
 
         if self._term is None or self._is_closed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         self._events.put(state, None, run)
-        return await answer
+        return await response
 
     def _put_change(self, state: ControllerState, name: str, operation: Callable[[Term], Awaitable[object]]) -> None:
-        """Something changed that only an elected controller minds."""
+        """Queue an event about a change that concerns only an elected controller."""
 
         async def run() -> None:
             if self._term is not None:
@@ -254,11 +254,11 @@ class Controller:
 
         self._events.put(state, name, run)
 
-    # --- what it hears ---
+    # --- notifications ---
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            self._resign()  # at once: nothing of the old session may be decided any more
+            self._resign()  # immediately: nothing may be decided under the old session
         elif event is SessionEvent.CONNECTED and self._term is None:
             self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
@@ -273,7 +273,7 @@ class Controller:
             case StopReplicaRequest(), StopReplicaResponse():
                 deleted, failed = responses.deletion_results(broker_id, request, response)
                 if deleted or failed:
-                    self._put_answer(
+                    self._put_response(
                         ControllerState.TOPIC_DELETION,
                         broker_id,
                         request,
@@ -285,7 +285,7 @@ class Controller:
                         "broker refused LeaderAndIsr: broker=%d error_code=%d", broker_id, response.error_code
                     )
                 elif self._term is not None and responses.is_of_interest(self._term.context, broker_id, response):
-                    self._put_answer(
+                    self._put_response(
                         ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED,
                         broker_id,
                         request,
@@ -294,29 +294,29 @@ class Controller:
             case _, UpdateMetadataResponse() if response.error_code != ErrorCode.NONE:
                 logger.warning("broker refused UpdateMetadata: broker=%d error_code=%d", broker_id, response.error_code)
 
-    def _put_answer(
+    def _put_response(
         self,
         state: ControllerState,
         broker_id: int,
         request: ControlRequest,
         operation: Callable[[Term], Awaitable[None]],
     ) -> None:
-        """What a broker has answered, if it still lives the life that was asked when the answer's turn comes: the next one
-        is asked anew, and what the one before had refused would undo that."""
+        """Queue the handling of a response. It is dropped if the broker has registered again before it is handled: the
+        requests were sent again then, and an old error must not override them."""
 
-        async def of_this_life(term: Term) -> None:
+        async def of_this_registration(term: Term) -> None:
             known = term.context.live_brokers.get(broker_id)
             if known is not None and known.epoch == request.broker_epoch:
                 await operation(term)
 
-        self._put_fact(state, of_this_life)
+        self._put_for_term(state, of_this_registration)
 
-    def _put_fact(self, state: ControllerState, operation: Callable[[Term], Awaitable[None]]) -> None:
-        """Something that follows from this term alone: a broker's answer, or what an answered request leads to."""
-        asked_in = self._term
+    def _put_for_term(self, state: ControllerState, operation: Callable[[Term], Awaitable[None]]) -> None:
+        """Queue an event that is valid only in this term: a broker's response, or what follows a request."""
+        current = self._term
 
         async def run() -> None:
-            if self._term is not None and self._term is asked_in:
+            if self._term is not None and self._term is current:
                 await operation(self._term)
 
         self._events.put(state, None, run)
@@ -324,8 +324,8 @@ class Controller:
     # --- election ---
 
     async def _stand_again(self) -> None:
-        """After a doubt: give up what we may still hold, then stand like everybody else. The store may be silent for
-        long: those who have asked something of the term that is over do not wait for it."""
+        """End the term, if any, and stand for election. The store may not respond for long: calls of the ended term are
+        refused before."""
         self._resign()
         await self._refuse_calls()
         while not self._is_closed:
@@ -336,33 +336,33 @@ class Controller:
                 self._resign()
                 await asyncio.sleep(ELECTION_BACKOFF_S)
             except FinalError as error:
-                await self._give_way(error)
+                await self._back_off(error)
             else:
                 return
 
-    async def _give_way(self, refusal: FinalError) -> None:
-        """The store refuses what a controller has to read or write, for its access list most often: another broker may be
-        allowed more, and an operator may mend it."""
+    async def _back_off(self, refusal: FinalError) -> None:
+        """Resign and pause: the store refuses what a controller needs to read or write, usually by its access lists. Another
+        broker may have access, or an operator may grant it."""
         logger.error(
             "store refuses what the controller needs, check its access lists: controller_epoch=%d error=%s",
             self.epoch,
             reason_of(refusal),
         )
-        await self._step_down()
+        await self._resign_in_store()
         await self._refuse_calls()
         await asyncio.sleep(REFUSAL_BACKOFF_S)
 
     async def _refuse_calls(self) -> None:
-        """Those of a term that is over."""
+        """Refuse the queued calls of a term that has ended."""
         for call in self._events.take_calls():
             await call.run()
 
-    async def _step_down(self) -> None:
-        """The next controller need not wait for our session to end."""
+    async def _resign_in_store(self) -> None:
+        """Resign, and remove /controller: the next election need not wait for the end of this session."""
         term = self._end_term()
         if term is not None:
             try:
-                async with asyncio.timeout(CLOSE_PATIENCE_S):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await term.write(Delete(znodes.CONTROLLER))
             except (ControllerMovedError, StoreError, TimeoutError) as error:
                 logger.info("controller node not removed: error=%s", reason_of(error))
@@ -373,7 +373,7 @@ class Controller:
             logger.info("controller resigned: controller_epoch=%d", term.context.epoch)
 
     def _end_term(self) -> Term | None:
-        """Nothing is sent any more, whatever is still under way."""
+        """End the term and close its channels; pending requests are dropped."""
         if self._balance_timer is not None:
             self._balance_timer.cancel()
             self._balance_timer = None
@@ -384,10 +384,10 @@ class Controller:
         return term
 
     async def _stand(self) -> None:
-        """Become controller, or watch who is. A controller node of our own session without a term is taken over: its
-        epoch is raised like anybody's. Our own claim sets the watch off as well: that event leaves the next one."""
-        if not self._seat.is_registered():
-            return  # `on_registered` comes back
+        """Become controller, or watch /controller. If the node is of this session and there is no term, the epoch is raised
+        and the term begins. The claim itself triggers the watch, too: its event sets the next one."""
+        if not self._identity.is_registered():
+            return  # `on_registered` stands again
         session = self._store.session()
         before = await current_epoch(session)
         stat = await session.exists(znodes.CONTROLLER, self._on_watch)
@@ -397,11 +397,11 @@ class Controller:
         if stat is not None and self._term is not None and self._term.session is session:
             return
         node = znodes.encode_controller(self.broker_id, self._clock.wall_ms())
-        won = await claim(session, node, before, is_seated=stat is not None)
+        won = await claim(session, node, before, has_node=stat is not None)
         if won is None:
             self._events.put(
                 ControllerState.CONTROLLER_CHANGE, "", self._stand
-            )  # somebody moved first: look again who it is
+            )  # another broker was first: read again which
         else:
             await self._begin_term(session, won)
 
@@ -412,7 +412,7 @@ class Controller:
         term = Term(
             ControllerContext(epoch=won.epoch, epoch_version=won.version, version=version),
             session,
-            Channels(self._seat.connect, self._tasks, self._on_response),
+            Channels(self._identity.connect, self._tasks, self._on_response),
             self._sender,
             self._on_watch,
             self._settings,
@@ -430,7 +430,7 @@ class Controller:
     # --- balance ---
 
     def _plan_balance(self, delay_s: float) -> None:
-        """The next look at the balance of leaders; a term that is over takes its timer with it."""
+        """Schedule the next check of the balance of leaders; the end of the term cancels it."""
         if self._term is not None and self._settings().auto_leader_rebalance_enable:
             self._balance_timer = asyncio.get_running_loop().call_later(
                 delay_s, lambda: self._put_change(ControllerState.AUTO_LEADER_BALANCE, "", self._balance)
@@ -441,7 +441,7 @@ class Controller:
         self._plan_balance(self._settings().leader_imbalance_check_interval_seconds)
 
     def on_unclean_election_enabled(self, topic: str | None = None) -> None:
-        """unclean.leader.election.enable became true, of `topic` or (None) of the brokers."""
+        """Elect leaders where unclean.leader.election.enable became true: of `topic`, or (None) of the brokers."""
         state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
         if topic is None:
             state = ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
@@ -452,7 +452,7 @@ class Controller:
     async def elect_leaders(
         self, wanted: Iterable[TopicPartition], reason: ElectionReason, timeout_ms: int
     ) -> dict[TopicPartition, Outcome]:
-        """PREFERRED or UNCLEAN. Answers when this broker's metadata shows the new leaders.
+        """Elect leaders for `reason` PREFERRED or UNCLEAN; return when this broker's metadata has the new leaders.
         Raises KafkaError(NOT_CONTROLLER)."""
         keys = list(dict.fromkeys(wanted))
         outcomes, elected = await self._call(
@@ -471,13 +471,13 @@ class Controller:
         return outcomes
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
-        """Raises KafkaError(NOT_CONTROLLER)."""
+        """Change ISRs as a leader requests. Raises KafkaError(NOT_CONTROLLER)."""
 
         async def alter(term: Term) -> AlterPartitionResponse:
             response, granted = await isr_changes.alter(term, request, version)
             if any(key in term.context.reassigning for key in granted):
-                # After the answer: the leader must not wait for it.
-                self._put_fact(
+                # After the response: the leader must not wait for it.
+                self._put_for_term(
                     ControllerState.ALTER_PARTITION_REASSIGNMENT,
                     lambda term: reassignment_execution.complete_where_in_sync(term, granted),
                 )
@@ -486,7 +486,8 @@ class Controller:
         return await self._call(ControllerState.ISR_CHANGE, alter)
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """What the broker still leads. Raises KafkaError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
+        """Move the leaderships of a broker; return the partitions that it still leads. Raises KafkaError: NOT_CONTROLLER,
+        STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
         return await self._call(
             ControllerState.CONTROLLED_SHUTDOWN,
             lambda term: controlled_shutdown.controlled_shutdown(term, broker_id, broker_epoch),
@@ -495,8 +496,8 @@ class Controller:
     async def alter_reassignments(
         self, wanted: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, Outcome]:
-        """The replicas that each partition shall have; None calls its reassignment off. Answers when it is noted, not
-        when it is done. Raises KafkaError(NOT_CONTROLLER)."""
+        """Set the target replicas of each partition; None cancels its reassignment. Returns when the reassignments are
+        stored, not when they are complete. Raises KafkaError(NOT_CONTROLLER)."""
         return await self._call(
             ControllerState.ALTER_PARTITION_REASSIGNMENT, lambda term: reassignment_execution.alter(term, wanted)
         )
@@ -504,25 +505,25 @@ class Controller:
     async def list_reassignments(
         self, wanted: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Those under way, of `wanted` or all. Raises KafkaError(NOT_CONTROLLER)."""
+        """Return the ongoing reassignments, of `wanted` or all. Raises KafkaError(NOT_CONTROLLER)."""
 
         return await self._call(
-            ControllerState.LIST_PARTITION_REASSIGNMENT, lambda term: reassignment_execution.under_way(term, wanted)
+            ControllerState.LIST_PARTITION_REASSIGNMENT, lambda term: reassignment_execution.ongoing(term, wanted)
         )
 
     async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
-        """Raises KafkaError(NOT_CONTROLLER)."""
+        """Update finalized features. Raises KafkaError(NOT_CONTROLLER)."""
         return await self._call(ControllerState.UPDATE_FEATURES, lambda term: features.update(term, request, version))
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None = None) -> ProducerIdBlock:
-        """`broker_epoch` is None for this very broker. Raises KafkaError: NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED,
-        STALE_BROKER_EPOCH."""
+        """Allocate a block of producer ids. `broker_epoch` is None for this broker. Raises KafkaError: NOT_CONTROLLER,
+        BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
         return await self._call(ControllerState.IDLE, lambda term: producer_ids.allocate(term, broker_id, broker_epoch))
 
 
-def _refuse(answer: asyncio.Future[T], error: KafkaError) -> None:
-    if not answer.done():
-        answer.set_exception(error)
+def _refuse(response: asyncio.Future[T], error: KafkaError) -> None:
+    if not response.done():
+        response.set_exception(error)
 
 
 def _leader(partition: PartitionImage | None) -> int:

@@ -1,6 +1,6 @@
-"""What an active controller knows: brokers, topics, leaders, and where every partition and replica stands. Pure.
+"""The state of an active controller: brokers, topics, leaders, and the phases of partitions and replicas. Pure.
 
-Life: built by the controller when it is elected, thrown away when it resigns; only the controller's events change it.
+Life: built when the controller is elected, dropped when it resigns; only the controller's events change it.
 Invariants: every partition of `assignments` is of one of `topics` (ids by name) and has a phase; every entry of
 `replica_phases` belongs to an assigned replica; `leadership` mirrors the state nodes as last read or written, with their
 versions; no partition of `reassigning` is of a topic that is being deleted.
@@ -52,8 +52,8 @@ class LiveBroker:
 
 @dataclass(slots=True)
 class ControllerContext:
-    """`epoch_version` is the version of /controller_epoch: every write of this controller is checked against it.
-    `version` says what the other brokers understand; `reassigning` are the partitions with a reassignment that goes on."""
+    """The state. `epoch_version` is the version of /controller_epoch: every write of this controller is checked against it.
+    `version` is the cluster's inter.broker.protocol.version; `reassigning` are the partitions with an ongoing reassignment."""
 
     epoch: int = 0
     epoch_version: int = 0
@@ -74,7 +74,7 @@ class ControllerContext:
     # Brokers.
 
     def is_live(self, broker_id: int) -> bool:
-        """Registered, and not on its way out."""
+        """Whether the broker is registered and not shutting down."""
         return broker_id in self.live_brokers and broker_id not in self.shutting_down
 
     def is_replica_online(self, broker_id: int, topic_partition: TopicPartition) -> bool:
@@ -103,11 +103,11 @@ class ControllerContext:
                 self.forget_replica((name, partition, broker_id))
 
     def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
-        """No replicas for an unknown partition."""
+        """Return a partition's assignment; one without replicas for an unknown partition."""
         return self.assignments.find(topic_partition) or NO_REPLICAS
 
     def set_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Replicas that are no more keep their phase until it is moved to NON_EXISTENT."""
+        """Set an assignment. Removed replicas keep their phase until it is moved to NON_EXISTENT."""
         assert topic_partition[0] in self.topics, f"{topic_partition} is of no topic"
         self.assignments[topic_partition] = assignment
 
@@ -118,7 +118,7 @@ class ControllerContext:
         return [(name, partition) for partition, _ in self.assignments.of(name)]
 
     def all_partitions(self) -> Iterator[TopicPartition]:
-        """By topic."""
+        """Iterate over all partitions, by topic."""
         for name in self.topics:
             for partition, _ in self.assignments.of(name):
                 yield name, partition
@@ -127,7 +127,7 @@ class ControllerContext:
         return [(*each, broker_id) for each in topic_partitions for broker_id in self.assignment(each).replicas]
 
     def is_being_deleted(self, name: str) -> bool:
-        """Its partitions get no leader any more."""
+        """Whether the topic is being deleted; its partitions get no leader."""
         return name in self.topics_to_delete
 
     # Phases.
@@ -139,7 +139,7 @@ class ControllerContext:
         return self.replica_phases.find(replica) or ReplicaPhase.NON_EXISTENT
 
     def forget_replica(self, replica: Replica) -> None:
-        """It is no more: another one of its name may be in a directory that works."""
+        """Remove a deleted replica; another of its name may be created in an online directory."""
         name, partition, broker_id = replica
         self.replica_phases.pop(replica, None)
         self.offline_directories.get(broker_id, set()).discard((name, partition))

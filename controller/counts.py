@@ -1,4 +1,4 @@
-"""What the controller's gauges show. Pure: counted when somebody asks, nothing is kept up for it.
+"""The values of the controller's gauges. Pure: counted at each scrape.
 
 Source: Kafka KafkaController.updateMetrics, ControllerContext (offlinePartitionCount, preferredReplicaImbalanceCount).
 """
@@ -13,7 +13,7 @@ from controller.controller_context import ControllerContext, ReplicaPhase
 
 @dataclass(frozen=True, slots=True)
 class ControllerCounts:
-    """All 0 on a broker that is not the controller."""
+    """The values; all 0 on a broker that is not the controller."""
 
     active_brokers: int = 0
     topics: int = 0

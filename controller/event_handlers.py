@@ -1,7 +1,7 @@
-"""What the controller does when the tree changes: brokers come and go, topics appear, grow and vanish.
+"""The controller's handling of changes in the store: of brokers, topics and partitions.
 
-Each function reads what changed, leaves its watches again, moves the state machines and sends what follows. Reading is
-idempotent: a change that is told twice, or noticed late, leads to the same state.
+Each function reads the changed nodes, sets their watches again, updates the state machines and sends the requests. Handling is
+idempotent: a change that is notified twice, or late, leads to the same state.
 Source: Kafka KafkaController (processBrokerChange, processTopicChange, processPartitionModifications,
 onControllerFailover).
 """
@@ -36,12 +36,12 @@ from runtime.reasons import reason_of
 logger = logging.getLogger(__name__)
 
 
-# --- taking over ---
+# --- after the election ---
 
 
 async def take_over(term: Term, randomness: Randomness) -> None:
-    """Read the whole tree, tell every broker who is alive, bring everything online that can be, and go on with what the
-    last controller left."""
+    """Read the whole store, send the live brokers to all, bring partitions and replicas online, and continue the work of
+    the last controller."""
     context = term.context
     await features.set_up(term)
     await notifications.discard(term)
@@ -50,30 +50,30 @@ async def take_over(term: Term, randomness: Randomness) -> None:
         term.channels.add(registration)
     names = await term.session.children(znodes.TOPICS, term.watch)
     await _add_topics(term, names, randomness)
-    await _learn_states(term)
-    await topic_deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
+    await _read_states(term)
+    await topic_deletion.read_requested_deletions(term, is_enabled=term.settings.delete_topic_enable)
     reassignment_execution.find_unfinished(term)
 
-    # Brokers must know each other before they are told whom to follow.
+    # Brokers must know each other before they are told which leader to follow.
     await term.send_metadata(context.live_brokers)
     await _start_machines(term)
     await bring_all_online(term)
     await reassignment_execution.take_over(term)
     await topic_deletion.resume(term)
-    await leader_elections.on_preferred_wished(term)
+    await leader_elections.on_preferred_elections_requested(term)
 
 
-async def _learn_states(term: Term) -> None:
-    """In steps: what is read is let go of as soon as it is understood."""
-    left = term.context.all_partitions()
-    while step := list(islice(left, READS_STEP)):
+async def _read_states(term: Term) -> None:
+    """Read the states of all partitions in steps, so that the data in memory is bounded."""
+    remaining = term.context.all_partitions()
+    while step := list(islice(remaining, READS_STEP)):
         term.context.leadership.update(await term.read_states(step))
 
 
 async def _start_machines(term: Term) -> None:
-    """Every partition and replica gets the phase in which it is found; what is online is told so, but for topics that are
-    being deleted: who has deleted a replica already would make it again and take records for it. Partitions that have
-    lost their leader get another first, and replicas that are gone leave the ISR: brokers hear of all that at once."""
+    """Set the initial phase of every partition and replica, elect leaders in place of dead ones, and remove dead replicas
+    from ISRs, in one batch of requests. Replicas of topics that are being deleted get none: a broker that has deleted one
+    already would create it again and accept records."""
     context = term.context
     offline = []
     batch = term.new_batch()
@@ -98,8 +98,8 @@ async def bring_all_online(term: Term) -> None:
 
 
 async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) -> list[str]:
-    """Read topics into the context; one without an id gets one, and is read again when somebody else was writing it.
-    Returns those that exist."""
+    """Read topics into the context. A topic without an id gets one, and is read again if its node was changed meanwhile.
+    Returns the topics that exist."""
     added: list[str] = []
     wanted = list(names)
     while wanted:
@@ -123,9 +123,9 @@ async def _add_topics(term: Term, names: Iterable[str], randomness: Randomness) 
 
 
 async def _give_ids(term: Term, topics: dict[str, tuple[TopicRegistration, int]]) -> tuple[list[str], list[str]]:
-    """Brokers keep a topic's id with its log: they hear of none that its node does not say. `topics` have their ids, and the
-    versions of their nodes; one whose node takes no id goes on without. Returns (the topics that were added, those to be
-    read again)."""
+    """Write topic ids. Brokers store a topic's id with its log, so they get only ids that its node has. `topics` are the
+    registrations with their ids, and the versions of their nodes; a topic whose id cannot be written has none. Returns
+    (the topics that were added, those to be read again)."""
     outcomes = await term.write_many(
         [[SetData(znodes.topic_path(name), topic.encode(), version)] for name, (topic, version) in topics.items()]
     )
@@ -152,27 +152,27 @@ async def on_brokers_changed(term: Term) -> None:
     current = await read_registrations(term.session, term.watch)
     known = context.live_brokers
     gone = {each for each in known if each not in current}
-    bounced = {each for each in current if each in known and current[each][1] > known[each].epoch}
-    come = {each for each in current if each not in known}
-    if not (gone or bounced or come):
+    restarted = {each for each in current if each in known and current[each][1] > known[each].epoch}
+    added = {each for each in current if each not in known}
+    if not (gone or restarted or added):
         return
     logger.info(
         "brokers changed: new_brokers=%s gone_brokers=%s restarted_brokers=%s",
-        sorted(come),
+        sorted(added),
         sorted(gone),
-        sorted(bounced),
+        sorted(restarted),
     )
-    for broker_id in sorted(gone | bounced):
+    for broker_id in sorted(gone | restarted):
         term.channels.remove(broker_id)
         del context.live_brokers[broker_id]
-    if gone or bounced:
-        await _on_brokers_gone(term, gone | bounced)
-    for broker_id in sorted(come | bounced):
+    if gone or restarted:
+        await _on_brokers_gone(term, gone | restarted)
+    for broker_id in sorted(added | restarted):
         registration, epoch = current[broker_id]
         context.live_brokers[broker_id] = LiveBroker(registration, epoch)
         term.channels.add(registration)
-    if come or bounced:
-        await _on_brokers_come(term, come | bounced)
+    if added or restarted:
+        await _on_brokers_added(term, added | restarted)
 
 
 async def _on_brokers_gone(term: Term, gone: set[int]) -> None:
@@ -180,11 +180,11 @@ async def _on_brokers_gone(term: Term, gone: set[int]) -> None:
     context.shutting_down -= gone
     for broker_id in gone:
         context.offline_directories.pop(broker_id, None)
-    await take_replicas_down(term, context.replicas_on(gone))
+    await on_replicas_lost(term, context.replicas_on(gone))
 
 
-async def take_replicas_down(term: Term, going: list[Replica]) -> None:
-    """Replicas that cannot be reached any more: other leaders for their partitions, and out of the ISR with them."""
+async def on_replicas_lost(term: Term, going: list[Replica]) -> None:
+    """Elect other leaders for the partitions of replicas that cannot be reached, and remove these from ISRs."""
     context = term.context
     leaderless = [
         each
@@ -200,37 +200,37 @@ async def take_replicas_down(term: Term, going: list[Replica]) -> None:
     await term.take_down(leaderless, staying)
     await term.bring_online(waiting)
     await topic_deletion.on_brokers_failed(term, [each for each in going if context.is_being_deleted(each[0])])
-    if not leaderless and not staying:  # nobody has heard yet who is alive
+    if not leaderless and not staying:  # no broker has got the live brokers yet
         await term.send_metadata(context.live_brokers)
 
 
-async def _on_brokers_come(term: Term, come: set[int]) -> None:
+async def _on_brokers_added(term: Term, added: set[int]) -> None:
     context = term.context
-    await term.send_metadata([each for each in context.live_brokers if each not in come])
-    # The whole cluster before the first LeaderAndIsr: brokers do not follow a leader that they do not know.
+    await term.send_metadata([each for each in context.live_brokers if each not in added])
+    # The whole cluster before the first LeaderAndIsr: a broker does not follow a leader that it does not know.
     batch = term.new_batch()
-    batch.announce(come, context.all_partitions())
+    batch.announce(added, context.all_partitions())
     await term.send(batch)
-    theirs = context.replicas_on(come)
+    theirs = context.replicas_on(added)
     batch = term.new_batch()
     staying = [each for each in theirs if not context.is_being_deleted(each[0])]
     await term.move_replicas(batch, staying, ReplicaPhase.ONLINE)
     await term.send(batch)
     await bring_all_online(term)
-    await reassignment_execution.on_brokers_come(term, come)
+    await reassignment_execution.on_brokers_added(term, added)
     if any(context.is_being_deleted(each[0]) for each in theirs):
         await topic_deletion.resume(term)
 
 
 async def on_broker_modified(term: Term, broker_id: int) -> None:
-    """A broker changed its description, such as its endpoints, without a restart."""
+    """Handle a changed registration, such as other endpoints, without a restart."""
     known = term.context.live_brokers.get(broker_id)
     if known is None:
         return
     try:
         data, stat = await term.session.get(znodes.broker_path(broker_id), term.watch)
     except NoNodeError:
-        return  # the list's own watch tells it
+        return  # the watch of its parent notifies of that
     registration = decoded(znodes.broker_path(broker_id), partial(BrokerRegistration.decode, broker_id, data))
     if registration is None:
         return
@@ -258,14 +258,14 @@ async def on_topics_changed(term: Term, randomness: Randomness) -> None:
 
 
 async def on_topic_modified(term: Term, name: str) -> None:
-    """More partitions; any other change of the node is of no interest here."""
+    """Create the partitions that were added to a topic; other changes of its node are ignored."""
     context = term.context
     if name not in context.topics:
         return
     try:
         data, stat = await term.session.get(znodes.topic_path(name), term.watch)
     except NoNodeError:
-        return  # the list's own watch tells it
+        return  # the watch of its parent notifies of that
     registration = decoded(znodes.topic_path(name), partial(TopicRegistration.decode, name, data))
     if registration is None:
         return
@@ -284,7 +284,7 @@ async def on_topic_modified(term: Term, name: str) -> None:
 async def _undo_growth(
     term: Term, name: str, registration: TopicRegistration, assignments: dict[int, ReplicaAssignment], version: int
 ) -> None:
-    """A topic that is being deleted does not grow: its node gets its old content back."""
+    """Restore the node of a topic that got partitions while it is being deleted."""
     logger.warning("new partitions ignored, their topic is being deleted: topic=%s", name)
     restored = replace(registration, assignments=assignments)
     [outcome] = await term.write_many([[SetData(znodes.topic_path(name), restored.encode(), version)]])
@@ -292,12 +292,12 @@ async def _undo_growth(
         logger.warning("partition list of a topic not restored: topic=%s error=%s", name, reason_of(outcome))
 
 
-async def on_deletions_wished(term: Term) -> None:
-    await topic_deletion.read_wishes(term, is_enabled=term.settings.delete_topic_enable)
+async def on_deletions_requested(term: Term) -> None:
+    await topic_deletion.read_requested_deletions(term, is_enabled=term.settings.delete_topic_enable)
     await topic_deletion.resume(term)
 
 
 async def on_unclean_election_enabled(term: Term, topic: str | None) -> None:
-    """Partitions without a leader may get one now: those of `topic`, or all."""
+    """Elect leaders of partitions without one: of `topic`, or (None) of all topics."""
     waiting = term.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE)
     await term.bring_online([each for each in waiting if topic is None or each[0] == topic])

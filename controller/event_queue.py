@@ -1,8 +1,8 @@
-"""The controller's queue: what is to be done, one event at a time, in the order in which it came.
+"""The controller's event queue: events are executed one at a time, in the order of arrival.
 
-Rules: an event with a name need not wait twice: it says that something changed, and is put once until it is popped. One without
-is a call or a fact, and each counts; somebody may wait for it, so that it is run even when it comes to nothing.
-Invariant: `_named` is what the named events in `_events` are called.
+Rules: an event with a name reports a change, and is queued only once until it is popped. An event without a name is a call or
+a response, and each is queued; a caller may wait for it, so that it is run even if it has no effect.
+Invariant: `_named` are the names of the events in `_events` that have one.
 Source: Kafka ControllerEventManager.
 """
 
@@ -18,7 +18,7 @@ from controller.event_times import ControllerState
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Work of the kind `state`, which with `name` tells what need not wait twice."""
+    """Work of the kind `state`; events with the same `state` and `name` are queued once."""
 
     state: ControllerState
     name: str | None
@@ -27,7 +27,7 @@ class Event:
 
 
 class EventQueue:
-    """`stamp` gives the moment of an event's arrival."""
+    """The queue. `stamp` returns the time of an event's arrival."""
 
     def __init__(self, stamp: Callable[[], int]) -> None:
         self._stamp = stamp
@@ -47,7 +47,7 @@ class EventQueue:
         self._wake.set()
 
     async def wait(self) -> None:
-        """Until something is put, or `wake` is called."""
+        """Wait until an event is put, or `wake` is called."""
         self._wake.clear()
         await self._wake.wait()
 
@@ -63,7 +63,7 @@ class EventQueue:
         return event
 
     def take_calls(self) -> list[Event]:
-        """Take out those without a name."""
+        """Remove and return the events without a name."""
         calls = [event for event in self._events if event.name is None]
         self._events = deque(event for event in self._events if event.name is not None)
         return calls

@@ -1,6 +1,6 @@
-"""What the controller is busy with, and how long its events take, by the kind of work.
+"""The current work of the controller, and how long its events take, by kind of work.
 
-Rules: counts what it is told, decides nothing. Times are in whole milliseconds.
+Rules: counts, and decides nothing. Times are in whole milliseconds.
 Source: Kafka ControllerState, ControllerEventManager.
 """
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 class ControllerState(IntEnum):
-    """The kinds of work, by the numbers that Kafka's gauge shows. Nothing is measured of IDLE, nor of work that has no
-    kind of its own."""
+    """The kinds of work, with the numbers of Kafka's gauge. IDLE, and work without a kind, is not measured."""
 
     IDLE = 0
     CONTROLLER_CHANGE = 1
@@ -41,7 +40,8 @@ class ControllerState(IntEnum):
 
 
 class EventTimes:
-    """`state` is what goes on now; `counts` and `times_ms` what has been done, `waits_*` how long it stood in the queue."""
+    """The measured times. `state` is the current work, `counts` and `times_ms` are of completed events, `waits_*` of their
+    time in the queue."""
 
     def __init__(self, clock: Clock) -> None:
         self._now_ms = clock.monotonic_ms
@@ -51,12 +51,12 @@ class EventTimes:
         self.waits_count = self.waits_ms = 0
 
     def stamp(self) -> int:
-        """The moment in which an event is queued."""
+        """Return the current time, when an event is queued."""
         return self._now_ms()
 
     @contextmanager
     def measured(self, state: ControllerState, queued: int | None = None) -> Iterator[None]:
-        """Around the work, whatever comes of it. `queued` is the event's stamp, None for work that did not wait."""
+        """Measure the enclosed work, also if it fails. `queued` is the event's stamp, None for work that was not queued."""
         began_ms = self._now_ms()
         if queued is not None:
             self.waits_count += 1

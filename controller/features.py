@@ -1,8 +1,8 @@
 """Finalized features (KIP-584): the node that every cluster has, and UpdateFeatures.
 
 Rules: this broker supports no feature of its own, as Apache Kafka 3.9 does not in ZooKeeper mode; so nothing can be
-finalized, and what a cluster has finalized can only go. Levels count only with inter.broker.protocol.version 2.7-IV0 and
-later: a controller below it switches them off, a later one on again.
+finalized, and finalized features can only be deleted. Levels apply only with inter.broker.protocol.version 2.7-IV0 and
+later: a controller below it disables them, a later one enables them again.
 Source: Kafka KafkaController.processFeatureUpdates, maybeSetupFeatureVersioning; KIP-778 (kinds of upgrade).
 """
 
@@ -45,7 +45,7 @@ class FeatureUpdate:
 
 
 def refusal(update: FeatureUpdate, existing: int | None, brokers: list[Mapping[str, Mapping[str, int]]]) -> str | None:
-    """Why `update` cannot be, None if it can. `brokers` are the features of those that are alive. Pure."""
+    """Return why `update` is invalid, None if it is valid. `brokers` are the features of live brokers. Pure."""
     if not update.feature:
         return "Feature name can not be empty."
     if update.kind is Upgrade.UNKNOWN:
@@ -112,7 +112,7 @@ def requested(request: UpdateFeaturesRequest, version: int) -> list[FeatureUpdat
 
 
 async def update(term: Term, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
-    """Each feature for itself; all that can be are written at once."""
+    """Update features independently of each other; all valid updates are written in one operation."""
     finalized, stat = await _read(term)
     levels = dict(finalized.levels)
     brokers = [each.registration.features for each in term.context.live_brokers.values()]
@@ -144,7 +144,7 @@ async def update(term: Term, request: UpdateFeaturesRequest, version: int) -> Up
 
 
 async def set_up(term: Term) -> None:
-    """At the begin of a term: the node exists, and says whether levels count."""
+    """At the begin of a term, create the node, or update whether levels apply."""
     finalized, stat = await _read(term)
     is_enabled = term.context.version.supports_feature_versioning
     levels = finalized.levels if is_enabled and finalized.is_enabled else {}

@@ -1,9 +1,9 @@
-"""AlterPartition: leaders ask for other in-sync sets, and the controller decides (KIP-497).
+"""AlterPartition: leaders request changes of ISRs, and the controller decides (KIP-497).
 
-Rules: the asking broker is known by its epoch, its knowledge of each partition by leader epoch and partition epoch: who
-knows less is told so, who knows more has found a controller that was deposed. Nobody enters an ISR who is not alive, is
-shutting down (KIP-841), or was restarted since the leader last saw it (KIP-903). The same wish twice is answered with what
-is. A new ISR is told to everybody as metadata; followers need no LeaderAndIsr.
+Rules: the broker is identified by its epoch, its state of each partition by leader epoch and partition epoch: lower epochs are
+refused, and with higher ones this controller was replaced. A broker that is not alive, is shutting down (KIP-841), or was
+restarted since the leader's last contact (KIP-903) cannot enter an ISR. A repeated request gets the current state. A new ISR is
+sent to all brokers as metadata; followers need no LeaderAndIsr.
 Source: Kafka KafkaController.processAlterPartition; the broker epochs and the checks of the leader and of the replicas as
 in the KRaft controller.
 """
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProposedIsr:
-    """What a leader asks for; `broker_epochs` is by replica, where the leader knows it."""
+    """A requested change; `broker_epochs` are by replica, where the leader knows them."""
 
     isr: tuple[int, ...]
     leader_epoch: int
@@ -51,71 +51,76 @@ class ProposedIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrDecision:
-    """`state` is to be written for a wish that is granted, and is what there is for one that was granted before."""
+    """The decision. `state` is to be written for a proposal that is granted, and is the current one if it was granted
+    before."""
 
     code: ErrorCode
     state: PartitionState | None = None
     is_change: bool = False
 
 
-def judge(
-    context: ControllerContext, broker_id: int, topic_partition: TopicPartition, wish: ProposedIsr
+def decide(
+    context: ControllerContext, broker_id: int, topic_partition: TopicPartition, proposal: ProposedIsr
 ) -> IsrDecision:
-    """Pure."""
+    """Decide about one partition. Pure."""
     current = context.leadership.find(topic_partition)
     if current is None:
         return IsrDecision(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if wish.partition_epoch > current.partition_epoch or wish.leader_epoch > current.leader_epoch:
-        return IsrDecision(ErrorCode.NOT_CONTROLLER)  # somebody else has decided since: the leader looks for it
-    if wish.leader_epoch < current.leader_epoch:
+    if proposal.partition_epoch > current.partition_epoch or proposal.leader_epoch > current.leader_epoch:
+        return IsrDecision(
+            ErrorCode.NOT_CONTROLLER
+        )  # another controller was elected: the leader sends the request to it
+    if proposal.leader_epoch < current.leader_epoch:
         return IsrDecision(ErrorCode.FENCED_LEADER_EPOCH)
     if broker_id != current.leader:
         return IsrDecision(ErrorCode.INVALID_REQUEST)
-    is_so_already = set(wish.isr) == set(current.isr) and wish.leader_recovery_state == current.leader_recovery_state
-    if is_so_already:
+    is_current = (
+        set(proposal.isr) == set(current.isr) and proposal.leader_recovery_state == current.leader_recovery_state
+    )
+    if is_current:
         return IsrDecision(ErrorCode.NONE, current)
-    if wish.partition_epoch < current.partition_epoch:
+    if proposal.partition_epoch < current.partition_epoch:
         return IsrDecision(ErrorCode.INVALID_UPDATE_VERSION)
-    if not _is_possible_recovery(current, wish):
+    if not _is_possible_recovery(current, proposal):
         return IsrDecision(ErrorCode.INVALID_REQUEST)
-    if not all(_is_eligible(context, each, wish) for each in wish.isr):
+    if not all(_is_eligible(context, each, proposal) for each in proposal.isr):
         return IsrDecision(ErrorCode.INELIGIBLE_REPLICA)
-    if not _is_well_formed(context, topic_partition, current, wish):
+    if not _is_well_formed(context, topic_partition, current, proposal):
         return IsrDecision(ErrorCode.INVALID_REQUEST)
     changed = replace(
         current,
-        isr=wish.isr,
-        leader_recovery_state=wish.leader_recovery_state,
+        isr=proposal.isr,
+        leader_recovery_state=proposal.leader_recovery_state,
         controller_epoch=context.epoch,
     )
     return IsrDecision(ErrorCode.NONE, changed, is_change=True)
 
 
-def _is_possible_recovery(current: PartitionState, wish: ProposedIsr) -> bool:
-    if wish.leader_recovery_state == RECOVERING:
-        return len(wish.isr) == 1 and current.leader_recovery_state == RECOVERING
-    return wish.leader_recovery_state == RECOVERED
+def _is_possible_recovery(current: PartitionState, proposal: ProposedIsr) -> bool:
+    if proposal.leader_recovery_state == RECOVERING:
+        return len(proposal.isr) == 1 and current.leader_recovery_state == RECOVERING
+    return proposal.leader_recovery_state == RECOVERED
 
 
 def _is_well_formed(
-    context: ControllerContext, topic_partition: TopicPartition, current: PartitionState, wish: ProposedIsr
+    context: ControllerContext, topic_partition: TopicPartition, current: PartitionState, proposal: ProposedIsr
 ) -> bool:
     replicas = context.assignment(topic_partition).replicas
-    members = set(wish.isr)
-    return current.leader in members and len(members) == len(wish.isr) and members <= set(replicas)
+    members = set(proposal.isr)
+    return current.leader in members and len(members) == len(proposal.isr) and members <= set(replicas)
 
 
-def _is_eligible(context: ControllerContext, replica_id: int, wish: ProposedIsr) -> bool:
+def _is_eligible(context: ControllerContext, replica_id: int, proposal: ProposedIsr) -> bool:
     if not context.is_live(replica_id):
         return False
-    seen = wish.broker_epochs.get(replica_id, UNKNOWN_EPOCH)
+    seen = proposal.broker_epochs.get(replica_id, UNKNOWN_EPOCH)
     return seen in (UNKNOWN_EPOCH, context.live_brokers[replica_id].epoch)
 
 
 async def alter(
     term: Term, request: AlterPartitionRequest, version: int
 ) -> tuple[AlterPartitionResponse, list[TopicPartition]]:
-    """(the answer; the partitions whose wish was granted)."""
+    """Handle a request; return the response, and the partitions whose proposal was granted."""
     known = term.context.live_brokers.get(request.broker_id)
     if known is None or known.epoch != request.broker_epoch:
         logger.info(
@@ -124,33 +129,37 @@ async def alter(
             request.broker_epoch,
         )
         return AlterPartitionResponse(throttle_time_ms=0, error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), []
-    verdicts: dict[TopicPartition, IsrDecision] = {}
-    for key, wish in _wishes(term.context, request, version):
-        verdicts[key] = judge(term.context, request.broker_id, key, wish)
+    decisions: dict[TopicPartition, IsrDecision] = {}
+    for key, proposal in _proposals(term.context, request, version):
+        decisions[key] = decide(term.context, request.broker_id, key, proposal)
         await term.yield_if_due()
-    changed = await _write(term, verdicts)
+    changed = await _write(term, decisions)
     if changed:
         await term.send_metadata(term.context.live_brokers, changed)
-    granted = [key for key, verdict in verdicts.items() if verdict.code is ErrorCode.NONE]
-    return _answer(term.context, request, verdicts, version), granted
+    granted = [key for key, decision in decisions.items() if decision.code is ErrorCode.NONE]
+    return _response(term.context, request, decisions, version), granted
 
 
-async def _write(term: Term, verdicts: dict[TopicPartition, IsrDecision]) -> list[TopicPartition]:
-    """Puts what the store said into the verdicts. Returns what everybody must hear of."""
+async def _write(term: Term, decisions: dict[TopicPartition, IsrDecision]) -> list[TopicPartition]:
+    """Write the granted changes, and update the decisions with the outcomes. Returns the partitions to send to all brokers."""
     plan = StateWrites(
-        {key: verdict.state for key, verdict in verdicts.items() if verdict.is_change and verdict.state is not None}
+        {
+            key: decision.state
+            for key, decision in decisions.items()
+            if decision.is_change and decision.state is not None
+        }
     )
     outcome = await term.write_states(plan)
     written, lost = outcome.written, outcome.again
     for key in outcome.refused:
-        verdicts[key] = IsrDecision(ErrorCode.UNKNOWN_SERVER_ERROR)
+        decisions[key] = IsrDecision(ErrorCode.UNKNOWN_SERVER_ERROR)
     for key, state in written.items():
         term.context.leadership[key] = state
-        verdicts[key] = IsrDecision(ErrorCode.NONE, state, is_change=True)
+        decisions[key] = IsrDecision(ErrorCode.NONE, state, is_change=True)
     for key, state in (await term.read_states(lost)).items():
         term.context.leadership[key] = state
     for key in lost:
-        verdicts[key] = IsrDecision(ErrorCode.INVALID_UPDATE_VERSION)
+        decisions[key] = IsrDecision(ErrorCode.INVALID_UPDATE_VERSION)
     return [*written, *lost]
 
 
@@ -158,17 +167,17 @@ def _name(context: ControllerContext, topic: RequestTopicData, version: int) -> 
     return context.names_by_id.get(topic.topic_id) if version >= TOPIC_IDS else topic.topic_name
 
 
-def _wishes(
+def _proposals(
     context: ControllerContext, request: AlterPartitionRequest, version: int
 ) -> Iterator[tuple[TopicPartition, ProposedIsr]]:
     for topic in request.topics:
         name = _name(context, topic, version)
         if name is not None:
             for row in topic.partitions:
-                yield (name, row.partition_index), _wish(row, version)
+                yield (name, row.partition_index), _proposal(row, version)
 
 
-def _wish(row: RequestPartitionData, version: int) -> ProposedIsr:
+def _proposal(row: RequestPartitionData, version: int) -> ProposedIsr:
     with_epochs = version >= BROKER_EPOCHS
     return ProposedIsr(
         isr=tuple(each.broker_id for each in row.new_isr_with_epochs) if with_epochs else tuple(row.new_isr),
@@ -179,10 +188,10 @@ def _wish(row: RequestPartitionData, version: int) -> ProposedIsr:
     )
 
 
-def _answer(
+def _response(
     context: ControllerContext,
     request: AlterPartitionRequest,
-    verdicts: dict[TopicPartition, IsrDecision],
+    decisions: dict[TopicPartition, IsrDecision],
     version: int,
 ) -> AlterPartitionResponse:
     topics = []
@@ -192,17 +201,19 @@ def _answer(
         name = _name(context, topic, version)
         unknown = IsrDecision(ErrorCode.UNKNOWN_TOPIC_ID)
         rows = [
-            _answer_row(row.partition_index, unknown if name is None else verdicts[name, row.partition_index], version)
+            _response_row(
+                row.partition_index, unknown if name is None else decisions[name, row.partition_index], version
+            )
             for row in topic.partitions
         ]
         topics.append(ResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=rows))
     return AlterPartitionResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, topics=topics)
 
 
-def _answer_row(partition: int, verdict: IsrDecision, version: int) -> ResponsePartitionData:
-    state = verdict.state
-    if verdict.code is not ErrorCode.NONE or state is None:
-        code = verdict.code
+def _response_row(partition: int, decision: IsrDecision, version: int) -> ResponsePartitionData:
+    state = decision.state
+    if decision.code is not ErrorCode.NONE or state is None:
+        code = decision.code
         if code is ErrorCode.INELIGIBLE_REPLICA and version < TOPIC_IDS:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
         return ResponsePartitionData(

@@ -1,7 +1,7 @@
-"""Who leads a partition next. Pure: the rules, one function a reason.
+"""The rules of leader election. Pure: one function a reason.
 
-Rules: a leader is an assigned replica that is online; it comes from the ISR, so that nothing acknowledged is lost,
-unless an unclean election is allowed and no ISR member is left. Every change of leader or ISR raises the leader epoch
+Rules: a leader is an assigned replica that is online; it comes from the ISR, so that no acknowledged record is lost,
+unless an unclean election is allowed and no ISR member is online. Every change of leader or ISR raises the leader epoch
 by one.
 Source: Kafka Election, PartitionLeaderElectionAlgorithms.
 """
@@ -22,7 +22,7 @@ IsOnline = Callable[[int], bool]
 
 class ElectionReason(Enum):
     """OFFLINE: the partition has no leader. UNCLEAN: the same, and a user accepts losses. CONTROLLED_SHUTDOWN: the
-    leader is about to go. REASSIGNMENT: the leader is not among the replicas to be."""
+    leader is about to stop. REASSIGNMENT: the leader is not among the target replicas."""
 
     OFFLINE = "offline"
     UNCLEAN = "unclean"
@@ -39,7 +39,7 @@ class Elected:
 
 
 def elect_first(replicas: Sequence[int], is_online: IsOnline) -> Elected | None:
-    """The leader and ISR of a partition that never had any: the first online replica, and all online ones."""
+    """Return the first leader and ISR of a partition: the first online replica, and all online ones."""
     online = tuple(each for each in replicas if is_online(each))
     return Elected(online[0], online) if online else None
 
@@ -58,7 +58,7 @@ def elect_offline(
 
 
 def elect_preferred(replicas: Sequence[int], isr: Sequence[int], is_online: IsOnline) -> Elected | None:
-    """The first replica of the assignment, when it is fit to lead."""
+    """Return the first replica of the assignment, if it is online and in sync."""
     if replicas and is_online(replicas[0]) and replicas[0] in isr:
         return Elected(replicas[0], tuple(isr))
     return None
@@ -72,7 +72,7 @@ def elect_for_reassignment(target: Sequence[int], isr: Sequence[int], is_online:
 def elect_for_shutdown(
     replicas: Sequence[int], isr: Sequence[int], is_online: IsOnline, shutting_down: set[int]
 ) -> Elected | None:
-    """`is_online` must count the brokers that are shutting down as online: they still hold what they hold."""
+    """`is_online` must count the brokers that are shutting down as online: their replicas are still in sync."""
     leader = next((each for each in replicas if is_online(each) and each in isr and each not in shutting_down), None)
     return None if leader is None else Elected(leader, tuple(each for each in isr if each not in shutting_down))
 
@@ -80,8 +80,8 @@ def elect_for_shutdown(
 def next_state(
     state: PartitionState, elected: Elected, controller_epoch: int, *, marks_recovery: bool = False
 ) -> PartitionState:
-    """The state to write; its `partition_epoch` is still that of the node as it was read. `marks_recovery` says that the
-    brokers know what a leader from an unclean election has to do (KIP-704)."""
+    """Return the state to write; its `partition_epoch` is that of the node as read. `marks_recovery` says that the brokers
+    support the leader recovery state (KIP-704)."""
     is_recovering = elected.is_unclean and marks_recovery
     return replace(
         state,
@@ -94,21 +94,21 @@ def next_state(
 
 
 def raise_epoch(state: PartitionState, controller_epoch: int) -> PartitionState:
-    """Leader and ISR stay, but brokers shall listen again: what else they are told of the partition has changed."""
+    """Return the same leader and ISR with a new leader epoch, so that brokers apply other changes of the partition."""
     return replace(state, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch)
 
 
 def without_replica(
     state: PartitionState, broker_id: int, controller_epoch: int, replicas: Collection[int]
 ) -> PartitionState | None:
-    """The state after `broker_id` went: out of the ISR, unless no other of the partition's `replicas` has all records, and
-    no longer leader. None when nothing changes."""
+    """Return the state without `broker_id` as leader, and without it in the ISR unless no other of the partition's
+    `replicas` is in sync. None if nothing changes."""
     if broker_id not in state.isr and broker_id != state.leader:
         return None
     leader = NO_LEADER if broker_id == state.leader else state.leader
     isr = tuple(each for each in state.isr if each != broker_id)
     if not any(each in replicas for each in isr):
-        # What a controller that died had yet to stop is no replica any more: its records go with it.
+        # A member that is no replica remains from a controller that ended before it was stopped: its records do not count.
         isr = (broker_id,) if broker_id in replicas and broker_id in state.isr else isr or state.isr
     if leader == state.leader and isr == state.isr:
         return None

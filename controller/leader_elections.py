@@ -1,7 +1,7 @@
-"""Leader elections that somebody asks for: a request, /admin/preferred_replica_election, or the balance of leaders.
+"""Leader elections on demand: by a request, /admin/preferred_replica_election, or the balance of leaders.
 
-Rules: a partition that has the leader it should have is left alone. The node goes when its elections were tried, whether
-they came to anything or not; then it is watched for again.
+Rules: a partition that has the right leader is not changed. The node is removed after its elections, whether they were
+successful or not; then it is watched again.
 Source: Kafka KafkaController.processReplicaLeaderElection, fetchPendingPreferredReplicaElections,
 processAutoPreferredReplicaLeaderElection.
 """
@@ -33,7 +33,7 @@ _FAILURES = {
 async def elect(
     term: Term, wanted: Iterable[TopicPartition], reason: ElectionReason
 ) -> tuple[dict[TopicPartition, Outcome], dict[TopicPartition, int]]:
-    """PREFERRED or UNCLEAN. (Outcomes that are settled, leaders that were elected.)"""
+    """Elect leaders for `reason` PREFERRED or UNCLEAN. Returns (outcomes that are final, elected leaders)."""
     context = term.context
     outcomes: dict[TopicPartition, Outcome] = {}
     electable: list[TopicPartition] = []
@@ -60,8 +60,8 @@ def _needs_election(context: ControllerContext, key: TopicPartition, leader: int
     return leader == NO_LEADER or not context.is_live(leader)
 
 
-async def on_preferred_wished(term: Term) -> None:
-    """/admin/preferred_replica_election was written, or went. Leaves the watch again."""
+async def on_preferred_elections_requested(term: Term) -> None:
+    """Handle a written or removed /admin/preferred_replica_election, and watch it again."""
     while await term.session.exists(znodes.PREFERRED_ELECTION, term.watch) is not None:
         try:
             data, stat = await term.session.get(znodes.PREFERRED_ELECTION)
@@ -85,7 +85,7 @@ async def on_preferred_wished(term: Term) -> None:
 
 
 async def balance_leaders(term: Term) -> None:
-    """What auto.leader.rebalance.enable does from time to time."""
+    """Move leaderships back to preferred replicas, for auto.leader.rebalance.enable."""
     candidates = balance.candidates(term.context, term.settings.leader_imbalance_per_broker_percentage)
     if candidates:
         elections = await term.elect(candidates, ElectionReason.PREFERRED)

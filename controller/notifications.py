@@ -1,8 +1,8 @@
-"""What brokers leave in the tree for the controller: changed in-sync sets, and failed log directories.
+"""Notifications of brokers to the controller in the store: changed ISRs, and failed log directories.
 
-Rules: each notification is a node of its own, read once and removed; a new controller removes those that it finds before
-it reads the tree, since it reads everything anyway. Leaders of inter.broker.protocol.version 2.7-IV2 and later send
-AlterPartition instead of the first kind; others write their in-sync sets themselves and say so here.
+Rules: each notification is a node of its own, read once and removed; a new controller removes the existing ones before
+it reads everything. Leaders of inter.broker.protocol.version 2.7-IV2 and later send
+AlterPartition instead of the first kind; others write ISRs themselves and notify the controller.
 Source: Kafka KafkaController.processIsrChangeNotification, processLogDirEventNotification; KIP-112.
 """
 
@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 async def discard(term: Term) -> None:
-    """Remove what is there, and leave the watches."""
+    """Remove existing notifications, and set the watches."""
     for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
         names = await term.session.children(parent, term.watch)
         await term.write_many([[Delete(f"{parent}/{name}")] for name in names])
 
 
 async def on_isr_changes(term: Term) -> None:
-    """Everybody's metadata gets the new in-sync sets."""
+    """Read the changed ISRs, and send them to all brokers as metadata."""
     changed = await _take(term, znodes.ISR_CHANGES, znodes.decode_topic_partitions)
     keys = list(dict.fromkeys(key for keys in changed for key in keys if key in term.context.leadership))
     if keys:
@@ -41,7 +41,7 @@ async def on_isr_changes(term: Term) -> None:
 
 
 async def on_log_dir_events(term: Term) -> None:
-    """Ask the brokers for their replicas: LeaderAndIsr answers KAFKA_STORAGE_ERROR for those that are lost."""
+    """Send LeaderAndIsr to the brokers with failed directories: they respond with KAFKA_STORAGE_ERROR for lost replicas."""
     broker_ids = set(await _take(term, znodes.LOG_DIR_EVENTS, znodes.decode_log_dir_event))
     if not broker_ids:
         return
@@ -54,7 +54,7 @@ async def on_log_dir_events(term: Term) -> None:
 
 
 async def _take(term: Term, parent: str, decode: Callable[[bytes], T]) -> list[T]:
-    """Read and remove the children; the watch is left for those that come later."""
+    """Read and remove the children, and watch for later ones."""
     names = await term.session.children(parent, term.watch)
     paths = [f"{parent}/{name}" for name in names]
     found: list[T] = []

@@ -1,9 +1,9 @@
-"""Dictionaries by partition and by replica, for the controller, who has several and says the same of thousands. Pure.
+"""Dictionaries by partition and by replica, for the controller, which has several with thousands of keys. Pure.
 
-A topic's values stand in one list, by the number of their partition: 8 bytes each, where a key of its own, a tuple, takes
-a hundred. Partitions are numbered from 0 without gaps; whoever writes nodes by hand may number as he likes, so a number
-far beyond the others is kept aside, by a key of its own.
-Rules: a value is never None. Walked over by topic, in the order in which they came, and by number within a topic.
+A topic's values are in one list, indexed by partition: 8 bytes each, where a tuple as key takes a hundred. Partitions are
+numbered from 0 without gaps; nodes that were written by hand may have any numbers, so a number far above the others has a key
+of its own.
+Rules: a value is never None. Iteration is by topic, in the order of insertion, and by number within a topic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Replica = tuple[str, int, int]  # topic, partition, broker
 
 V = TypeVar("V")
 
-GAP_MAX = 64  # places of a list that stand empty for one that is taken
+GAP_MAX = 64  # empty entries of a list for one that is used
 
 
 class PartitionMap(MutableMapping[TopicPartition, V], Generic[V]):
@@ -47,7 +47,7 @@ class PartitionMap(MutableMapping[TopicPartition, V], Generic[V]):
         return isinstance(key, tuple) and self.find(key) is not None
 
     def of(self, name: str) -> Iterator[tuple[int, V]]:
-        """What there is of one topic, by number."""
+        """Iterate over the values of one topic, by number."""
         for partition, value in enumerate(self._rows.get(name, ())):
             if value is not None:
                 yield partition, value
@@ -89,7 +89,7 @@ class PartitionMap(MutableMapping[TopicPartition, V], Generic[V]):
         return (key for key, _ in self.pairs())
 
     def pairs(self) -> Iterator[tuple[TopicPartition, V]]:
-        """What `items` says, without looking for each value."""
+        """Iterate like `items`, without a lookup of each value."""
         for name, row in self._rows.items():
             for partition, value in enumerate(row):
                 if value is not None:

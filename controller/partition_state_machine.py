@@ -2,10 +2,10 @@
 
     NON_EXISTENT --> NEW --> ONLINE <--> OFFLINE --> NON_EXISTENT
                       \\__________________/^
-    ONLINE --> ONLINE is a new election: another leader, or none that changes.
+    ONLINE --> ONLINE is a new election: with or without another leader.
 
-Rules: the planner decides and changes nothing; the controller writes the plan down (fenced by its epoch), and applies
-what was written with `committed`. A partition without any possible leader stays where it is and is named in `failures`.
+Rules: the planner decides and changes nothing; the controller writes the plan (fenced by its epoch), and applies what was
+written with `committed`. A partition without a candidate keeps its phase and is in `failures`.
 Source: Kafka PartitionStateMachine.
 """
 
@@ -43,7 +43,7 @@ VALID_PREVIOUS: Mapping[PartitionPhase, frozenset[PartitionPhase]] = {
 @dataclass(slots=True)
 class StateWrites:
     """State nodes to write, and why some partitions get none. `unclean` names those whose new leader was not in
-    sync, `unchanged` those whose node already says what it should."""
+    sync, `unchanged` those whose node already has the right state."""
 
     writes: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     failures: dict[TopicPartition, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def can_move(context: ControllerContext, topic_partition: TopicPartition, target
 
 
 def move(context: ControllerContext, topic_partitions: Iterable[TopicPartition], target: PartitionPhase) -> None:
-    """The moves that write nothing: to NEW, OFFLINE and NON_EXISTENT."""
+    """Apply moves that write nothing: to NEW, OFFLINE and NON_EXISTENT."""
     assert target is not PartitionPhase.ONLINE, "a partition comes online by what was written"
     for each in topic_partitions:
         assert can_move(context, each, target), f"{each}: {context.partition_phase(each)} cannot become {target}"
@@ -67,7 +67,7 @@ def move(context: ControllerContext, topic_partitions: Iterable[TopicPartition],
 
 
 def initial_phase(context: ControllerContext, topic_partition: TopicPartition) -> PartitionPhase:
-    """Where a new controller finds a partition."""
+    """Return the phase of a partition for a newly elected controller."""
     state = context.leadership.find(topic_partition)
     if state is None:
         return PartitionPhase.NEW
@@ -76,7 +76,7 @@ def initial_phase(context: ControllerContext, topic_partition: TopicPartition) -
 
 
 def plan_first_leaders(context: ControllerContext, topic_partitions: Iterable[TopicPartition]) -> StateWrites:
-    """NEW to ONLINE: the first leader and ISR, at epoch zero; state nodes to be created."""
+    """Plan NEW to ONLINE: the first leader and ISR, at epoch zero; state nodes to be created."""
     plan = StateWrites()
     for each in topic_partitions:
         replicas = context.assignment(each).replicas
@@ -94,8 +94,8 @@ def plan_elections(
     reason: ElectionReason,
     is_unclean_allowed: Mapping[str, bool],
 ) -> StateWrites:
-    """OFFLINE or ONLINE to ONLINE. `states` are the state nodes as just read; `is_unclean_allowed` is by topic and
-    counts for OFFLINE only."""
+    """Plan OFFLINE or ONLINE to ONLINE. `states` are the state nodes as just read; `is_unclean_allowed` is by topic and
+    applies to OFFLINE only."""
     plan = StateWrites()
     for topic_partition, state in states.items():
         if state.controller_epoch > context.epoch:
@@ -145,7 +145,7 @@ def _elect(
 
 
 def plan_raised_epochs(context: ControllerContext, states: Mapping[TopicPartition, PartitionState]) -> StateWrites:
-    """The same leaders and ISRs under a new leader epoch. `states` are the state nodes as just read."""
+    """Plan the same leaders and ISRs with a new leader epoch. `states` are the state nodes as just read."""
     plan = StateWrites()
     for topic_partition, state in states.items():
         if state.controller_epoch > context.epoch:
@@ -164,8 +164,8 @@ def committed(
     is_new: bool = False,
     to_shutting_down: bool = False,
 ) -> None:
-    """`state` is in the store: the partition is online, and its replicas are told. A broker that is shutting down has
-    stopped its followers already and must not start them again; it is told only that it leads no more."""
+    """Apply a written `state`: the partition is online, and its replicas get it. A broker that is shutting down has stopped
+    its followers and must not start them again; it gets only the partitions that it no longer leads."""
     context.leadership[topic_partition] = shared(state)
     context.partition_phases[topic_partition] = PartitionPhase.ONLINE
     replicas = context.assignment(topic_partition).replicas

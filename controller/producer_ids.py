@@ -1,8 +1,8 @@
-"""Producer ids: handed out in blocks of a thousand by the controller, one by one by each broker.
+"""Producer ids: allocated in blocks of a thousand by the controller, and one by one by each broker.
 
-Rules: a block is written to the tree before its first id is used, so no id is ever given twice, whoever crashes. A
-broker asks for the next block when its own runs short, and every caller meanwhile waits for the same answer. Logs that came
-with no store, or another one, know producers of its ids: a new producer must not look like one of those.
+Rules: a block is written to the store before its first id is used, so no id is allocated twice, whichever process crashes. A
+broker requests the next block when its own is used up, and all callers wait for the same response. Logs that were restored
+without their store contain producer ids of another one: a new producer must not get one of those.
 Source: Kafka ZkProducerIdManager, RPCProducerIdManager; KIP-730.
 """
 
@@ -19,17 +19,17 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.randomness import Randomness
 
 BLOCK_SIZE = 1_000
-# No cluster that counts from 0 comes here; above is room for many that begin at random.
-FAR_AWAY = 1 << 32
-FAR_AWAY_END = 1 << 61
+# Clusters that count from 0 do not reach this number; above it, stores start at a random one.
+RANDOM_START = 1 << 32
+RANDOM_START_END = 1 << 61
 LOSSES_MAX = 5
 PRODUCER_ID_MAX = (1 << 63) - 1
 
 
 async def allocate_block(store: Tree, broker_id: int) -> ProducerIdBlock:
-    """Take the next block for `broker_id`. The write's version makes two takers take two blocks.
-    A write whose answer is lost costs a block and nothing else: the next one is taken. Raises ConnectionLossError when
-    that happens too often."""
+    """Allocate the next block for `broker_id`. The write is conditional, so that two brokers get two blocks. If the response
+    to a write is lost, the block is unused, and the next one is allocated. Raises ConnectionLossError when that happens
+    too often."""
     losses = 0
     while True:
         try:
@@ -39,10 +39,10 @@ async def allocate_block(store: Tree, broker_id: int) -> ProducerIdBlock:
             continue
         try:
             first = ProducerIdBlock.decode(data).end if data else 0
-        except ValueError as error:  # to guess would be to give ids twice
+        except ValueError as error:  # a guess could allocate ids twice
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The last block of producer ids: {error}") from error
         if first > PRODUCER_ID_MAX - BLOCK_SIZE:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been allocated.")
         block = ProducerIdBlock(broker_id, first, first + BLOCK_SIZE)
         try:
             await store.set(znodes.PRODUCER_ID_BLOCK, block.encode(), stat.version)
@@ -56,25 +56,25 @@ async def allocate_block(store: Tree, broker_id: int) -> ProducerIdBlock:
         return block
 
 
-async def begin_elsewhere(store: Tree, broker_id: int, randomness: Randomness) -> None:
-    """Give ids from now on that no other store gives, unless that is so already. For a broker alone whose logs are not all
-    its store's: a topic that is made anew over such a log would take the records of a new producer for those that the log
-    has of its namesake, acknowledge them and store nothing."""
+async def use_separate_producer_ids(store: Tree, broker_id: int, randomness: Randomness) -> None:
+    """Allocate ids that no other store allocates from now on, unless it does so already. For a standalone broker with logs
+    of another store: a topic that is created again over such a log would treat the records of a new producer as
+    duplicates of an earlier one with the same id, and acknowledge them without storing them."""
     data, stat = await store.get(znodes.PRODUCER_ID_BLOCK)
     try:
         last = ProducerIdBlock.decode(data) if data else None
     except ValueError:
-        return  # no id is given at all, see `allocate_block`
-    if last is not None and last.end >= FAR_AWAY:
+        return  # no id is allocated at all, see `allocate_block`
+    if last is not None and last.end >= RANDOM_START:
         return
-    first = randomness.randrange(FAR_AWAY, FAR_AWAY_END) // BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE
+    first = randomness.randrange(RANDOM_START, RANDOM_START_END) // BLOCK_SIZE * BLOCK_SIZE + BLOCK_SIZE
     await store.set(
         znodes.PRODUCER_ID_BLOCK, ProducerIdBlock(broker_id, first - BLOCK_SIZE, first).encode(), stat.version
     )
 
 
 async def allocate(term: Term, broker_id: int, broker_epoch: int | None) -> ProducerIdBlock:
-    """A block for a broker that asks; `broker_epoch` is None where it need not be checked. Raises KafkaError:
+    """Allocate a block for a broker; `broker_epoch` is None where it need not be checked. Raises KafkaError:
     BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
     if broker_epoch is not None:
         known = term.context.live_brokers.get(broker_id)
@@ -86,7 +86,7 @@ async def allocate(term: Term, broker_id: int, broker_epoch: int | None) -> Prod
 
 
 class ProducerIds:
-    """A broker's supply. `allocate` gets the next block from the controller, wherever that is."""
+    """A broker's producer ids. `allocate` requests the next block from the controller."""
 
     def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
         self._allocate = allocate
@@ -95,7 +95,7 @@ class ProducerIds:
         self._refill = asyncio.Lock()
 
     async def next_id(self) -> int:
-        """Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while no block can be had: the client tries again."""
+        """Return the next id. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS), which clients retry, if there is no block."""
         if self._next == self._end:
             async with self._refill:
                 if self._next == self._end:

@@ -1,8 +1,8 @@
-"""Carries reassignments out: from a request or from /admin/reassign_partitions to the last node.
+"""Executes reassignments: from a request, or from /admin/reassign_partitions to the last node.
 
-Rules: what to do is decided by `controller.reassignment_rules`; here it is written, told and remembered. The latest wish wins,
-whoever made it. A partition leaves /admin/reassign_partitions when it has what the node wishes for it, or when that
-cannot be; the node goes with the last. The deletion of a topic ends its reassignments.
+Rules: `controller.reassignment_rules` decides the steps; this module writes and sends them. The latest request wins, by either
+way. A partition is removed from /admin/reassign_partitions when it has the requested replicas, or when that is impossible; the
+node is removed with the last one. The deletion of a topic ends its reassignments.
 Source: Kafka KafkaController (processApiPartitionReassignment, processZkPartitionReassignment,
 maybeTriggerPartitionReassignment, removePartitionFromReassigningPartitions).
 """
@@ -22,10 +22,10 @@ from controller.reassignment_rules import (
     ElectFirstLeader,
     ElectLeader,
     Finish,
+    NotifyReplicas,
     StartReplicas,
     Step,
     StopReplicas,
-    TellReplicas,
     WriteAssignment,
 )
 from controller.term import Term
@@ -40,11 +40,11 @@ from runtime.reasons import reason_of
 logger = logging.getLogger(__name__)
 
 
-# --- wishes ---
+# --- requests ---
 
 
 async def alter(term: Term, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, Outcome]:
-    """AlterPartitionReassignments: the replicas that each partition shall have; None calls its reassignment off."""
+    """AlterPartitionReassignments: set the target replicas of each partition; None cancels its reassignment."""
     outcomes: dict[TopicPartition, Outcome] = {}
     changes: dict[TopicPartition, ReplicaAssignment] = {}
     for key, target in wanted.items():
@@ -53,7 +53,7 @@ async def alter(term: Term, wanted: Mapping[TopicPartition, Sequence[int] | None
         except KafkaError as error:
             outcomes[key] = Outcome(error.code, error.message)
         await term.yield_if_due()
-    await _forget_wishes(term, lambda key, _: key in changes)
+    await _remove_requests(term, lambda key, _: key in changes)
     failures = await _reassign(term, changes)
     for key in changes:
         outcomes[key] = _outcome_of(failures[key]) if key in failures else Outcome()
@@ -67,7 +67,7 @@ def _outcome_of(failure: StoreError) -> Outcome:
 
 
 def _change(term: Term, key: TopicPartition, target: Sequence[int] | None) -> ReplicaAssignment:
-    """Raises KafkaError."""
+    """Return the assignment during the requested change. Raises KafkaError."""
     context = term.context
     current = context.assignment(key)
     if target is None:
@@ -82,7 +82,7 @@ def _change(term: Term, key: TopicPartition, target: Sequence[int] | None) -> Re
 
 
 def _possible(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> ReplicaAssignment:
-    """`wanted` itself. Raises KafkaError."""
+    """Return `wanted` if it is valid. Raises KafkaError."""
     context = term.context
     if not context.assignment(key).replicas or context.is_being_deleted(key[0]):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -90,9 +90,9 @@ def _possible(term: Term, key: TopicPartition, wanted: ReplicaAssignment) -> Rep
     return wanted
 
 
-async def under_way(term: Term, wanted: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
-    """ListPartitionReassignments: of `wanted`, or all. The node of a topic that is being deleted goes on saying what it
-    said."""
+async def ongoing(term: Term, wanted: Iterable[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
+    """ListPartitionReassignments: return the ongoing ones of `wanted`, or all. For a topic that is being deleted, those of
+    its node."""
     context = term.context
     if wanted is None:
         deleted = [key for name in context.topics_to_delete for key in context.partitions_of(name)]
@@ -106,21 +106,22 @@ async def under_way(term: Term, wanted: Iterable[TopicPartition] | None) -> dict
     return found
 
 
-async def on_wishes_changed(term: Term) -> set[TopicPartition]:
-    """/admin/reassign_partitions was written, or went. Leaves the watch again. Returns what was begun."""
+async def on_requests_changed(term: Term) -> set[TopicPartition]:
+    """Handle a written or removed /admin/reassign_partitions, and watch it again. Returns the partitions whose
+    reassignment was started."""
     if await term.session.exists(znodes.REASSIGNMENTS, term.watch) is None:
         return set()
     try:
         data, _ = await term.session.get(znodes.REASSIGNMENTS)
-        wishes = znodes.decode_reassignments(data)
+        requested = znodes.decode_reassignments(data)
     except NoNodeError:
-        return set()  # its watch tells
+        return set()  # its watch notifies of that
     except ValueError as error:
         logger.warning("requested reassignments unreadable, removed: error=%s", error)
-        wishes = {}
+        requested = {}
     changes: dict[TopicPartition, ReplicaAssignment] = {}
     refused: set[TopicPartition] = set()
-    for key, target in wishes.items():
+    for key, target in requested.items():
         current = term.context.assignment(key)
         if key in term.context.reassigning and current.target == target:
             continue
@@ -133,24 +134,24 @@ async def on_wishes_changed(term: Term) -> set[TopicPartition]:
             )
             refused.add(key)
     refused.update(await _reassign(term, changes))
-    if refused or not wishes:
-        await _forget_wishes(term, lambda key, _: key in refused)
+    if refused or not requested:
+        await _remove_requests(term, lambda key, _: key in refused)
     return changes.keys() - refused
 
 
-async def _forget_wishes(term: Term, is_forgotten: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
-    """Take partitions out of /admin/reassign_partitions, and the node away with the last of them."""
+async def _remove_requests(term: Term, is_done: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
+    """Remove partitions from /admin/reassign_partitions, and the node with the last of them."""
     while True:
         try:
             data, stat = await term.session.get(znodes.REASSIGNMENTS)
         except NoNodeError:
             return
         try:
-            wishes = znodes.decode_reassignments(data)
+            requested = znodes.decode_reassignments(data)
         except ValueError:
-            wishes = {}
-        left = {key: target for key, target in wishes.items() if not is_forgotten(key, target)}
-        if left == wishes and wishes:
+            requested = {}
+        left = {key: target for key, target in requested.items() if not is_done(key, target)}
+        if left == requested and requested:
             return
         change = (
             SetData(znodes.REASSIGNMENTS, znodes.encode_reassignments(left), stat.version)
@@ -171,8 +172,8 @@ async def _forget_wishes(term: Term, is_forgotten: Callable[[TopicPartition, tup
 
 
 async def _reassign(term: Term, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, StoreError]:
-    """Those whose wish could not be written, and why. A topic's node is written once: it says all of its partitions, so that
-    a write for each of them would be work with the square of their number."""
+    """Start reassignments; return the partitions that could not be written, with the error. A topic's node is written once:
+    it contains all partitions, and a write for each would take quadratic time."""
     context = term.context
     before = {key: context.assignment(key) for key in wanted}
     changed: dict[str, dict[int, ReplicaAssignment]] = {}
@@ -201,8 +202,8 @@ async def _reassign(term: Term, wanted: Mapping[TopicPartition, ReplicaAssignmen
 
 
 async def _write(term: Term, name: str, assignments: Mapping[int, ReplicaAssignment]) -> StoreError | None:
-    """What the topic's node answered when it could not be written. One that is gone takes reassignments along; one that
-    takes no other wish leaves the one before it under way."""
+    """Write assignments to the topic's node; return the error if it cannot be written. If the node was removed, the
+    reassignments end; otherwise the previous one continues."""
     try:
         await term.write_assignments(name, assignments)
     except (NoNodeError, FinalError) as error:
@@ -218,7 +219,7 @@ async def _write(term: Term, name: str, assignments: Mapping[int, ReplicaAssignm
 
 
 async def proceed(term: Term, key: TopicPartition) -> None:
-    """Do what it is time for; every reassignment passes here once more when its replicas are in sync."""
+    """Execute the next phase; it is called again for every reassignment when its replicas are in sync."""
     context = term.context
     states = await term.read_states([key])
     context.leadership.update(states)
@@ -232,7 +233,7 @@ async def proceed(term: Term, key: TopicPartition) -> None:
 
 
 async def complete_where_in_sync(term: Term, keys: Iterable[TopicPartition]) -> None:
-    """In-sync sets have grown: some reassignments may have been waiting for that."""
+    """Complete the reassignments whose target is in sync, after ISRs have grown."""
     for key in keys:
         if key in term.context.reassigning:
             state = term.context.leadership.find(key)
@@ -241,7 +242,7 @@ async def complete_where_in_sync(term: Term, keys: Iterable[TopicPartition]) -> 
 
 
 def find_unfinished(term: Term) -> None:
-    """What a new controller finds under way, by the topics' nodes; topics that are being deleted are known."""
+    """Find ongoing reassignments in the topics' nodes, after the election; topics that are being deleted must be known."""
     context = term.context
     context.reassigning.update(
         (key, None)
@@ -255,33 +256,33 @@ def find_unfinished(term: Term) -> None:
 
 
 async def end(term: Term, names: Collection[str]) -> None:
-    """These topics are to go: none of their partitions moves any further."""
+    """End the reassignments of topics that are being deleted."""
     ended = [key for key in term.context.reassigning if key[0] in names]
     for key in ended:
         logger.info("reassignment ended, its topic is being deleted: topic=%s partition=%d", *key)
         del term.context.reassigning[key]
     if ended:
-        await _forget_wishes(term, lambda key, _: key[0] in names)
+        await _remove_requests(term, lambda key, _: key[0] in names)
 
 
 async def take_over(term: Term) -> None:
-    """A new controller goes on with what it has found, and with what is wished meanwhile."""
+    """Continue the reassignments that were found, and start those that were requested meanwhile."""
     moving = list(term.context.reassigning)
-    begun = await on_wishes_changed(term)
+    begun = await on_requests_changed(term)
     for key in moving:
         if key not in begun:
             await proceed(term, key)
 
 
-async def on_brokers_come(term: Term, come: set[int]) -> None:
-    """Some reassignments may have been waiting for them."""
+async def on_brokers_added(term: Term, come: set[int]) -> None:
+    """Continue reassignments that waited for these brokers."""
     for key in list(term.context.reassigning):
         if come.intersection(term.context.assignment(key).target):
             await proceed(term, key)
 
 
 async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> bool:
-    """False when the topic's node could not be written."""
+    """Execute steps; returns False if the topic's node could not be written."""
     context = term.context
     name, partition = key
     for step in steps:
@@ -293,8 +294,8 @@ async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> 
                 context.set_assignment(key, assignment)
             case StopReplicas(broker_ids):
                 await _stop(term, key, broker_ids)
-            case TellReplicas():
-                await _tell(term, key)
+            case NotifyReplicas():
+                await _notify(term, key)
             case StartReplicas(broker_ids):
                 await _move(term, key, broker_ids, ReplicaPhase.NEW)
             case BringReplicasOnline(broker_ids):
@@ -309,7 +310,7 @@ async def _carry_out(term: Term, key: TopicPartition, steps: Iterable[Step]) -> 
 
 
 async def _move(term: Term, key: TopicPartition, broker_ids: Iterable[int], phase: ReplicaPhase) -> None:
-    """Those that are elsewhere already are left there: a step may be repeated."""
+    """Move replicas to a phase. Those that cannot move are not changed: a step may be repeated."""
     batch = term.new_batch()
     await term.move_replicas(batch, [(*key, each) for each in broker_ids], phase)
     await term.send(batch)
@@ -317,7 +318,7 @@ async def _move(term: Term, key: TopicPartition, broker_ids: Iterable[int], phas
 
 async def _stop(term: Term, key: TopicPartition, broker_ids: tuple[int, ...]) -> None:
     context = term.context
-    for broker_id in broker_ids:  # one that a dead controller forgot is in no phase yet
+    for broker_id in broker_ids:  # a stray replica of an earlier controller has no phase yet
         if context.replica_phase((*key, broker_id)) is ReplicaPhase.NON_EXISTENT:
             context.replica_phases[*key, broker_id] = replica_state_machine.initial_phase(context, (*key, broker_id))
     await term.take_replicas_offline([(*key, each) for each in broker_ids])
@@ -325,8 +326,8 @@ async def _stop(term: Term, key: TopicPartition, broker_ids: tuple[int, ...]) ->
         await _move(term, key, broker_ids, phase)
 
 
-async def _tell(term: Term, key: TopicPartition) -> None:
-    """New replicas as new: they may be put into any log directory that works."""
+async def _notify(term: Term, key: TopicPartition) -> None:
+    """Send the assignment to all replicas; added ones as new, so that they may be created in any online directory."""
     if await term.raise_leader_epoch(key) is None:
         return
     assignment = term.context.assignment(key)
@@ -340,6 +341,6 @@ async def _finish(term: Term, key: TopicPartition) -> None:
     context = term.context
     replicas_now = context.assignment(key).replicas
     context.reassigning.pop(key, None)
-    await _forget_wishes(term, lambda each, target: each == key and target == replicas_now)
+    await _remove_requests(term, lambda each, target: each == key and target == replicas_now)
     logger.info("reassignment complete: topic=%s partition=%d replicas=%s", *key, replicas_now)
     await term.send_metadata(context.live_brokers, [key])

@@ -1,12 +1,12 @@
-"""How a partition moves to other replicas: the steps of a reassignment, decided one state at a time. Pure.
+"""The steps of a reassignment, decided from one state to the next. Pure.
 
-    wish --> U: replicas become target + origin, what comes and goes is noted; what a replaced wish had added is stopped
-         --> A: while not all of the target is in sync: new epoch, all replicas told, new ones started; then wait
-         --> B: once it is: leader among the target, replicas that go are out of the ISR and deleted, target alone noted
+    request --> U: replicas become target + origin; added and removed ones are stored; those of a replaced request are stopped
+            --> A: while the target is not in sync: a new epoch is sent to all replicas, added ones are started; then wait
+            --> B: when it is in sync: leader in the target, removed replicas leave the ISR and are deleted, target stored
 
-Rules: the topic's node says at every moment what is under way (adding, removing), and the origin leaves it last, so that
-any controller can go on from what it reads; every step may be repeated. A wish that would leave no in-sync replica is
-refused: nothing acknowledged may be lost by a reassignment.
+Rules: the topic's node always has the ongoing reassignment (adding, removing), and the origin is removed from it last, so that
+any controller can continue; every step may be repeated. A request that would remove every in-sync replica is refused: a
+reassignment must not lose acknowledged records.
 Source: KIP-455; Kafka KafkaController.onPartitionReassignment, ReplicaAssignment. The last rule is the KRaft controller's
 (PartitionReassignmentRevert).
 """
@@ -22,28 +22,28 @@ from protocol.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True)
 class WriteAssignment:
-    """Into the topic's node, then into memory."""
+    """Write the assignment to the topic's node, then to the context."""
 
     assignment: ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True)
 class AssumeAssignment:
-    """Into memory only: the node still needs what it says."""
+    """Set the assignment in the context only: the node still needs the previous one."""
 
     assignment: ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True)
 class StopReplicas:
-    """Out of the ISR, stopped, deleted, forgotten."""
+    """Remove replicas from the ISR, stop and delete them."""
 
     broker_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TellReplicas:
-    """A new leader epoch, and the replicas as they are in memory told to all of them."""
+class NotifyReplicas:
+    """Raise the leader epoch, and send the assignment of the context to all of its replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +58,24 @@ class BringReplicasOnline:
 
 @dataclass(frozen=True, slots=True)
 class ElectLeader:
-    """Among the replicas as they are in memory."""
+    """Elect a leader among the replicas in the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectFirstLeader:
-    """The partition never had one; with the new replicas it may."""
+    """Elect the first leader of a partition that never had one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Nothing is under way any more; everybody is told."""
+    """End the reassignment, and send the metadata to all brokers."""
 
 
 Step = (
     WriteAssignment
     | AssumeAssignment
     | StopReplicas
-    | TellReplicas
+    | NotifyReplicas
     | StartReplicas
     | BringReplicasOnline
     | ElectLeader
@@ -85,7 +85,8 @@ Step = (
 
 
 def reassign_to(current: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """The target first, in its order; then what is left of the origin. A reassignment under way is replaced."""
+    """Return the assignment during a reassignment: the target in its order, then the rest of the origin. An ongoing
+    reassignment is replaced."""
     origin = current.origin
     replicas = tuple(dict.fromkeys((*target, *origin)))
     return ReplicaAssignment(
@@ -96,7 +97,7 @@ def reassign_to(current: ReplicaAssignment, target: Sequence[int]) -> ReplicaAss
 
 
 def check_target(target: Sequence[int]) -> None:
-    """Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
+    """Check the form of a target. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
     if not target:
         raise _invalid("Empty replica list specified in partition reassignment.")
     if len(set(target)) != len(target):
@@ -106,7 +107,7 @@ def check_target(target: Sequence[int]) -> None:
 
 
 def check_alive(wanted: ReplicaAssignment, live_broker_ids: Collection[int]) -> None:
-    """New replicas must be on brokers that are there. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
+    """Check that new replicas are on live brokers. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
     if not set(wanted.adding) <= set(live_broker_ids):
         raise _invalid(
             f"Replica assignment has brokers that are not alive. Replica list: {list(wanted.adding)}, "
@@ -115,7 +116,7 @@ def check_alive(wanted: ReplicaAssignment, live_broker_ids: Collection[int]) -> 
 
 
 def check_keeps_records(name: str, partition: int, wanted: ReplicaAssignment, state: PartitionState | None) -> None:
-    """Of the in-sync replicas one must stay. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
+    """Check that an in-sync replica remains. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
     if state is not None and not set(state.isr) & set(wanted.replicas):
         raise _invalid(
             f"Unable to revert partition assignment for {name}-{partition} because it would require an unclean "
@@ -134,12 +135,12 @@ def is_complete(assignment: ReplicaAssignment, state: PartitionState | None) -> 
 
 
 def strays(assignment: ReplicaAssignment, state: PartitionState | None) -> tuple[int, ...]:
-    """In-sync replicas that are none: a controller died between noting a new wish and stopping what it made needless."""
+    """Return ISR members that are no replicas: a controller ended after it stored a request, before it stopped them."""
     return () if state is None else tuple(each for each in state.isr if each not in assignment.replicas)
 
 
 def plan_change(current: ReplicaAssignment, wanted: ReplicaAssignment) -> list[Step]:
-    """Phase U."""
+    """Return the steps of phase U."""
     if current == wanted:
         return []
     steps: list[Step] = [WriteAssignment(wanted)]
@@ -152,21 +153,21 @@ def plan_change(current: ReplicaAssignment, wanted: ReplicaAssignment) -> list[S
 def plan_next(
     assignment: ReplicaAssignment, state: PartitionState | None, is_online: Callable[[int], bool]
 ) -> list[Step]:
-    """Phase A or B, whichever it is time for. `state` is the state node as just read, None if there is none."""
+    """Return the steps of phase A or B, as `state` requires. `state` is the state node as just read, None if there is none."""
     if state is None:
         first: list[Step] = [StartReplicas(assignment.adding), ElectFirstLeader()]
         return first if assignment.is_being_reassigned else [*first, Finish()]
     left = strays(assignment, state)
     undone: list[Step] = [StopReplicas(left)] if left else []
     if not is_complete(assignment, state):
-        return [*undone, TellReplicas(), StartReplicas(assignment.adding)]
+        return [*undone, NotifyReplicas(), StartReplicas(assignment.adding)]
     completed = ReplicaAssignment(assignment.target)
     keeps_leader = state.leader in completed.replicas and is_online(state.leader)
     steps: list[Step] = [
         *undone,
         BringReplicasOnline(assignment.adding),
         AssumeAssignment(completed),
-        TellReplicas() if keeps_leader else ElectLeader(),
+        NotifyReplicas() if keeps_leader else ElectLeader(),
     ]
     if assignment.removing:
         steps.append(StopReplicas(assignment.removing))

@@ -5,8 +5,8 @@
                                             |               v
                                             +------ DELETION_INELIGIBLE
 
-Rules: a move changes the context and adds to the batch, both at once and without waiting. A move to OFFLINE takes the
-replica out of the ISR first: `plan_offline` says what to write, `offline_committed` tells the rest of the partition.
+Rules: a move changes the context and adds to the batch, without waiting. Before a move to OFFLINE the replica is removed from
+the ISR: `plan_offline` returns what to write, `offline_committed` adds the requests to the other replicas.
 Source: Kafka ReplicaStateMachine.
 """
 
@@ -62,7 +62,8 @@ def move(context: ControllerContext, batch: RequestBatch, replicas: Iterable[Rep
 
 
 def initial_phase(context: ControllerContext, replica: Replica) -> ReplicaPhase:
-    """Where a new controller finds a replica. One that is not alive may hold files of a topic that is being deleted."""
+    """Return the phase of a replica for a newly elected controller. A dead one may have files of a topic that is being
+    deleted."""
     topic, partition, broker_id = replica
     if context.is_replica_online(broker_id, (topic, partition)):
         return ReplicaPhase.ONLINE
@@ -72,8 +73,8 @@ def initial_phase(context: ControllerContext, replica: Replica) -> ReplicaPhase:
 def plan_offline(
     context: ControllerContext, broker_id: int, states: Mapping[TopicPartition, PartitionState]
 ) -> StateWrites:
-    """What `broker_id` going offline writes; `states` are the state nodes as just read. Topics that are being deleted
-    keep theirs, since nobody will read it again."""
+    """Plan the states without `broker_id`; `states` are the state nodes as just read. Topics that are being deleted keep
+    theirs: they are not read again."""
     plan = StateWrites()
     for topic_partition, state in states.items():
         if context.is_being_deleted(topic_partition[0]):
@@ -96,7 +97,7 @@ def offline_committed(
     topic_partition: TopicPartition,
     state: PartitionState,
 ) -> None:
-    """`state`, without `broker_id`, is in the store: the other replicas are told."""
+    """Apply a written `state` without `broker_id`: the other replicas get it."""
     context.leadership[topic_partition] = state
     if context.is_being_deleted(topic_partition[0]):
         return

@@ -1,7 +1,7 @@
-"""What brokers answer to control requests, as the controller understands it.
+"""The controller's handling of responses to control requests.
 
-Rules: pure but for `on_leader_and_isr`. A replica whose log directory has failed is offline until its broker says
-otherwise; only answers about whole replicas count, a refused request says nothing about them.
+Rules: pure except `on_leader_and_isr`. A replica whose log directory has failed is offline until its broker reports otherwise;
+only results of replicas count: a refused request has none.
 Source: Kafka KafkaController.processLeaderAndIsrResponseReceived, processTopicDeletionStopReplicaResponseReceived.
 """
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def deletion_results(
     broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
 ) -> tuple[list[Replica], list[Replica]]:
-    """Which replicas of those that were to be deleted were, and which were not."""
+    """Return the replicas that were deleted, and those whose deletion failed."""
     failed_rows = {(row.topic_name, row.partition_index) for row in response.partition_errors if row.error_code}
     everything_failed = response.error_code != ErrorCode.NONE
     deleted: list[Replica] = []
@@ -38,7 +38,7 @@ def deletion_results(
 
 
 def is_of_interest(context: ControllerContext, broker_id: int, response: LeaderAndIsrResponse) -> bool:
-    """Some replica has failed, or may have come back."""
+    """Whether a replica has failed, or may be online again."""
     return bool(context.offline_directories.get(broker_id)) or any(
         code == ErrorCode.KAFKA_STORAGE_ERROR for _, code in _partition_errors(context, response)
     )
@@ -68,4 +68,4 @@ async def on_leader_and_isr(term: Term, broker_id: int, response: LeaderAndIsrRe
             offline.discard(key)
     if newly:
         logger.warning("replicas offline: broker=%d replicas=%d examples=%s", broker_id, len(newly), newly[:1])
-        await event_handlers.take_replicas_down(term, newly)
+        await event_handlers.on_replicas_lost(term, newly)

@@ -1,15 +1,13 @@
-"""One controller's term: the hands of the pure state machines.
+"""One controller's term: it executes what the pure state machines decide.
 
-A term is what an election gives and a resignation takes: the context, the session it was won under, the channels. The
-steps here read and write state nodes, then move the machines, then send what follows; each returns when the store has
-agreed.
+A term lasts from an election to the resignation. It has the context, the session of the election, and the channels. Its steps
+read and write state nodes, then change the phases, then send requests; each returns when the store has accepted its writes.
 
-Rules: every write carries a check of /controller_epoch, so a deposed controller changes nothing: ControllerMovedError.
-Every operation goes to the session of the election: SessionExpiredError once it is gone. Either ends the term.
-Long steps give the event loop its turn (`runtime.slices`); the controller's own events stay in order, since a step is one
-event.
-State nodes are not read before they are written where this controller alone writes them (`known_states`): it knows what
-is in them, and the version of each write says whether that holds.
+Rules: every write carries a check of /controller_epoch, so a controller that was replaced changes nothing:
+ControllerMovedError. Every operation goes to the session of the election: SessionExpiredError once it is gone. Either ends the
+term. Long steps yield to the event loop (`runtime.slices`); the controller's events remain in order, since a step is one
+event. State nodes that only the controller writes are not read before they are written (`known_states`): it knows their
+content, and the version of each write verifies it.
 Source: Kafka KafkaController, ZkPartitionStateMachine, ZkReplicaStateMachine, KafkaZkClient (controller epoch checks).
 """
 
@@ -57,11 +55,11 @@ from runtime.slices import Slices
 
 T = TypeVar("T")
 
-READS_STEP = 500  # state nodes that are decoded before others get a turn
+READS_STEP = 500  # state nodes that are decoded before the event loop continues
 NEW_PARTITIONS_STEP = 200
-CHANGES_STEP = 200  # partitions that change their leader or ISR and are told together
+CHANGES_STEP = 200  # partitions whose leader or ISR changes in one batch of requests
 MOVES_STEP = 200
-WRITES_STEP = 200  # transactions in flight at once
+WRITES_STEP = 200  # transactions in flight
 LOGGED_FAILURES = 10  # of one step: thousands of partitions may fail for one reason
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
@@ -74,7 +72,7 @@ class ControllerMovedError(Exception):
 
 @dataclass(slots=True)
 class ElectionResult:
-    """What an election came to: the new state of each partition, or the reason why it has none."""
+    """The result of elections: the new state of each partition, or the reason why it has none."""
 
     elected: dict[TopicPartition, PartitionState]
     failures: dict[TopicPartition, str]
@@ -82,17 +80,19 @@ class ElectionResult:
 
 @dataclass(slots=True)
 class WrittenStates:
-    """What became of the states of a plan: each of its partitions is in one of these."""
+    """The result of writing the states of a plan: each of its partitions is in one of these."""
 
     written: dict[TopicPartition, PartitionState]
     """With their new partition epochs."""
     again: list[TopicPartition]
-    """To be read and decided again."""
+    """Changed meanwhile: to be read and decided again."""
     refused: dict[TopicPartition, FinalError]
-    """The store refuses them for good: those partitions stay as they are."""
+    """Finally refused by the store: these partitions do not change."""
 
 
 class Term:
+    """The steps of the elected controller. Each raises ControllerMovedError or SessionExpiredError when the term has ended."""
+
     def __init__(
         self,
         context: ControllerContext,
@@ -117,7 +117,7 @@ class Term:
         return self._settings()
 
     async def yield_if_due(self) -> None:
-        """A point at which everybody else may have a turn, if this work has had its own."""
+        """Yield to the event loop if this work has used its slice."""
         await self._slices.yield_if_due()
 
     # Sending.
@@ -139,7 +139,7 @@ class Term:
     # Fenced writes.
 
     async def write_many(self, transactions: Sequence[Transaction]) -> list[list[OperationResult] | StoreError]:
-        """Each transaction all or nothing, under a check of the controller's epoch. Raises ControllerMovedError."""
+        """Write transactions, each atomically and with a check of the controller epoch. Raises ControllerMovedError."""
         fence = Check(znodes.CONTROLLER_EPOCH, self.context.epoch_version)
         results: list[list[OperationResult] | StoreError] = []
         for start in range(0, len(transactions), WRITES_STEP):
@@ -162,7 +162,7 @@ class Term:
     # Partitions.
 
     async def read_states(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """The state nodes that exist."""
+        """Read the state nodes that exist."""
         keys = list(topic_partitions)
         states: dict[TopicPartition, PartitionState] = {}
         for start in range(0, len(keys), READS_STEP):
@@ -177,15 +177,15 @@ class Term:
         return states
 
     async def known_states(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """The same as this controller knows them, read where it does not, or where leaders write them too."""
+        """Return the states that this controller knows; read those it does not, or all if leaders write them, too."""
         keys = list(topic_partitions)
         known = self.context.leadership if self.context.version.supports_alter_partition else {}
         states = {key: known[key] for key in keys if key in known}
         return states | await self.read_states(key for key in keys if key not in states)
 
     async def create_partitions(self, topic_partitions: Sequence[TopicPartition]) -> None:
-        """New partitions, from nothing to online: KafkaController.onNewPartitionCreation. A large number goes in steps,
-        so that clients are served meanwhile and the first partitions are ready early."""
+        """Create partitions and bring them online (KafkaController.onNewPartitionCreation), in steps, so that clients are
+        served meanwhile and the first partitions are available early."""
         for start in range(0, len(topic_partitions), NEW_PARTITIONS_STEP):
             await self._create_step(topic_partitions[start : start + NEW_PARTITIONS_STEP])
 
@@ -200,7 +200,7 @@ class Term:
         await self.send(batch)
 
     async def bring_online(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """NEW partitions get their first leader, OFFLINE ones another, where there is one."""
+        """Elect the first leader of NEW partitions, and another leader of OFFLINE ones, if there is a candidate."""
         wanted = list(topic_partitions)
         new = self._wanted_online(wanted, PartitionPhase.NEW)
         if new:
@@ -210,7 +210,7 @@ class Term:
     async def elect_leaderless(
         self, topic_partitions: Iterable[TopicPartition], into: RequestBatch | None = None
     ) -> ElectionResult:
-        """Those of them that are OFFLINE. See `elect`."""
+        """Elect leaders of those partitions that are OFFLINE; see `elect`."""
         offline = self._wanted_online(topic_partitions, PartitionPhase.OFFLINE)
         return await self.elect(offline, ElectionReason.OFFLINE, into)
 
@@ -240,28 +240,28 @@ class Term:
     async def _write_new(
         self, states: Mapping[TopicPartition, PartitionState]
     ) -> list[list[OperationResult] | StoreError]:
-        """A partition's node and its state at once. The node may be there already: Apache Kafka makes one after the other,
-        and a controller of its may have died between them."""
+        """Create the nodes of partitions and their states in one transaction each. A partition's node may exist without the
+        state: Apache Kafka's controller creates them one after the other, and may have ended in between."""
         outcomes = await self.write_many(
             [
                 [Create(znodes.partition_path(*key)), Create(znodes.state_path(*key), state.encode())]
                 for key, state in states.items()
             ]
         )
-        half_made = {
+        incomplete = {
             index: [Create(znodes.state_path(*key), state.encode())]
             for index, ((key, state), outcome) in enumerate(zip(states.items(), outcomes, strict=True))
             if isinstance(outcome, NodeExistsError) and outcome.path == znodes.partition_path(*key)
         }
-        for index, outcome in zip(half_made, await self.write_many(list(half_made.values())), strict=True):
+        for index, outcome in zip(incomplete, await self.write_many(list(incomplete.values())), strict=True):
             outcomes[index] = outcome
         return outcomes
 
     async def elect(
         self, topic_partitions: Iterable[TopicPartition], reason: ElectionReason, into: RequestBatch | None = None
     ) -> ElectionResult:
-        """Choose leaders anew and tell everybody. A large number goes in steps, so that the first are told early. With
-        `into`, what is to be told is added there, and the caller's to send."""
+        """Elect leaders and send the changes to the brokers, in steps, so that the first are sent early. With `into`, the
+        requests are added to that batch, and the caller sends it."""
         result = ElectionResult({}, {})
         for step in _steps(topic_partitions, CHANGES_STEP):
             batch = self.new_batch() if into is None else into
@@ -277,7 +277,8 @@ class Term:
         result: ElectionResult,
         batch: RequestBatch,
     ) -> None:
-        """A state node that changed meanwhile is read and decided again; so is one that leaves nobody to elect."""
+        """Elect the leaders of one step. A state node that changed meanwhile, or without a candidate, is read and decided
+        again."""
         allowed = {}
         if reason is ElectionReason.OFFLINE:
             allowed = await self._unclean_allowed(topic_partitions)
@@ -315,8 +316,8 @@ class Term:
             states, is_read = await self.read_states(remaining), True
 
     async def raise_leader_epoch(self, topic_partition: TopicPartition) -> PartitionState | None:
-        """The same leader and ISR under a new leader epoch, written and not yet told; None for a partition that never
-        had a leader. Raises FinalError."""
+        """Write the same leader and ISR with a new leader epoch, and return the state; the caller sends it. None for a
+        partition that never had a leader. Raises FinalError."""
         while states := await self.read_states([topic_partition]):
             plan = partition_state_machine.plan_raised_epochs(self.context, states)
             if plan.failures:
@@ -330,8 +331,8 @@ class Term:
         return None
 
     async def write_assignments(self, name: str, assignments: Mapping[int, ReplicaAssignment]) -> None:
-        """Of partitions of one topic, into its node, beside what others may have added to it meanwhile, then into the
-        context. Raises NoNodeError when the topic is gone; FinalError when its node cannot be read or
+        """Write assignments of partitions into the topic's node, without overwriting others that were added meanwhile, then
+        into the context. Raises NoNodeError if the topic was removed; FinalError if its node cannot be read or
         written."""
         path = znodes.topic_path(name)
         while True:
@@ -380,14 +381,14 @@ class Term:
                         "partition state not written: topic=%s partition=%d error=%s", *key, reason_of(outcome)
                     )
                 case _:
-                    raise AssertionError(f"{key}: {outcome!r} answers no set")
+                    raise AssertionError(f"{key}: {outcome!r} is no response to a set")
         return result
 
     # Replicas.
 
     async def take_down(self, leaderless: Iterable[TopicPartition], going: Iterable[Replica]) -> None:
-        """Other leaders for partitions that have lost theirs, and `going` out of the ISR. Brokers hear of each partition
-        once, and first of those without a leader."""
+        """Elect leaders of `leaderless` partitions, and remove the replicas `going` from ISRs. Brokers get each partition
+        once, those without a leader first."""
         by_partition: dict[TopicPartition, list[Replica]] = {each: [] for each in leaderless}
         lost = set(by_partition)
         for replica in going:
@@ -400,8 +401,8 @@ class Term:
             await self.send(batch)
 
     async def take_replicas_offline(self, going: Iterable[Replica], into: RequestBatch | None = None) -> None:
-        """Out of the ISR, told to stop, and everybody told. A large number goes in steps. With `into`, what is to be told
-        is added there, and the caller's to send."""
+        """Remove replicas from ISRs, stop them, and send the changes, in steps. With `into`, the requests are added to that
+        batch, and the caller sends it."""
         by_broker: dict[int, list[Replica]] = {}
         for replica in going:
             if replica_state_machine.can_move(self.context, replica, ReplicaPhase.OFFLINE):
@@ -430,7 +431,7 @@ class Term:
             states = await self.read_states(remaining)
 
     async def move_replicas(self, batch: RequestBatch, moving: Iterable[Replica], target: ReplicaPhase) -> None:
-        """Those that can be moved there; the batch is the caller's to send."""
+        """Move the replicas that can move to phase `target`; the caller sends the batch."""
         for step in _steps(moving, MOVES_STEP):
             movable = [each for each in step if replica_state_machine.can_move(self.context, each, target)]
             replica_state_machine.move(self.context, batch, movable, target)

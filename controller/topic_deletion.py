@@ -1,11 +1,11 @@
-"""Deleting topics: from the wish in /admin/delete_topics to the last node.
+"""The deletion of topics: from the request in /admin/delete_topics to the removal of the last node.
 
-    wished --> brokers' metadata forgets it --> replicas stop --> replicas delete their files --> nodes removed
+    requested --> removed from brokers' metadata --> replicas stop --> replicas delete their files --> nodes removed
 
-Rules: whoever can be reached deletes at once, and the topic takes no more records; a dead broker, or one that fails to
-delete, keeps the topic's nodes, and so its name, until that broker comes (back) online. A reassignment ends where it is:
-replicas that it was adding or removing go like the others. The wish's node goes last, so a controller that dies in the
-middle leaves the work to the next. Every step may be repeated.
+Rules: live brokers delete immediately, and the topic accepts no more records; if a broker is dead, or fails to delete, the
+topic's nodes, and so its name, remain until that broker is online again. A reassignment ends: replicas that it was adding or
+removing are deleted like the others. The request's node is removed last, so that the next controller can continue. Every step
+may be repeated.
 Source: Kafka TopicDeletionManager, TopicDeletionStateMachine.
 """
 
@@ -27,16 +27,16 @@ DELETIONS_PER_TRANSACTION = 100
 logger = logging.getLogger(__name__)
 
 
-async def read_wishes(term: Term, *, is_enabled: bool) -> None:
-    """Take up the topics whose deletion is wished; wishes for unknown topics, or any when deletion is disabled, go."""
-    wished = await term.session.children(znodes.DELETE_TOPICS, term.watch)
-    unknown = [name for name in wished if name not in term.context.topics]
-    dropped = unknown if is_enabled else wished
+async def read_requested_deletions(term: Term, *, is_enabled: bool) -> None:
+    """Read the requested deletions; those of unknown topics, or all if deletion is disabled, are removed."""
+    requested = await term.session.children(znodes.DELETE_TOPICS, term.watch)
+    unknown = [name for name in requested if name not in term.context.topics]
+    dropped = unknown if is_enabled else requested
     if dropped:
         logger.info("requested topic deletions dropped: topics=%s enabled=%s", dropped[:10], is_enabled)
         await _delete_all(term, [Delete(znodes.delete_topic_path(name)) for name in dropped])
     if is_enabled:
-        new = [name for name in wished if name in term.context.topics and not term.context.is_being_deleted(name)]
+        new = [name for name in requested if name in term.context.topics and not term.context.is_being_deleted(name)]
         term.context.topics_to_delete.update(dict.fromkeys(new))
         await reassignment_execution.end(term, set(new))
         for name in new:
@@ -44,7 +44,7 @@ async def read_wishes(term: Term, *, is_enabled: bool) -> None:
 
 
 def _include_strays(term: Term, name: str) -> None:
-    """In-sync replicas that the topic's node does not name hold files as well."""
+    """Delete in-sync replicas that the topic's node does not name, too: they have files."""
     context = term.context
     for key in context.partitions_of(name):
         assignment = context.assignment(key)
@@ -57,7 +57,7 @@ def _include_strays(term: Term, name: str) -> None:
 
 
 async def resume(term: Term) -> None:
-    """Do the next step for every topic that is to go: KafkaController.resumeDeletions."""
+    """Execute the next step for every topic that is to be deleted: KafkaController.resumeDeletions."""
     for name in list(term.context.topics_to_delete):
         if _is_deleted_everywhere(term, name):
             await _complete(term, name)
@@ -66,7 +66,7 @@ async def resume(term: Term) -> None:
 
 
 async def _begin(term: Term, name: str) -> None:
-    """Ask the brokers that can be asked and have not been: some may have come (back) since others were."""
+    """Send the deletion to live brokers that have not got it: some may have registered since the first step."""
     context = term.context
     topic_partitions = context.partitions_of(name)
     if name not in context.deletions_started:
@@ -88,7 +88,7 @@ async def _begin(term: Term, name: str) -> None:
             "topic deletion waits for dead brokers: topic=%s brokers=%s", name, sorted({each[2] for each in dead})
         )
         for phase in (ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_INELIGIBLE):
-            await term.move_replicas(term.new_batch(), dead, phase)  # nobody is there to be told
+            await term.move_replicas(term.new_batch(), dead, phase)  # the batch is not sent: these brokers are dead
     alive = [each for each in remaining if each not in set(dead)]
     for phase in (ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED):
         batch = term.new_batch()
@@ -98,7 +98,7 @@ async def _begin(term: Term, name: str) -> None:
 
 
 async def on_replicas_deleted(term: Term, deleted: Iterable[Replica], failed: Iterable[Replica]) -> None:
-    """Brokers have answered."""
+    """Handle the responses of brokers to a deletion."""
     deleted, failed = list(deleted), list(failed)
     context = term.context
     batch = term.new_batch()
@@ -114,7 +114,7 @@ async def on_replicas_deleted(term: Term, deleted: Iterable[Replica], failed: It
 
 
 async def on_brokers_failed(term: Term, gone: Iterable[Replica]) -> None:
-    """Replicas of topics that are to go, on brokers that died: they will be asked again when the broker is back."""
+    """Mark replicas of topics that are being deleted on dead brokers: these get the request again when they are back."""
     movable = [
         each for each in gone if replica_state_machine.can_move(term.context, each, ReplicaPhase.DELETION_INELIGIBLE)
     ]
@@ -126,13 +126,13 @@ def _is_deleted_everywhere(term: Term, name: str) -> bool:
 
 
 async def _complete(term: Term, name: str) -> None:
-    """Every file is gone: the nodes follow, the wish last."""
+    """Remove the nodes of a topic without replicas, the request last."""
     try:
         children = await term.session.children(znodes.partitions_path(name))
     except NoNodeError:
         children = []
     paths = []
-    for each in children:  # partitions, and whatever somebody made beside them
+    for each in children:  # partitions, and any other children
         path = f"{znodes.partitions_path(name)}/{each}"
         paths += [f"{path}/state", path]
     paths += [znodes.partitions_path(name), znodes.topic_path(name), znodes.config_path("topics", name)]
@@ -146,14 +146,14 @@ async def _complete(term: Term, name: str) -> None:
 
 
 async def _delete_all(term: Term, deletions: list[Operation]) -> None:
-    """In order. What is gone already counts as deleted."""
+    """Delete nodes in order; missing ones count as deleted."""
     groups = [
         deletions[start : start + DELETIONS_PER_TRANSACTION]
         for start in range(0, len(deletions), DELETIONS_PER_TRANSACTION)
     ]
     for group in groups:
         [outcome] = await term.write_many([group])
-        if isinstance(outcome, StoreError):  # one of them was missing: each by itself
+        if isinstance(outcome, StoreError):  # one of them was missing: delete them one by one
             await term.write_many([[each] for each in group])
 
 

@@ -1,7 +1,7 @@
-"""What a watch that went off means to an elected controller: one row per path of the store.
+"""The events for triggered watches of an elected controller: one row per path of the store.
 
-Rules: `name` tells apart what may wait side by side; a change that waits already is not queued twice. /controller is not
-here: it concerns those who are not elected as well (`controller.controller`).
+Rules: changes with different names are queued separately; a change that is already queued is not queued again. /controller is
+not here: it concerns controllers that are not elected, too (`controller.controller`).
 Source: Kafka KafkaController (its ZNodeChangeHandler and ZNodeChildChangeHandler objects).
 """
 
@@ -25,7 +25,7 @@ class Change:
 
 
 def change_at(path: str, randomness: Randomness) -> Change | None:
-    """None for a path that the controller does not mind."""
+    """Return the event for a path, None for a path that does not concern the controller."""
     name = path.rpartition("/")[2]
     match path:
         case znodes.BROKER_IDS:
@@ -35,11 +35,11 @@ def change_at(path: str, randomness: Randomness) -> Change | None:
                 ControllerState.TOPIC_CHANGE, "", lambda term: event_handlers.on_topics_changed(term, randomness)
             )
         case znodes.DELETE_TOPICS:
-            return Change(ControllerState.TOPIC_DELETION, "", event_handlers.on_deletions_wished)
+            return Change(ControllerState.TOPIC_DELETION, "", event_handlers.on_deletions_requested)
         case znodes.REASSIGNMENTS:
-            return Change(ControllerState.ALTER_PARTITION_REASSIGNMENT, "", reassignment_execution.on_wishes_changed)
+            return Change(ControllerState.ALTER_PARTITION_REASSIGNMENT, "", reassignment_execution.on_requests_changed)
         case znodes.PREFERRED_ELECTION:
-            return Change(ControllerState.MANUAL_LEADER_BALANCE, "", leader_elections.on_preferred_wished)
+            return Change(ControllerState.MANUAL_LEADER_BALANCE, "", leader_elections.on_preferred_elections_requested)
         case znodes.ISR_CHANGES:
             return Change(ControllerState.ISR_CHANGE, "", notifications.on_isr_changes)
         case znodes.LOG_DIR_EVENTS:

@@ -1,1 +1,1 @@
-"""What the controller sends to brokers, in which versions, over which channels, and what they respond."""
+"""The controller's requests to brokers: their content, versions and channels, and the responses."""

@@ -1,9 +1,9 @@
-"""The controller's lines to the brokers: one ordered queue each, its own broker included.
+"""The controller's channels to the brokers, with one ordered request queue each, including its own broker.
 
-Rules: one request at a time a broker, in the order of sending; a request that finds no connection is repeated until it
-is answered or the broker is gone (its queue with it). A broker that moves to another address keeps its queue. Answers
-come back through a callback, on the event loop. Lines that were closed take nothing more.
-Bounds: a queue lives as long as its broker is registered; it holds what the controller decided meanwhile.
+Rules: one request at a time a broker, in the order of sending; a request without a response is sent again until
+it gets one or the broker is removed (with its queue). A broker that changes its address keeps its queue. Responses are passed
+to a callback, on the event loop. Closed queues accept no requests.
+Bounds: a queue exists as long as its broker is registered; it contains the controller's changes since.
 Source: Kafka ControllerChannelManager, RequestSendThread.
 """
 
@@ -32,20 +32,20 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerChannel(Protocol):
-    """A way to one broker: in process to our own, over a connection to the others."""
+    """A channel to one broker: in process to this broker, over a connection to others."""
 
     async def send(self, request: ControlRequest) -> ControlResponse:
-        """Raises OSError when no answer came; the request is then sent again."""
+        """Send a request once. Raises OSError when no response came; the request is then sent again."""
 
     def close(self) -> None:
-        """A request under way over a wire fails with OSError."""
+        """Close the connection; a pending request fails with OSError."""
 
 
 Connect = Callable[[BrokerRegistration], BrokerChannel]
 
 
 class ControlHandlers(Protocol):
-    """What a broker does with control requests; the composition root joins partitions and metadata into it."""
+    """Handles control requests in process. `broker.cluster.control_requests.ControlRequests` implements it."""
 
     async def on_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse: ...
 
@@ -55,7 +55,7 @@ class ControlHandlers(Protocol):
 
 
 class InProcessChannel:
-    """To this very broker: the same requests, without a wire."""
+    """The channel to this broker: the same requests, without a connection."""
 
     def __init__(self, handlers: ControlHandlers) -> None:
         self._handlers = handlers
@@ -70,11 +70,11 @@ class InProcessChannel:
                 return await self._handlers.on_stop_replica(request)
 
     def close(self) -> None:
-        """Nothing to let go of; what the broker has begun it finishes."""
+        """Do nothing: the broker completes requests in progress."""
 
 
-class _Line:
-    """One broker's queue; `run` is its only sender."""
+class _RequestQueue:
+    """The request queue of one broker; only `run` sends its requests."""
 
     def __init__(self, broker_id: int, channel: BrokerChannel, on_response: OnResponse) -> None:
         self.broker_id = broker_id
@@ -93,11 +93,11 @@ class _Line:
         self._wake.set()
 
     async def idle(self) -> None:
-        """Everything is answered, or was dropped."""
+        """Wait until every request has a response, or was dropped."""
         await self._is_idle.wait()
 
     def move(self, channel: BrokerChannel) -> None:
-        """The broker is reached by another way from now on; what waits goes there."""
+        """Use another channel from now on, also for queued requests."""
         old, self._channel = self._channel, channel
         old.close()
 
@@ -125,16 +125,16 @@ class _Line:
                     self._note_failure(request, error)
                     await self._pause()
                 continue
-            self._note_answer()
-            if self._queue and self._queue[0] is request:  # a closed line has dropped it
+            self._note_response()
+            if self._queue and self._queue[0] is request:  # it was dropped when the queue was closed
                 self._queue.popleft()
                 if not self._queue:
                     self._is_idle.set()
                 self._on_response(self.broker_id, request, response)
-            del request, response  # it may be long until the next, and they are large
+            del request, response  # release it: requests are large, and the next may be sent much later
 
     def _note_failure(self, request: ControlRequest, error: OSError) -> None:
-        """The first is told: a broker may be out of reach for long, and is asked ten times a second."""
+        """Log the first failure only: a broker may be unreachable for long, and requests are repeated ten times a second."""
         if self._failures_count == 0:
             logger.info(
                 "control request not answered, retrying: broker=%d api=%s error=%s",
@@ -144,13 +144,13 @@ class _Line:
             )
         self._failures_count += 1
 
-    def _note_answer(self) -> None:
+    def _note_response(self) -> None:
         if self._failures_count and not self._is_closed:
             logger.info("broker responds again: broker=%d failures=%d", self.broker_id, self._failures_count)
         self._failures_count = 0
 
     async def _pause(self) -> None:
-        """Before the same request is sent again; a closed line does not wait."""
+        """Pause before a request is sent again, or until the queue is closed."""
         self._wake.clear()
         try:
             async with asyncio.timeout(RETRY_BACKOFF_S):
@@ -162,50 +162,50 @@ class _Line:
 
 
 class Channels:
-    """All lines of one controller's term. `connect` makes the channel to a registered broker."""
+    """All channels of one controller's term. `connect` makes the channel to a registered broker."""
 
     def __init__(self, connect: Connect, tasks: TaskScope, on_response: OnResponse) -> None:
         self._connect = connect
         self._tasks = tasks
         self._on_response = on_response
-        self._lines: dict[int, _Line] = {}
+        self._queues: dict[int, _RequestQueue] = {}
         self._is_closed = False
 
     def add(self, registration: BrokerRegistration) -> None:
         if self._is_closed:
             return
         self.remove(registration.broker_id)
-        line = _Line(registration.broker_id, self._connect(registration), self._on_response)
-        self._lines[registration.broker_id] = line
-        self._tasks.spawn(line.run(), name=f"control requests to broker {registration.broker_id}")
+        queue = _RequestQueue(registration.broker_id, self._connect(registration), self._on_response)
+        self._queues[registration.broker_id] = queue
+        self._tasks.spawn(queue.run(), name=f"control requests to broker {registration.broker_id}")
 
     def move(self, registration: BrokerRegistration) -> None:
-        """The broker has changed its endpoints without a restart."""
-        line = self._lines.get(registration.broker_id)
-        if line is not None:
-            line.move(self._connect(registration))
+        """Use the new endpoints of a broker that has not restarted."""
+        queue = self._queues.get(registration.broker_id)
+        if queue is not None:
+            queue.move(self._connect(registration))
 
     def remove(self, broker_id: int) -> None:
-        line = self._lines.pop(broker_id, None)
-        if line is not None:
-            line.close()
+        queue = self._queues.pop(broker_id, None)
+        if queue is not None:
+            queue.close()
 
     def send(self, broker_id: int, request: ControlRequest) -> None:
-        """Nothing happens for a broker without a line: it has gone meanwhile."""
-        line = self._lines.get(broker_id)
-        if line is not None:
-            line.put(request)
+        """Queue a request; it is dropped if the broker was removed meanwhile."""
+        queue = self._queues.get(broker_id)
+        if queue is not None:
+            queue.put(request)
 
     def queue_sizes(self) -> dict[int, int]:
-        """Requests that wait or are under way, by broker."""
-        return {broker_id: len(line) for broker_id, line in self._lines.items()}
+        """Return the number of queued and pending requests by broker."""
+        return {broker_id: len(queue) for broker_id, queue in self._queues.items()}
 
     async def idle(self) -> None:
-        """Everything that was sent is answered. Takes for ever while a broker cannot be reached."""
-        for line in list(self._lines.values()):
-            await line.idle()
+        """Wait until every request has a response; without a limit while a broker cannot be reached."""
+        for queue in list(self._queues.values()):
+            await queue.idle()
 
     def close(self) -> None:
         self._is_closed = True
-        for broker_id in list(self._lines):
+        for broker_id in list(self._queues):
             self.remove(broker_id)

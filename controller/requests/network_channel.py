@@ -1,6 +1,6 @@
-"""The controller's way to another broker: control requests over one connection, in the versions that all brokers know.
+"""The controller's channel to another broker: control requests over one connection, in versions that all brokers support.
 
-Rules: one request at a time; who asks again after OSError, and until when, is the line's affair (`channels`). The address
+Rules: one request at a time; `channels` decides whether to send it again after an OSError. The address
 is that of the broker's registration.
 Source: Kafka ControllerChannelManager (addNewBroker), RequestSendThread.
 """
@@ -22,7 +22,7 @@ from runtime.transport import Address, Network
 
 
 class NetworkChannel:
-    """Fits `controller.requests.channels.BrokerChannel`."""
+    """Implements `controller.requests.channels.BrokerChannel`."""
 
     def __init__(self, client: BrokerClient, version: InterBrokerVersion) -> None:
         self._client = client
@@ -35,13 +35,13 @@ class NetworkChannel:
                 response = await self._client.send(
                     request_versions.leader_and_isr(request, version), version, LeaderAndIsrResponse
                 )
-                return request_versions.newest_leader_and_isr_answer(request, response, version)
+                return request_versions.newest_leader_and_isr_response(request, response, version)
             case UpdateMetadataRequest():
                 return await self._client.send(
                     request_versions.update_metadata(request, version), version, UpdateMetadataResponse
                 )
             case StopReplicaRequest():
-                return request_versions.joined_stop_replica_answer(
+                return request_versions.joined_stop_replica_response(
                     [
                         await self._client.send(each, version, StopReplicaResponse)
                         for each in request_versions.stop_replica(request, version)
@@ -55,14 +55,14 @@ class NetworkChannel:
 def network_channels(
     network: Network, controller_id: int, listener: str, version: InterBrokerVersion, *, timeout_ms: int
 ) -> Callable[[BrokerRegistration], BrokerChannel]:
-    """Makes channels to brokers through `listener`. `timeout_ms` is controller.socket.timeout.ms."""
+    """Return a function that makes channels to brokers through `listener`. `timeout_ms` is controller.socket.timeout.ms."""
 
     def connect(registration: BrokerRegistration) -> BrokerChannel:
         def address() -> Address | None:
             for endpoint in registration.endpoints:
                 if endpoint.listener == listener:
                     return Address(endpoint.host, endpoint.port)
-            return None  # it has no such listener: nobody can reach it until it registers anew
+            return None  # it has no such listener, and cannot be reached until it registers again
 
         return NetworkChannel(BrokerClient(network, address, str(controller_id), timeout_ms=timeout_ms), version)
 

@@ -1,11 +1,11 @@
-"""The requests that tell brokers what the controller decided, gathered for a whole step and built at its end. Pure.
+"""The control requests of one step of the controller, collected during the step and built at its end. Pure.
 
 Rules: at most one LeaderAndIsr, one UpdateMetadata and one StopReplica a broker and step, in this order; only to
 registered brokers, each with its own broker epoch. A change of leadership also reaches every broker's metadata. The
-metadata of very many partitions goes in several requests, which say the same as one: partitions are merged. A broker that
-has just come serves clients once it hears that it is there: it does in the last of them (`announce`). LeaderAndIsr
-is never split: a broker takes the first one for the whole of what it holds.
-Partitions of topics that are being deleted carry the leader LEADER_DURING_DELETE, which takes them out of the brokers'
+metadata of many partitions is split into several requests: brokers merge partitions. A new broker serves clients when a
+request lists it among the live brokers: only the last one does (`announce`). LeaderAndIsr is never split: a broker treats the
+first one as complete.
+Partitions of topics that are being deleted have the leader LEADER_DURING_DELETE, which removes them from the brokers'
 metadata. Built in the newest form: LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4; `request_versions` rewrites them.
 Source: Kafka ControllerBrokerRequestBatch; KIP-380 (broker epoch), KIP-516 (topic ids), KIP-570 (leader epoch in
 StopReplica).
@@ -41,7 +41,7 @@ EPOCH_DURING_DELETE = -2
 NO_EPOCH = -1
 
 METADATA_STEP = 1_000  # partitions of one UpdateMetadata: bounds the time that its encoding takes
-ROWS_STEP = 200  # rows that are built before others get a turn
+ROWS_STEP = 200  # rows that are built before the event loop continues
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -51,14 +51,14 @@ Parcel = tuple[int, ControlRequest]
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends, and through which listener brokers reach each other."""
+    """The controller's broker id, and the listener between brokers."""
 
     broker_id: int
     inter_broker_listener: str
 
 
 class RequestBatch:
-    """Filled by one step of the controller, built once."""
+    """Collects the requests of one step, and builds them once."""
 
     def __init__(self, context: ControllerContext, sender: Sender) -> None:
         self._context = context
@@ -85,22 +85,22 @@ class RequestBatch:
             partitions[topic_partition] = delete or partitions.get(topic_partition, False)
 
     def add_update_metadata(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition]) -> None:
-        """Without partitions the request still tells which brokers are alive."""
+        """Add metadata. Without partitions the request still has the live brokers."""
         self._metadata_brokers.update(dict.fromkeys(broker_ids))
         for each in topic_partitions:
             self._metadata_partitions[each] = True
 
     def announce(self, broker_ids: Iterable[int], topic_partitions: Iterable[TopicPartition]) -> None:
-        """The same to brokers that know nothing of the cluster yet."""
+        """Add metadata for brokers that have just registered."""
         self._newcomers.update(broker_ids)
         self.add_update_metadata(sorted(self._newcomers), topic_partitions)
 
     def build(self) -> list[Parcel]:
-        """(broker, request) in the order of sending."""
+        """Return (broker, request), in the order of sending."""
         return [parcel for parcel in self.build_in_steps() if parcel is not None]
 
     def build_in_steps(self) -> Iterator[Parcel | None]:
-        """The same; None where whoever has long work may let others have a turn."""
+        """Iterate over the same; a None marks where the caller may yield to the event loop."""
         for broker_id, partitions in self._leader_and_isr.items():
             if broker_id in self._context.live_brokers:
                 yield from self._build_leader_and_isr(broker_id, partitions)
@@ -111,7 +111,7 @@ class RequestBatch:
                 yield broker_id, self._build_stop_replica(broker_id, stopped)
 
     def _list(self, broker_ids: tuple[int, ...]) -> list[int]:
-        """One for all rows of these brokers, to be read only: a start tells of every partition at once."""
+        """Return one read-only list for all rows with these brokers: the first requests have every partition."""
         found = self._lists.get(broker_ids)
         if found is None:
             found = self._lists[broker_ids] = list(broker_ids)
@@ -150,7 +150,7 @@ class RequestBatch:
     def _leader_and_isr_state(
         self, topic_partition: TopicPartition, state: PartitionState, *, is_new: bool
     ) -> LeaderAndIsrPartitionState:
-        """The same row for every broker that is told the same."""
+        """Return the row of a partition, shared by the requests to all brokers."""
         if len(self._leader_and_isr) == 1:
             return self._new_leader_and_isr_state(topic_partition, state, is_new=is_new)
         found = self._leader_and_isr_rows.get((topic_partition, is_new))

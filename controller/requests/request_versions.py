@@ -1,9 +1,9 @@
-"""Control requests in the forms of older brokers, and their answers in the newest form. Pure.
+"""Control requests in older versions, and their responses in the newest one. Pure.
 
-    newest form --in_version--> one or two requests of that version --> answers --newest_answer--> newest form
+    newest form --in_version--> one or two requests of that version --> responses --newest_response--> newest form
 
-Rules: what a version cannot say is left out: topic ids, broker epochs, which replicas come and go, recovery states. Below
-StopReplica 3 one flag says for the whole request whether replicas are deleted, so that one request may become two.
+Rules: fields that a version does not have are omitted: topic ids, broker epochs, added and removed replicas, recovery states.
+Below StopReplica 3 one flag says for the whole request whether replicas are deleted, so that one request may become two.
 Source: Kafka LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest (their builders) and
 ControllerBrokerRequestBatch.sendStopReplicaRequests.
 """
@@ -97,10 +97,10 @@ def _without_recovery(topic: str, state: LeaderAndIsrPartitionState) -> LeaderAn
     )
 
 
-def newest_leader_and_isr_answer(
+def newest_leader_and_isr_response(
     request: LeaderAndIsrRequest, response: LeaderAndIsrResponse, version: int
 ) -> LeaderAndIsrResponse:
-    """The rows by topic id, as `request` (in the newest form) names the topics. Topics without an id stay by name."""
+    """Convert rows by topic name to rows by topic id, with the ids of `request` (in the newest form)."""
     if version >= LEADER_AND_ISR_TOPIC_IDS:
         return response
     ids = {topic.topic_name: topic.topic_id for topic in request.topic_states if topic.topic_id != ZERO_UUID}
@@ -154,7 +154,7 @@ def _with_topic(topic: UpdateMetadataTopicState, state: UpdateMetadataPartitionS
 
 
 def stop_replica(request: StopReplicaRequest, version: int) -> list[StopReplicaRequest]:
-    """In the order of sending: what is deleted first."""
+    """Convert to one or two requests, in the order of sending: with deletion first."""
     if version >= STOP_REPLICA_DELETION_EACH:
         return [request]
     requests = []
@@ -190,7 +190,7 @@ def stop_replica(request: StopReplicaRequest, version: int) -> list[StopReplicaR
     return requests
 
 
-def joined_stop_replica_answer(responses: Sequence[StopReplicaResponse]) -> StopReplicaResponse:
+def joined_stop_replica_response(responses: Sequence[StopReplicaResponse]) -> StopReplicaResponse:
     code = next((each.error_code for each in responses if each.error_code), int(ErrorCode.NONE))
     rows = [row for each in responses for row in each.partition_errors]
     return StopReplicaResponse(error_code=code, partition_errors=rows)

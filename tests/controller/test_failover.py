@@ -128,7 +128,7 @@ class SlowBroker(FakeBroker):
 
 
 def test_what_a_controller_has_decided_is_told_before_it_steps_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.controller.LAST_REQUESTS_PATIENCE_S", 60.0)
+    monkeypatch.setattr("controller.controller.LAST_REQUESTS_TIMEOUT_S", 60.0)
 
     async def scenario(made: Cluster) -> None:
         leaving = made.active.broker_id
@@ -149,7 +149,7 @@ def test_what_a_controller_has_decided_is_told_before_it_steps_down(monkeypatch:
 def test_a_broker_that_cannot_be_reached_does_not_keep_a_controller_from_stepping_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("controller.controller.LAST_REQUESTS_PATIENCE_S", 0.05)
+    monkeypatch.setattr("controller.controller.LAST_REQUESTS_TIMEOUT_S", 0.05)
 
     async def scenario(made: Cluster) -> None:
         leaving = made.active.broker_id

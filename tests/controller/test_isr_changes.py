@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.controller_context import ControllerContext, LiveBroker
-from controller.isr_changes import IsrDecision, ProposedIsr, judge
+from controller.isr_changes import IsrDecision, ProposedIsr, decide
 from metadata.store.znodes import RECOVERED, RECOVERING, BrokerRegistration, PartitionState, ReplicaAssignment
 from protocol.errors import ErrorCode
 
@@ -55,7 +55,7 @@ def wish(
     ],
 )
 def test_the_table(broker_id: int, asked: ProposedIsr, code: ErrorCode) -> None:
-    verdict = judge(context(), broker_id, KEY, asked)
+    verdict = decide(context(), broker_id, KEY, asked)
     assert verdict.code is code
     assert verdict.is_change is (code is ErrorCode.NONE)
     if code is ErrorCode.NONE:
@@ -65,17 +65,17 @@ def test_the_table(broker_id: int, asked: ProposedIsr, code: ErrorCode) -> None:
 @pytest.mark.parametrize("partition_epoch", [6, 7])
 def test_the_same_wish_twice_is_answered_with_what_is(partition_epoch: int) -> None:
     """The first answer was lost, and the partition epoch with it."""
-    verdict = judge(context(), 1, KEY, wish(3, 2, 1, partition_epoch=partition_epoch))
+    verdict = decide(context(), 1, KEY, wish(3, 2, 1, partition_epoch=partition_epoch))
     assert verdict == IsrDecision(ErrorCode.NONE, STATE, is_change=False)
 
 
 def test_a_partition_that_nobody_knows() -> None:
-    assert judge(context(None), 1, KEY, wish(1)).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert decide(context(None), 1, KEY, wish(1)).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_recovery_ends_with_the_leader_s_next_change() -> None:
     recovering = PartitionState(1, 5, (1,), 2, partition_epoch=7, leader_recovery_state=RECOVERING)
-    healed = judge(context(recovering), 1, KEY, wish(1))
+    healed = decide(context(recovering), 1, KEY, wish(1))
     assert healed.state == PartitionState(1, 5, (1,), 3, partition_epoch=7, leader_recovery_state=RECOVERED)
-    assert judge(context(recovering), 1, KEY, wish(1, 2, recovery=RECOVERING)).code is ErrorCode.INVALID_REQUEST
-    assert judge(context(recovering), 1, KEY, wish(1, recovery=RECOVERING)).is_change is False
+    assert decide(context(recovering), 1, KEY, wish(1, 2, recovery=RECOVERING)).code is ErrorCode.INVALID_REQUEST
+    assert decide(context(recovering), 1, KEY, wish(1, recovery=RECOVERING)).is_change is False

@@ -24,10 +24,10 @@ from controller.reassignment_rules import (
     ElectFirstLeader,
     ElectLeader,
     Finish,
+    NotifyReplicas,
     StartReplicas,
     Step,
     StopReplicas,
-    TellReplicas,
     WriteAssignment,
     check_target,
     is_complete,
@@ -86,7 +86,7 @@ def test_calling_off_must_leave_an_in_sync_replica() -> None:
 def test_the_phases_of_the_published_example() -> None:
     state = PartitionState(1, 5, (1, 2, 3), 1)
     assert plan_change(ORIGIN, MOVING) == [WriteAssignment(MOVING)]
-    assert plan_next(MOVING, state, lambda _: True) == [TellReplicas(), StartReplicas((4, 5, 6))]
+    assert plan_next(MOVING, state, lambda _: True) == [NotifyReplicas(), StartReplicas((4, 5, 6))]
     grown = replace(state, isr=(1, 2, 3, 4, 5, 6))
     done = ReplicaAssignment((4, 5, 6))
     assert plan_next(MOVING, grown, lambda _: True) == [
@@ -98,7 +98,7 @@ def test_the_phases_of_the_published_example() -> None:
         Finish(),
     ]
     led_by_target = replace(grown, leader=5)
-    assert TellReplicas() in plan_next(MOVING, led_by_target, lambda _: True)
+    assert NotifyReplicas() in plan_next(MOVING, led_by_target, lambda _: True)
     assert ElectLeader() in plan_next(MOVING, led_by_target, lambda broker_id: broker_id != 5)
 
 
@@ -154,7 +154,7 @@ class Partition:
             case StopReplicas(broker_ids):
                 for each in broker_ids:
                     self.leave_isr(each)
-            case TellReplicas() if self.state is not None:
+            case NotifyReplicas() if self.state is not None:
                 self.state = raise_epoch(self.state, 1)
             case ElectLeader() if self.state is not None:
                 elected = elect_for_reassignment(self.memory.target, self.state.isr, self.is_online)

@@ -216,7 +216,7 @@ def test_a_term_ends_with_what_its_controller_may_not_write(monkeypatch: pytest.
 
 def test_who_waits_for_a_controller_that_gives_way_hears_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "REFUSAL_BACKOFF_S", 3600)
-    monkeypatch.setattr(controller, "CLOSE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(controller, "CLOSE_TIMEOUT_S", 0.05)
 
     async def scenario(made: Cluster) -> None:
         await create(made, (1,))
@@ -234,7 +234,7 @@ def test_who_waits_for_a_controller_that_gives_way_hears_it_at_once(monkeypatch:
 
 def test_a_controller_that_may_not_read_gives_way_to_one_that_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "REFUSAL_BACKOFF_S", 3600)
-    monkeypatch.setattr(controller, "CLOSE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(controller, "CLOSE_TIMEOUT_S", 0.05)
 
     async def scenario(made: Cluster) -> None:
         denied_to = made.active

@@ -152,12 +152,12 @@ def test_leader_and_isr_answers_by_name_are_read_by_id() -> None:
         LeaderAndIsrPartitionError(topic_name="b", partition_index=0, error_code=ErrorCode.NONE),
     ]
     old = LeaderAndIsrResponse(error_code=0, partition_errors=rows)
-    new = request_versions.newest_leader_and_isr_answer(LEADER_AND_ISR, old, 4)
+    new = request_versions.newest_leader_and_isr_response(LEADER_AND_ISR, old, 4)
     assert [(topic.topic_id, [row.partition_index for row in topic.partition_errors]) for topic in new.topics] == [
         (TOPIC_ID, [1])
     ]
     assert [row.topic_name for row in new.partition_errors] == ["b"], "a topic without an id stays by name"
-    assert request_versions.newest_leader_and_isr_answer(LEADER_AND_ISR, old, 7) is old
+    assert request_versions.newest_leader_and_isr_response(LEADER_AND_ISR, old, 7) is old
 
 
 @pytest.mark.parametrize("version", range(9))

@@ -249,7 +249,7 @@ def _wishes_unjudged(patches: Patches) -> None:
     """The epochs of an AlterPartition are not looked at."""
 
     def lenient(original: Any) -> Any:
-        def judge(context: Any, broker_id: int, key: Any, wish: Any) -> Any:
+        def decide(context: Any, broker_id: int, key: Any, wish: Any) -> Any:
             current = context.leadership.get(key)
             if current is not None:
                 wish = replace(
@@ -260,9 +260,9 @@ def _wishes_unjudged(patches: Patches) -> None:
                 wish = replace(wish, isr=members)
             return original(context, broker_id, key, wish)
 
-        return judge
+        return decide
 
-    patches.replace(isr_changes, "judge", lenient)
+    patches.replace(isr_changes, "decide", lenient)
 
 
 def _any_controller_believed(patches: Patches) -> None:
