@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -213,3 +215,45 @@ def test_without_a_coordinator_a_producer_is_to_send_again() -> None:
         assert await producer.produce("t", 0, version=11) is ErrorCode.TRANSACTION_ABORTABLE
 
     simulate(6, program)
+
+
+def test_a_new_coordinator_aborts_a_transaction_that_times_out_and_fences_its_producer() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, **SETTINGS, transaction_abort_timed_out_transaction_cleanup_interval_ms="1000")
+        await world.start()
+        await world.create_topic("t", partitions=1)
+        zombie, successor = Producer(world), Producer(world)
+        await zombie.init()
+        await zombie.add("t", 0)
+        assert await zombie.produce("t", 0) is ErrorCode.NONE
+        world.machines[await zombie.coordinator()].crash()
+        await zombie.until("Ongoing")
+        await asyncio.sleep(61)
+        await zombie.until("CompleteAbort")
+        assert await stable_end(world, "t", 0) == 2
+        with pytest.raises(AssertionError, match=str(int(ErrorCode.PRODUCER_FENCED))):
+            await zombie.end()
+        await successor.init()
+        assert (successor.producer_id, successor.epoch) == (zombie.producer_id, 2)
+
+    simulate(7, program)
+
+
+def test_transactions_go_on_though_each_of_their_coordinators_is_killed() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, **SETTINGS)
+        await world.start()
+        await world.create_topic("t", partitions=1)
+        producer = Producer(world)
+        await producer.init()
+        for number in range(3):
+            await producer.add("t", 0)
+            assert await producer.produce("t", 0, sequence=number) is ErrorCode.NONE
+            first = await producer.coordinator()
+            world.machines[first].crash()
+            await producer.end(commit=number != 1)
+            await producer.until("CompleteAbort" if number == 1 else "CompleteCommit")
+            await world.start(first)
+            assert await stable_end(world, "t", 0) == 2 * (number + 1)
+
+    simulate(8, program)

@@ -274,6 +274,37 @@ def topics_without_partitions(run: Run) -> None:
     run.ask(one.adding({run.name("none"): []}))
 
 
+@case(AddPartitionsToTxnRequest, "edge", "0-3", stage=TRANSACTIONS)
+def no_topics(run: Run) -> None:
+    one = Coordinated(run)
+    one.init()
+    for _ in range(2):
+        run.ask(one.adding({}), may_be_silent=True)
+    run.ask(DescribeTransactionsRequest(transactional_ids=[one.name]), 0)
+    run.ask(one.ending(), 4)
+    one.until("CompleteCommit")
+
+
+@case(AddPartitionsToTxnRequest, "edge", "4+", stage=TRANSACTIONS)
+def no_transactions(run: Run) -> None:
+    run.ask(AddPartitionsToTxnRequest(transactions=[]), may_be_silent=True)
+
+
+@case(AddPartitionsToTxnRequest, "edge", "4+", stage=TRANSACTIONS)
+def a_transaction_without_topics_and_one_twice(run: Run) -> None:
+    topic = run.topic("t", 2)
+    one = Coordinated(run)
+    one.init()
+    one.add(topic)
+    rows = [[AddPartitionsToTxnTopic(name=topic, partitions=[index])] for index in (0, 1)]
+    for verify in (True, False):
+        run.ask(AddPartitionsToTxnRequest(transactions=[one.transaction([], verify=verify)]))
+        run.ask(
+            AddPartitionsToTxnRequest(transactions=[one.transaction(each, verify=verify) for each in rows]),
+            may_be_silent=True,
+        )
+
+
 @case(AddPartitionsToTxnRequest, "wrong", stage=TRANSACTIONS)
 def partitions_that_do_not_exist(run: Run) -> None:
     topic = run.topic()
@@ -448,6 +479,21 @@ def the_end_while_markers_are_written(run: Run) -> None:
         one.stick(run.topic(f"t-{commit}"), commit=commit)
         run.ask(one.ending(commit=commit))
         run.ask(one.ending(commit=not commit))
+
+
+@case(EndTxnRequest, "edge", stage=TRANSACTIONS)
+def of_a_producer_that_another_one_follows(run: Run) -> None:
+    topic = run.topic()
+    old, new = Coordinated(run), Coordinated(run)
+    old.init()
+    old.add(topic)
+    run.do(new.initializing())
+    new.until("CompleteAbort")
+    new.init()
+    run.ask(old.ending())
+    new.add(topic)
+    run.ask(old.ending(commit=False))
+    run.ask(new.ending())
 
 
 # --- DescribeTransactions ---
