@@ -36,7 +36,7 @@ from runtime.os_descriptors import fill_standard_descriptors
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
-from runtime.os_memory import keep_freed_buffers, making_what_stays
+from runtime.os_memory import allocating_permanent_objects, keep_freed_buffers
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from runtime.reasons import reason_of
@@ -155,7 +155,7 @@ class BrokerProcess:
                 await http.start(http_network, self._settings.barnabas_http_host, port)
             starting = asyncio.ensure_future(broker.start())  # noqa: TID251  the process's own, awaited below
             stopped = asyncio.ensure_future(self._stop.wait())  # noqa: TID251  likewise
-            with making_what_stays():
+            with allocating_permanent_objects():
                 await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
                 starting.cancel()

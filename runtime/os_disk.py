@@ -141,9 +141,9 @@ class OsDiskQueue:
         self._pending.append(job)
         if not self._is_under_way:
             self._is_under_way = True
-            self._go_on()
+            self._start_next()
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         """Begin what comes next: in the thread, or, of writes that only waited for a job to end, here.
 
         Were the thread to work the queue off alone, a busy loop would fill it as fast, and no write would ever be
@@ -155,11 +155,11 @@ class OsDiskQueue:
             while pending:
                 started_ns = _now_ns()
                 if not pending[0].is_write or started_ns < self._slow_until_ns:
-                    self._hand_over()
+                    self._start_batch()
                     return
                 if started_ns > turn_ends_ns:
                     self._turn_ns = min(2 * self._turn_ns, LONGEST_INLINE_TURN_NS)
-                    self._loop.call_soon(self._go_on)
+                    self._loop.call_soon(self._start_next)
                     return
                 job = pending.popleft()
                 waits = _NOT_WATCHED if started_ns >= self._watched_until_ns else _waits()
@@ -171,12 +171,12 @@ class OsDiskQueue:
                 self._note_time(started_ns, waits)
                 job.finish(None, error)
         except BaseException:  # what waits for its turn is not lost with it
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._start_next)
             raise
         self._is_under_way = False
         self._turn_ns = INLINE_TURN_NS
 
-    def _hand_over(self) -> None:
+    def _start_batch(self) -> None:
         """Give the thread its next batch: one job, or writes that follow each other."""
         pending = self._pending
         batch = [pending.popleft()]
@@ -209,12 +209,12 @@ class OsDiskQueue:
             while outcomes:
                 job, result, error, elapsed_ns = outcomes.popleft()
                 if job.is_write and elapsed_ns > SLOW_THREAD_WRITE_NS:
-                    self._stay_off_the_loop(_now_ns())
+                    self._avoid_inline_writes(_now_ns())
                 job.finish(result, error)
         except BaseException:  # those behind it come a turn of the loop later
             self._loop.call_soon(self._report_outcomes)
             raise
-        self._go_on()
+        self._start_next()
 
     def _note_time(self, started_ns: int, waits: int) -> None:
         """An inline write has ended. `waits` is the thread's count before it, or `_NOT_WATCHED`."""
@@ -224,9 +224,9 @@ class OsDiskQueue:
             return
         self._watched_until_ns = ended_ns + WATCH_NS
         if elapsed_ns > VERY_SLOW_WRITE_NS or (waits != _NOT_WATCHED and _waits() > waits):
-            self._stay_off_the_loop(ended_ns)
+            self._avoid_inline_writes(ended_ns)
 
-    def _stay_off_the_loop(self, now_ns: int) -> None:
+    def _avoid_inline_writes(self, now_ns: int) -> None:
         """A write was slow."""
         if now_ns - self._slow_until_ns > SLOW_MEMORY_NS:
             self._slow_period_ns = FIRST_SLOW_PERIOD_NS

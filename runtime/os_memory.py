@@ -36,7 +36,7 @@ _NEVER = 1 << 30
 
 
 @contextmanager
-def making_what_stays() -> Iterator[None]:
+def allocating_permanent_objects() -> Iterator[None]:
     """What is made inside lives as long as the process: the collector never looks at all of it, neither inside, where
     each new object would be a reason to, nor later."""
     young, middle, old = gc.get_threshold()

@@ -31,7 +31,7 @@ _CALLS = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Of the calling thread, once."""
     with suppress(OSError):
         niceness = min(os.getpriority(os.PRIO_PROCESS, 0) + NICENESS, LEAST_PRIORITY)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from runtime.os_scheduling import give_way
+from runtime.os_scheduling import lower_priority
 
 T = TypeVar("T")
 # A job, and who hears of its end.
@@ -68,7 +68,7 @@ class OsThreads:
 
     def _work(self) -> None:
         """A thread."""
-        give_way()
+        lower_priority()
         jobs = self._jobs
         while (given := jobs.get()) is not None:
             try:

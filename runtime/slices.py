@@ -119,7 +119,7 @@ class SerialQueue:
         self._call_next()
         return place
 
-    def leave(self, place: SerialTicket) -> None:
+    def cancel(self, place: SerialTicket) -> None:
         """Nothing of it is called any more."""
         self._line.pop(place, None)
         if self._turn is place:
@@ -140,7 +140,7 @@ class SerialQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            self.leave(place)
+            self.cancel(place)
             if turn.done() and not turn.cancelled():
                 self._let_go()
             raise

@@ -198,10 +198,10 @@ class Timer:
                     entry.cancel()
                     callback()
             else:
-                self._deal_out(bucket)
+                self._redistribute(bucket)
         self._now_tick = max(self._now_tick, until_tick)
 
-    def _deal_out(self, bucket: _Bucket) -> None:
+    def _redistribute(self, bucket: _Bucket) -> None:
         """The bucket's time has come: its entries go to finer levels."""
         for entry in list(bucket.entries):
             bucket.remove(entry)

@@ -322,7 +322,7 @@ class Dispatch:
 
         serial_queue = context.services.serial_queue
         place = serial_queue.when_free(undecoded.decode, handle)
-        deferred.on_abandon(lambda: serial_queue.leave(place))
+        deferred.on_abandon(lambda: serial_queue.cancel(place))
         return deferred
 
     def _drive(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:

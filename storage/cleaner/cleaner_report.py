@@ -15,7 +15,7 @@ from storage.log.partition_log import PartitionLog
 
 
 class CleanerReport:
-    """See the module. "Last" is the last cleaning that went through, or the last look at all logs."""
+    """Collects the cleaner's metrics. "Last" is the last completed cleaning, or the last check of all logs."""
 
     __slots__ = (
         "_clock",

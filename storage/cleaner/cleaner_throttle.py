@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class CleanerThrottle:
-    """See the module."""
+    """Limits the IO of all cleaner threads."""
 
     __slots__ = ("_debt_bytes", "_since_ms")
 

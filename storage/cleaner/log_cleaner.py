@@ -114,7 +114,7 @@ class _Cleaning:
 
 
 class LogCleaner:
-    """See the module. `directories` is the log manager's own, which changes; logs that the controller has not named
+    """Cleans compacted logs. `directories` is the log manager's own, which changes; logs that the controller has not named
     (`is_named`) are not cleaned, as the settings of their topics may not be known. `retention` takes turns with it.
 
     `checkpoint(directory)` writes the directory's cleaner checkpoint, and answers why not; `on_failed(directory path, error)`

@@ -77,7 +77,7 @@ class CleaningStats:
 
 
 class LogCleaning:
-    """See the module. First all steps of `build_map`, then of `clean_group` for each of `groups`, in order."""
+    """Cleans the segments of one log. Run all steps of `build_map`, then of `clean_group` for each of `groups`, in order."""
 
     def __init__(self, filesystem: FileSystem, request: CleaningRequest) -> None:
         self._filesystem = filesystem

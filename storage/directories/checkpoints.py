@@ -1,11 +1,11 @@
-"""The offset checkpoints of one log directory: what the last start left in them, and bringing them up to date.
+"""Reads and writes the offset checkpoints of one log directory.
 
 `recovery-point-offset-checkpoint` (below it a log is on the disk), `log-start-offset-checkpoint` (where a log begins, when
 its files do not say it), `replication-offset-checkpoint` (high watermarks) and `cleaner-offset-checkpoint` (up to where
 a log was compacted).
 
-Rules: `read` is a job; the rest runs on the event loop and writes in a queue that no append waits in: a file costs two
-fsyncs, every five seconds. A file is written only when it would say something else.
+Rules: `read` is a job; the rest runs on the event loop and writes in a queue that no append waits in: a file costs two fsyncs,
+every five seconds. A file is written only when its content would change.
 Invariants: a file is written one time after the other, and each time after everything that was under way in the queue of the
 logs when it was asked for: what a log says of itself may be ahead of its files by no more than that. What is remembered of a
 file is what the file holds, unless the last write of it was cut short.
@@ -33,7 +33,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class Checkpoints:
-    """`had_recovery_points`: there was a file of them, so that a log it does not name is younger than it."""
+    """The four files. `had_recovery_points`: their file existed, so that a log that it does not name is newer."""
 
     __slots__ = ("_cut_short", "_files", "_in_order", "_log_queue", "_queue", "_written", "had_recovery_points")
 
@@ -47,7 +47,7 @@ class Checkpoints:
         self.had_recovery_points = False
 
     def read(self, known: Iterable[TopicPartition]) -> None:
-        """A job. `known`: the logs of the directory, whose keys serve for what is found of them."""
+        """A job: read the files. `known`: the logs of the directory, whose key objects are reused."""
         same = {key: key for key in known}
         for name in (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE, CLEANER_OFFSET_FILE):
             found = self._files.read_checkpoint(name)
@@ -56,7 +56,7 @@ class Checkpoints:
                 self.had_recovery_points = found is not None
 
     def recovery_point(self, key: TopicPartition) -> int | None:
-        """None when nothing is known of any log: this one has to be walked as a whole."""
+        """None when the file is missing: the whole log has to be checked."""
         return self._written[RECOVERY_POINT_FILE].get(key, 0) if self.had_recovery_points else None
 
     def log_start_offset(self, key: TopicPartition) -> int | None:
@@ -70,15 +70,15 @@ class Checkpoints:
         return self._written[CLEANER_OFFSET_FILE].get(key)
 
     async def forget(self, key: TopicPartition) -> None:
-        """A log of this name is about to be made anew: what the files say of the one before would be taken for its own
-        by a start after a crash. Raises OSError."""
+        """Remove a log that is about to be created again: after a crash, a start would apply the entries of the former log to
+        it. Raises OSError."""
         async with self._in_order:
             for name, offsets in list(self._written.items()):
                 if key in offsets or name in self._cut_short:
                     await self._write(name, {other: offset for other, offset in offsets.items() if other != key})
 
     async def update(self, name: str, offsets: Offsets) -> None:
-        """Write the file unless it says so already. Raises OSError."""
+        """Write the file unless it has this content. Raises OSError."""
         async with self._in_order:
             if offsets != self._written[name] or name in self._cut_short:
                 await self._write(name, offsets)
@@ -86,8 +86,8 @@ class Checkpoints:
                 self._written[name] = offsets  # whose keys are the logs' own
 
     async def follow(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
-        """A start has read `logs`, some of which may end before what the files say: what is appended to one of them next must
-        not lie below the recovery point that a start after a crash walks it from, nor count as compacted. Raises OSError."""
+        """Lower the entries of loaded logs that end before their checkpoints: the next appends must not lie below the recovery
+        point, nor count as compacted. Raises OSError."""
         if any((self.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
             await self.write(RECOVERY_POINT_FILE, recovery_points(logs))
         known = self._written[CLEANER_OFFSET_FILE]

@@ -1,6 +1,6 @@
 """The logs that this broker serves, and the settings of their topics.
 
-    folder  --`request_for`-->  read by a job  --`make`-->  log  --`take_in`-->  the partition's  --`let_go`-->  nobody's
+    folder  --`request_for`-->  read by a job  --`make`-->  log  --`add`-->  served  --`remove`-->  not served
 
 Rules: runs on the event loop, and touches no disk. A topic's settings are one object for all its logs, asked for when
 its first log is opened, and forgotten with its last one: a topic of this name will be another one.
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 
 class CurrentLogs:
-    """`logs` by partition. `settings` answers the broker's settings, `config_of(topic)` a topic's, at any time."""
+    """The served logs. `logs` by partition. `settings` returns the broker's settings, `config_of(topic)` a topic's, at any
+    time."""
 
     def __init__(
         self, settings: Callable[[], BrokerSettings], clock: Clock, config_of: Callable[[str], LogConfig]
@@ -50,7 +51,7 @@ class CurrentLogs:
     # --- opening ---
 
     def request_for(self, directory: OnlineDirectory, key: TopicPartition, path: str) -> LoadRequest:
-        """How the log in a folder is to be read."""
+        """Return the request to load the log in a folder."""
         config = self._config(key[0])
         return LoadRequest(
             path,
@@ -66,7 +67,7 @@ class CurrentLogs:
         )
 
     def request_for_new(self, key: TopicPartition, path: str, topic_id: bytes) -> LoadRequest:
-        """The same for a folder that is to be made."""
+        """Return the request to load a log whose folder is created first."""
         return LoadRequest(
             path,
             is_clean=False,
@@ -76,7 +77,7 @@ class CurrentLogs:
         )
 
     def make(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> PartitionLog:
-        """A log of what was read there."""
+        """Create a log from the loaded state."""
         log = PartitionLog(key, path, self._config(key[0]), directory.environment, loaded)
         log.high_watermark = max(
             log.log_start_offset, min(directory.checkpoints.high_watermark(key), log.log_end_offset)
@@ -90,7 +91,7 @@ class CurrentLogs:
     # --- coming and going ---
 
     def register(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> PartitionLog:
-        """What was read there is the partition's log. Raises DirectoryRefused when it has one."""
+        """Create a log from the loaded state and serve it. Raises DirectoryRefused when the partition has a log already."""
         if key in self.logs:
             raise DirectoryRefused(
                 f"{key[0]}-{key[1]} is in two log directories: {self.logs[key].directory} and {path}. Keep the one with its "
@@ -104,23 +105,23 @@ class CurrentLogs:
                 "high_watermark=%d",
                 path, log.log_end_offset, high_watermark,
             )  # fmt: skip
-        self.take_in(directory, key, log)
+        self.add(directory, key, log)
         return log
 
-    def take_in(self, directory: OnlineDirectory, key: TopicPartition, log: PartitionLog) -> None:
-        """The log is the partition's from now on."""
+    def add(self, directory: OnlineDirectory, key: TopicPartition, log: PartitionLog) -> None:
+        """Serve `log` as the partition's from now on."""
         directory.logs[key] = self.logs[key] = log
         self._topic_logs[key[0]] += 1
         # The log that it replaces has taken the settings along, if it was the topic's last.
         self._configs.setdefault(key[0], log.config)
 
-    def let_go(self, directory: OnlineDirectory, key: TopicPartition) -> None:
-        """The partition has no log any more."""
+    def remove(self, directory: OnlineDirectory, key: TopicPartition) -> None:
+        """Stop serving the partition's log."""
         del directory.logs[key]
         self._forget(key)
 
-    def let_go_of_all(self, directory: OnlineDirectory) -> None:
-        """The directory is offline: it keeps its logs until their files are closed."""
+    def remove_all(self, directory: OnlineDirectory) -> None:
+        """Stop serving the logs of a directory that is offline; it keeps them until their files are closed."""
         for key in directory.logs:
             self._forget(key)
 
@@ -133,8 +134,8 @@ class CurrentLogs:
     # --- settings ---
 
     def update_configs(self, topic: str | None, copies: Iterable[PartitionLog]) -> None:
-        """The settings of a topic, or (None) what all of them build upon, have changed. `copies`: logs that are not served
-        yet, and have them too."""
+        """Apply changed settings of a topic, or (None) of the broker. `copies`: logs that are not served yet, and need them
+        too."""
         concerned = list(self._configs) if topic is None else [topic] if topic in self._configs else []
         if concerned:
             self._configs.update((each, self._config_of(each)) for each in concerned)

@@ -1,12 +1,12 @@
-"""Logs on their way to another directory of this broker: the copies, kept in folders of their own until they are complete.
+"""Keeps the copies of logs that move to another directory of this broker, in folders of their own until they are complete.
 
     orders-0                          the log, in its directory
     orders-0.<uuid>-future            its copy, in the other one; whoever copies appends to it as a follower does
     orders-0.<uuid>-future/moved      it has everything, and the log's folder is about to go
 
 `complete_move` lets the copy take the log's place: the copy is flushed, checkpointed and marked, its folder gets the log's
-name, and the log's folder is set aside for deletion. Appends are held meanwhile, by the caller: what the log acknowledged until
-then is in the copy, and nothing is acknowledged in between. When both names are on the disk the mark goes.
+name, and the log's folder is set aside for deletion. The caller buffers appends meanwhile: everything acknowledged before is in
+the copy, and nothing is acknowledged in between. When both names are on the disk the marker file is removed.
 
 Killed between the two renames, the broker leaves two folders with the log's name, one marked: see
 `storage.directories.interrupted_move`.
@@ -50,13 +50,14 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# Wishes for logs that are not made yet, and may never be: the oldest go.
+# Preferred directories of logs that may never be created: the oldest are dropped.
 _MAX_PREFERRED = 10_000
 
 
 class FutureLogs:
-    """See the module. `logs` are the copies by partition; `paths` those of all directories; `checkpoint(directory)` writes what
-    its logs and copies are at, and answers why not; `checkpoint_soon` does not wait for it."""
+    """The copies of logs in other directories. `logs` are the copies by partition; `paths` those of all directories;
+    `checkpoint(directory)` writes the checkpoints of its logs and copies, and returns the error, if any; `checkpoint_soon` does
+    not wait for it."""
 
     def __init__(
         self,
@@ -84,20 +85,20 @@ class FutureLogs:
         return directory
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """A log that is made for this partition later is made there."""
+        """Create the log of this partition in that directory, if it is created later."""
         self._preferred.pop((topic, partition), None)
         self._preferred[topic, partition] = path
         if len(self._preferred) > _MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
     def preferred(self, key: TopicPartition) -> OnlineDirectory | None:
-        """Where the log that is made now was wanted; that is forgotten then."""
+        """Return and forget the preferred directory of a log that is created now."""
         return self._dependencies.directories.get(self._preferred.pop(key, ""))
 
     # --- start ---
 
     async def load(self) -> None:
-        """Open the copies of all directories, whose logs are open. Raises nothing: a directory that fails goes offline."""
+        """Open the copies of all directories, whose logs are open. A directory that fails goes offline; nothing is raised."""
         for directory in list(self._dependencies.directories.values()):
             try:
                 await self._load_directory(directory)
@@ -130,7 +131,7 @@ class FutureLogs:
                 request.is_compacted |= log.first_dirty_offset is not None
                 copy = await self._open(directory, key, path, request)
                 if copy.topic_id != log.topic_id:
-                    await self._drop_stranger(directory, key, log, copy)
+                    await self._drop_foreign_copy(directory, key, log, copy)
                 elif request.is_compacted and not request.is_clean:
                     # A loss of power may have left a hole there, which looks like one of compaction; the log has it all.
                     try:
@@ -139,11 +140,11 @@ class FutureLogs:
                         await self.drop_future_log(*key)
         await directory.checkpoints.follow(directory.logs_by_key())
 
-    async def _drop_stranger(
+    async def _drop_foreign_copy(
         self, directory: OnlineDirectory, key: TopicPartition, log: PartitionLog, copy: PartitionLog
     ) -> None:
-        """A loss of power may have taken the log, and the topic was made anew; or it took an id alone. Then the records are
-        copied once more: epochs would not tell them from those of another topic."""
+        """Drop a copy of another topic: a loss of power may have lost the log before the topic was created again, or only an
+        id. The records are copied again, because epochs do not distinguish them from another topic's."""
         logger.warning(
             "copy of a log removed, it is or may be of another topic of this name: topic=%s partition=%d path=%s",
             *(*key, copy.directory),
@@ -159,7 +160,7 @@ class FutureLogs:
         dependencies = self._dependencies
         request = dependencies.current.request_for(directory, key, path)
         loaded = await directory.queue.run(partial(load_log, dependencies.filesystem, request))
-        dependencies.current.take_in(directory, key, dependencies.current.make(directory, key, path, loaded))
+        dependencies.current.add(directory, key, dependencies.current.make(directory, key, path, loaded))
 
     async def _open(
         self, directory: OnlineDirectory, key: TopicPartition, path: str, request: LoadRequest
@@ -175,11 +176,11 @@ class FutureLogs:
     # --- one copy ---
 
     def future_log(self, topic: str, partition: int) -> PartitionLog | None:
-        """The copy, if there is one."""
+        """Return the copy, if there is one."""
         return self.logs.get((topic, partition))
 
     async def future_log_for(self, topic: str, partition: int, path: str) -> PartitionLog:
-        """An empty copy of the log, which there is and which has none. Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+        """Create an empty copy of an existing log that has none. Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
         key, dependencies = (topic, partition), self._dependencies
         assert key not in self.logs
         directory = self.check_directory(path)
@@ -191,7 +192,7 @@ class FutureLogs:
         log = dependencies.current.logs.get(key)
         path = f"{directory.path}/{future_folder(*key, uuid_bytes(dependencies.randomness))}"
         try:
-            with directory.held():
+            with directory.in_use():
                 await directory.checkpoints.forget(key)
                 request = dependencies.current.request_for(directory, key, path)
                 request.is_clean, request.topic_id = False, ZERO_UUID if log is None else log.topic_id
@@ -205,7 +206,7 @@ class FutureLogs:
         return copy
 
     async def drop_future_log(self, topic: str, partition: int) -> None:
-        """The log is not to move any more. Missing is no error."""
+        """Remove the copy, because the log does not move any more. A missing one is no error."""
         key = (topic, partition)
         self._preferred.pop(key, None)
         log = self.logs.pop(key, None)
@@ -214,27 +215,25 @@ class FutureLogs:
             return
         del directory.future_logs[key]
         try:
-            with directory.held():
+            with directory.in_use():
                 await log.close(flush=False)
                 await self._dependencies.set_aside(directory, key, log.directory, 0)
         except OSError as error:
             self._dependencies.on_error(directory.path, error)
 
     async def complete_move(self, topic: str, partition: int) -> PartitionLog:
-        """The copy, which holds everything, takes the log's place; answers the log that it is from now on.
-
-        The log is held, and gives way. Raises KAFKA_STORAGE_ERROR: the log stays, unless its directory has failed.
-        """
+        """Replace the log by its complete copy; returns the log that is served from now on. The log buffers its appends. Raises
+        KAFKA_STORAGE_ERROR: the log stays, unless its directory has failed."""
         key, dependencies = (topic, partition), self._dependencies
         log, copy = dependencies.current.logs.get(key), self.logs.get(key)
         source = None if log is None else dependencies.directory_of(log)
         target = None if copy is None else dependencies.directory_of(copy)
         if log is None or copy is None or source is None or target is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"A directory of {topic}-{partition} is offline.")
-        with source.held(), target.held():
+        with source.in_use(), target.in_use():
             try:
                 await copy.finish()
-                copy = await self._make_whole(key, log, copy, target)
+                copy = await self._complete_copy(key, log, copy, target)
                 _take_over_offsets(log, copy)
                 refusal = await self._checkpoint(target)
                 if refusal is not None:
@@ -248,11 +247,11 @@ class FutureLogs:
                 await self._open_again(target, key, copy)
                 raise _not_moved(key, error) from error
 
-    async def _make_whole(
+    async def _complete_copy(
         self, key: TopicPartition, log: PartitionLog, copy: PartitionLog, target: OnlineDirectory
     ) -> PartitionLog:
-        """The last records may have been compacted away, or all of a producer that snapshots of the log know: then files of
-        the copy that begin where the log ends tell of it. Answers the copy, opened anew with these. Raises OSError."""
+        """Add files to the copy for what its records lack: the last records may have been compacted away, or all records of a
+        producer that is in snapshots of the log. Returns the copy, reopened with them. Raises OSError."""
         end_offset = log.log_end_offset
         if not copy.recall_producers(log.producers) and end_offset == copy.log_end_offset:
             return copy
@@ -306,8 +305,8 @@ class FutureLogs:
         new.producers.remember(log.producers)
         _take_over_offsets(log, new)  # records may have been deleted since the copy heard of the log's start
         del target.future_logs[key], self.logs[key]
-        dependencies.current.let_go(source, key)
-        dependencies.current.take_in(target, key, new)
+        dependencies.current.remove(source, key)
+        dependencies.current.add(target, key, new)
         self._checkpoint_soon(source)
         self._checkpoint_soon(target)
         dependencies.remove_later([aside], log.config.file_delete_delay_ms)
@@ -339,9 +338,8 @@ class FutureLogs:
         of_copy: tuple[str, str],
         of_log: tuple[str, str],
     ) -> None:
-        """Behind the renames, should nobody have waited for them. The log gets its name first: at any moment there is a folder
-        of that name. If it cannot, the copy keeps the name and the mark, and a start that sees both directories goes on
-        with it."""
+        """Undo the renames. The log gets its name first: at any moment there is a folder of that name. If that fails, the copy
+        keeps the name and the marker, and a start that sees both directories continues with it."""
         if await self._put_back(source, source, *of_log):
             await self._put_back(source, target, *of_copy)
         else:
@@ -349,8 +347,8 @@ class FutureLogs:
             self.logs.pop(key, None)
 
     async def _put_back(self, queue_of: OnlineDirectory, directory: OnlineDirectory, name: str, path: str) -> bool:
-        """Undo a rename, if it was carried out; whether that is done. A folder that cannot have its name again is the end of
-        its directory."""
+        """Undo a rename, if it was done; returns whether that succeeded. A folder that cannot be renamed back fails its
+        directory."""
         filesystem = self._dependencies.filesystem
 
         def job() -> None:
@@ -367,7 +365,7 @@ class FutureLogs:
         return True
 
     async def _open_again(self, directory: OnlineDirectory, key: TopicPartition, copy: PartitionLog) -> None:
-        """A copy that was closed, and did not take the log's place, is a copy still, and not marked."""
+        """Reopen a copy that was closed and did not replace the log, without the marker."""
         if not self._dependencies.is_online(directory) or self.logs.get(key) is not copy:
             return
         request = self._dependencies.current.request_for(directory, key, copy.directory)
@@ -381,7 +379,7 @@ class FutureLogs:
             self._dependencies.on_error(directory.path, error)
 
     async def _run(self, directory: OnlineDirectory, job: Callable[[], T]) -> T:
-        """An error takes the directory offline, unless there was only no room. Raises it."""
+        """Run a job; an error takes the directory offline, unless only room is missing. Raises the error."""
         try:
             return await directory.queue.run(job)
         except OSError as error:

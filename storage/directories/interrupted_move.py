@@ -1,4 +1,4 @@
-"""What a start makes of a partition that has two folders of its name, in two log directories: a crash in a move leaves them.
+"""Resolves a partition that has two folders of its name at a start, in two log directories: a crash in a move leaves them.
 
     one has the file `moved`   the move was all but through: the log is what has gone further, the other is set aside
     none has it, or both       nobody knows: the start is refused
@@ -7,7 +7,7 @@ Usually the two tell the same. Where the marked one was offline at a start in be
 further is told as between replicas, by the latest leader epoch and then by the end: segments would not tell, a copy has them of
 other sizes.
 
-Rules: runs on the event loop, with jobs in the queues of the directories. `register` each log as it is opened, `settle` when
+Rules: runs on the event loop, with jobs in the queues of the directories. `register` each log as it is opened, `resolve` when
 all are.
 Invariants: while a directory is offline, the mark stays: the other folder may be there. Before it goes, all directories are
 synced, or a loss of power could bring a second folder back that nothing tells from the first.
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class InterruptedMoves:
-    """See the module."""
+    """Collects such pairs during loading, and resolves them."""
 
     def __init__(self, dependencies: LogDependencies) -> None:
         self._dependencies = dependencies
@@ -41,25 +41,25 @@ class InterruptedMoves:
         self._pairs: dict[TopicPartition, tuple[PartitionLog, PartitionLog]] = {}
 
     def register(self, directory: OnlineDirectory, key: TopicPartition, path: str, loaded: LoadedLog) -> None:
-        """What was read there is the partition's log, unless there is one that has gone further. Raises DirectoryRefused."""
+        """Serve the loaded log, unless the partition has one that is more advanced. Raises DirectoryRefused."""
         current = self._dependencies.current
         if loaded.is_marked:
             self._marked.add(path)
         first = current.logs.get(key)
         if first is None or not self._is_known(key, first, loaded):
-            current.register(directory, key, path, loaded)  # which refuses a second one
+            current.register(directory, key, path, loaded)  # this refuses a second log
             return
         second = current.make(directory, key, path, loaded)
         chosen, other = sorted((first, second), key=self._progress, reverse=True)
         if chosen is second:
             first_directory = self._dependencies.directory_of(first)
             assert first_directory is not None, "logs of an offline directory are not in `logs`"
-            current.let_go(first_directory, key)
-            current.take_in(directory, key, second)
+            current.remove(first_directory, key)
+            current.add(directory, key, second)
         self._pairs[key] = (chosen, other)
 
     def _is_known(self, key: TopicPartition, first: PartitionLog, loaded: LoadedLog) -> bool:
-        """Whether a move leaves such two."""
+        """Whether a move leaves such a pair."""
         is_one_marked = (first.directory in self._marked) is not loaded.is_marked
         is_one_topic = first.topic_id == loaded.topic_id or ZERO_UUID in (first.topic_id, loaded.topic_id)
         return is_one_marked and is_one_topic and key not in self._pairs
@@ -67,11 +67,11 @@ class InterruptedMoves:
     def _progress(self, log: PartitionLog) -> tuple[int, int, bool]:
         return log.latest_epoch, log.log_end_offset, log.directory in self._marked
 
-    async def settle(self) -> None:
-        """Raises nothing: a directory that fails goes offline."""
+    async def resolve(self) -> None:
+        """Set aside the other logs and remove the markers. A directory that fails goes offline; nothing is raised."""
         dependencies = self._dependencies
         for key, (chosen, other) in self._pairs.items():
-            await self._settle(key, chosen, other)
+            await self._resolve(key, chosen, other)
         if self._marked and not dependencies.offline:
             await sync_directories(dependencies)
         for path in [] if dependencies.offline else sorted(self._marked):
@@ -82,19 +82,19 @@ class InterruptedMoves:
                 dependencies.on_error(directory.path, error)
                 return
 
-    async def _settle(self, key: TopicPartition, chosen: PartitionLog, other: PartitionLog) -> None:
+    async def _resolve(self, key: TopicPartition, chosen: PartitionLog, other: PartitionLog) -> None:
         dependencies = self._dependencies
         directory = dependencies.directory_of(other)
         if directory is None:
             return
-        if dependencies.directory_of(chosen) is None:  # it went offline since, and the other leads on
-            dependencies.current.take_in(directory, key, other)
+        if dependencies.directory_of(chosen) is None:  # it went offline since, so the other is served
+            dependencies.current.add(directory, key, other)
             return
         deleted_to = directory.checkpoints.log_start_offset(key)
         if deleted_to is not None:
             chosen.raise_log_start_offset(min(deleted_to, chosen.log_end_offset))
         try:
-            with directory.held():
+            with directory.in_use():
                 await other.close(flush=False)
                 aside = await dependencies.set_aside(directory, key, other.directory, 0)
         except OSError as error:

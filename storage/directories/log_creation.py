@@ -1,9 +1,8 @@
-"""Making a partition's log: in the directory where it was wanted, else in the one with the fewest logs; where there is no
-room for it, in the next.
+"""Creates a partition's log: in its preferred directory, else in the one with the fewest logs; without room there, in the next.
 
 Rules: runs on the event loop; the folder is made by a job in the queue of its directory.
-Invariants: a partition's log is made by one caller at a time, the others get the same; a directory is held while a log is
-made in it, and one that had no room for it keeps no folder of it.
+Invariants: a partition's log is created by one caller at a time, the others get the same; a directory is in use while a log is
+created in it, and one without room for it keeps no folder of it.
 Source: Kafka LogManager.getOrCreateLog, nextLogDirs.
 """
 
@@ -26,7 +25,7 @@ from storage.log.partition_log import PartitionLog
 
 
 class LogCreation:
-    """See the module. `future` knows where logs were wanted that there are not yet."""
+    """Creates logs. `future` knows the preferred directories of logs that do not exist yet."""
 
     def __init__(self, dependencies: LogDependencies, future: FutureLogs) -> None:
         self._dependencies = dependencies
@@ -34,11 +33,8 @@ class LogCreation:
         self._creating: dict[TopicPartition, asyncio.Future[None]] = {}
 
     async def log_for(self, key: TopicPartition, topic_id: bytes, *, is_new: bool) -> PartitionLog:
-        """The log, made when there is none.
-
-        `is_new` False: it should exist, so none is made while a directory that may hold it is offline.
-        Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when no directory has room.
-        """
+        """Return the log, and create a missing one. `is_new` False: it should exist, so none is created while a directory that
+        may contain it is offline. Raises KafkaError(KAFKA_STORAGE_ERROR); NoRoom when no directory has room."""
         dependencies = self._dependencies
         while (creating := self._creating.get(key)) is not None:
             await asyncio.shield(creating)
@@ -65,8 +61,8 @@ class LogCreation:
             await log.adopt_topic_id(topic_id)
 
     async def _create_in_some(self, key: TopicPartition, topic_id: bytes) -> PartitionLog:
-        """In the directory where it was wanted, else in the best; where there is no room for it, in the next. Each is asked: a
-        disk may look full and have room for a log, and one that has refused is heard of when it has room again."""
+        """Create the log in its preferred directory, else in the best one; without room there, in the next. Each is tried: a
+        disk that looks full may have room for a log, and one that has refused notifies when it has room again."""
         directories = self._dependencies.directories
         directory = wanted = self._future.preferred(key)
         refusing: list[OnlineDirectory] = []
@@ -74,11 +70,11 @@ class LogCreation:
             if directory is None:
                 directory = min(
                     (each for each in directories.values() if each not in refusing),
-                    key=OnlineDirectory.rank_as_place,
+                    key=OnlineDirectory.placement_rank,
                 )
             directory.reserved += 1
             try:
-                with directory.held():
+                with directory.in_use():
                     return await self._create(directory, key, topic_id)
             except NoRoom:
                 refusing.append(directory)

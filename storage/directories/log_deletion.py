@@ -1,9 +1,9 @@
-"""Deleting a partition's log: it is nobody's at once, its folder is set aside, and removed after `file.delete.delay.ms`.
+"""Deletes a partition's log: stops serving it immediately, sets its folder aside, and removes it after `file.delete.delay.ms`.
 
     orders-0  --renamed-->  orders-0.<uuid>-delete  --`storage.directories.removal`, or the next start-->  gone
 
-Rules: runs on the event loop; the folder is renamed in the queue of its directory, once no cleaner is at work in the log
-and the log is closed. A folder that cannot be set aside is the end of its directory.
+Rules: runs on the event loop; the folder is renamed in the queue of its directory, once no cleaner is at work in the log and
+the log is closed. A folder that cannot be set aside fails its directory.
 Invariant: when `delete` returns, the rename is on the disk: no start finds the log again.
 Source: Kafka LogManager.asyncDelete.
 """
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogDeletion:
-    """See the module. `on_failed(directory, error)` takes the directory offline."""
+    """Deletes logs. `on_failed(directory, error)` takes the directory offline."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class LogDeletion:
         self._on_failed = on_failed
 
     async def delete(self, key: TopicPartition) -> None:
-        """The log, and its copy in another directory, if there is one. Missing is no error, unless it may be in a directory
-        that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Delete the log, and its copy in another directory, if there is one. A missing log is no error, unless it may be in a
+        directory that is offline. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         dependencies = self._dependencies
         await self._future.drop_future_log(*key)
         log = dependencies.current.logs.get(key)
@@ -55,8 +55,8 @@ class LogDeletion:
             return
         directory = dependencies.directory_of(log)
         assert directory is not None, "logs of an offline directory are not in `logs`"
-        dependencies.current.let_go(directory, key)
-        with directory.held():
+        dependencies.current.remove(directory, key)
+        with directory.in_use():
             await self._set_aside(directory, log)
 
     async def _set_aside(self, directory: OnlineDirectory, log: PartitionLog) -> None:

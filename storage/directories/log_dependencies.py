@@ -1,5 +1,5 @@
-"""What the log manager gives to what makes, moves and deletes logs for it: its directories and logs, which change, and
-its ways with them.
+"""The dependencies of the modules that create, move and delete logs for the log manager: its directories and logs, and its
+callbacks.
 
 Source: none in Apache Kafka, whose LogManager does all of it.
 """
@@ -24,7 +24,7 @@ from storage.log.partition_log import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class LogDependencies:
-    """See the module."""
+    """What these modules share. `directories` and the current logs are the log manager's own, which change."""
 
     directories: Mapping[str, OnlineDirectory]
     """Those that are online."""
@@ -37,11 +37,11 @@ class LogDependencies:
     remove_later: Callable[[Iterable[str], int], None]
 
     def directory_of(self, log: PartitionLog) -> OnlineDirectory | None:
-        """None when it is offline."""
+        """Return the directory of a log; None when it is offline."""
         return self.directories.get(parent_of(log.directory))
 
     def is_online(self, directory: OnlineDirectory) -> bool:
-        """Still: it may have gone offline while somebody waited."""
+        """Whether the directory is still online: it may have gone offline during an await."""
         return self.directories.get(directory.path) is directory
 
     def check_online(self, directory: OnlineDirectory) -> None:
@@ -50,7 +50,7 @@ class LogDependencies:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {directory.path} is offline.")
 
     async def set_aside(self, directory: OnlineDirectory, key: TopicPartition, path: str, delay_ms: int) -> str:
-        """Have a closed log's folder removed after the delay; answers what it is called until then. Raises OSError."""
+        """Rename a closed log's folder, and remove it after the delay; returns its name until then. Raises OSError."""
         target = f"{directory.path}/{deletion_folder(*key, uuid_bytes(self.randomness))}"
         await directory.queue.run(partial(rename_folder, self.filesystem, path, target))
         self.remove_later([target], delay_ms)

@@ -58,7 +58,7 @@ UNKNOWN_BROKER_EPOCH = -1
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
-# A file system's own folder, and one of Apache Kafka that is no partition.
+# A folder of the file system, and one of Apache Kafka that is not a partition.
 _FOREIGN_FOLDERS = frozenset({"lost+found", "remote-log-index-cache"})
 _MAX_FOLDER_NAME = 255
 _MAX_PARTITION = (1 << 31) - 1
@@ -74,7 +74,7 @@ class DirectoryRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """`meta.properties`: None where no file says. `path` is that of the file."""
+    """The content of `meta.properties`: None for values that no file has. `path` is that of the file."""
 
     broker_id: int | None = None
     cluster_id: str | None = None
@@ -111,7 +111,7 @@ def _damaged(path: str, problem: str) -> DirectoryRefused:
 
 
 def parse_partition_folder(name: str) -> TopicPartition | None:
-    """(topic, partition) that a folder's name tells, None for any other name."""
+    """Parse (topic, partition) from a folder's name, None for any other name."""
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         return None
@@ -131,12 +131,12 @@ def is_future_name_too_long(topic: str, partition: int) -> bool:
 
 
 def parse_future_folder(name: str) -> TopicPartition | None:
-    """(topic, partition) that the name of a copy's folder tells, None for any other name."""
+    """Parse (topic, partition) from the name of a copy's folder, None for any other name."""
     return _parse_set_aside(name, FUTURE_SUFFIX)
 
 
 def partition_of_folder(name: str) -> TopicPartition | None:
-    """(topic, partition) of a folder of any kind, also of one that was set aside; None for any other name."""
+    """Parse (topic, partition) from a folder of any kind, also one that was set aside; None for any other name."""
     own = parse_partition_folder(name)
     for suffix in (FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX):
         own = own or _parse_set_aside(name, suffix)
@@ -149,13 +149,13 @@ def _parse_set_aside(name: str, suffix: str) -> TopicPartition | None:
 
 
 def deletion_folder(topic: str, partition: int, unique: bytes) -> str:
-    """The name of a folder set aside: a long topic name is cut so that the file system can still hold it."""
+    """Return the name of a folder set aside: a long topic name is shortened to the limit of the file system."""
     suffix = f"-{partition}.{unique.hex()}{DELETE_SUFFIX}"
     return topic[: _MAX_FOLDER_NAME - len(suffix)] + suffix
 
 
 class LogDirectory:
-    """See the module. Lock first, then read or write."""
+    """One directory of `log.dirs`. Call `lock` first, then read or write."""
 
     def __init__(self, filesystem: FileSystem, path: str) -> None:
         self.path = path
@@ -168,7 +168,7 @@ class LogDirectory:
     # --- ownership ---
 
     def lock(self) -> None:
-        """Make the directory if need be, and hold it. Raises DirectoryRefused, OSError."""
+        """Create the directory if it is missing, and lock it. Raises DirectoryRefused, OSError."""
         if not self._filesystem.exists(self.path):
             self._filesystem.make_directory(self.path)
             self._filesystem.sync_directory(parent_of(self.path))
@@ -187,7 +187,7 @@ class LogDirectory:
             lock.release()
 
     def read_meta(self) -> MetaProperties | None:
-        """None when there is none yet. Raises DirectoryRefused, OSError."""
+        """Read `meta.properties`; None when there is none. Raises DirectoryRefused, OSError."""
         path = self._file(META_PROPERTIES_FILE)
         try:
             content = self._filesystem.read_bytes(path)
@@ -196,7 +196,7 @@ class LogDirectory:
         return MetaProperties.parse(path, content)
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Write whose data this is, unless the file says so. Raises DirectoryRefused, OSError."""
+        """Write the broker's identity, unless the file contains it. Raises DirectoryRefused, OSError."""
         own = MetaProperties(broker_id, cluster_id)
         if self.read_meta() != own:
             self._filesystem.replace(self._file(META_PROPERTIES_FILE), own.format())
@@ -204,7 +204,7 @@ class LogDirectory:
     # --- clean stops ---
 
     def take_clean_shutdown(self) -> tuple[bool, int]:
-        """(whether the last stop was clean, the broker epoch it noted); the marker is gone afterwards, durably."""
+        """Return (whether the last stop was clean, the broker epoch in the marker), and remove the marker durably."""
         path = self._file(CLEAN_SHUTDOWN_FILE)
         try:
             content = self._filesystem.read_bytes(path)
@@ -212,7 +212,7 @@ class LogDirectory:
             content = None  # which a broker that was killed may have done, and not for good
         else:
             self._filesystem.unlink(path)
-        self._filesystem.sync_directory(self.path)  # or a loss of power would bring it back, to be believed
+        self._filesystem.sync_directory(self.path)  # otherwise a loss of power would bring it back
         if content is None:
             return False, UNKNOWN_BROKER_EPOCH
         try:
@@ -235,7 +235,7 @@ class LogDirectory:
     # --- checkpoints ---
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
-        """None when there is none. One that cannot be read counts as missing: what it says can be found otherwise."""
+        """Read a checkpoint; None when it is missing or unreadable, because its content can be recovered."""
         try:
             return decode_offsets(self._filesystem.read_bytes(self._file(name)))
         except FileNotFoundError:
@@ -282,7 +282,7 @@ class LogDirectory:
         return found
 
     def future_folders(self) -> list[tuple[TopicPartition, str]]:
-        """The folders of copies on their way here (`storage.directories.future_logs`), with whose copies they are."""
+        """Return the folders of copies (`storage.directories.future_logs`), with the partitions that they are copies of."""
         named = [(parse_future_folder(name), self._file(name)) for name in self._filesystem.list_directory(self.path)]
         return [(key, path) for key, path in named if key is not None and self._filesystem.is_directory(path)]
 
@@ -294,7 +294,8 @@ class LogDirectory:
 
 
 def stored_identity(directories: Sequence[LogDirectory]) -> MetaProperties:
-    """Whose data they hold together; None where none says. Raises OSError, and DirectoryRefused when they disagree."""
+    """Return the identity that the directories share; None for values that no file has. Raises OSError, and DirectoryRefused
+    when they disagree."""
     known = MetaProperties()
     for directory in directories:
         meta = directory.read_meta()

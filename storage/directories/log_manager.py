@@ -1,7 +1,7 @@
 """All logs of this broker: its log directories, loading and closing, creation and deletion, periodic work.
 
-Life cycle: `lock` -> `stored_identity` -> `claim` -> `load` -> `start` -> serving -> `close`. A directory that fails at
-any of it goes offline alone, with its logs; the owner is told, and decides what to do when none is left.
+Life cycle: `lock` -> `stored_identity` -> `claim` -> `load` -> `start` -> serving -> `close`. A directory that fails at any
+step goes offline alone, with its logs; the owner is notified, and decides what to do when none is left.
 
 Rules: runs on the event loop; whatever touches a disk runs in the queue of its directory. Loading and closing go
 through the logs in batches, so that ten thousand of them cost some system calls each and no task.
@@ -63,9 +63,9 @@ CLOSE_TIMEOUT_MS = 60_000
 
 
 class LogManager:
-    """See the module. `config_of(topic)` answers a topic's effective settings at any time, `current_settings` the broker's
-    (without it: `settings`, those of the start); `is_named(key)`: whether the
-    controller has named the partition. Before, its topic's settings may not be known, and its records are all kept."""
+    """Manages all logs. `config_of(topic)` returns a topic's current settings, `current_settings` the broker's (without it:
+    `settings`, those of the start); `is_named(key)`: whether the controller has named the partition. Before that, its topic's
+    settings may be unknown, and all its records are kept."""
 
     def __init__(
         self,
@@ -140,8 +140,10 @@ class LogManager:
     # --- start ---
 
     def lock(self) -> None:
-        """Hold every directory. Raises DirectoryRefused. Blocks. A directory with IO errors, here and until it is loaded, is
-        offline; with none left there is nothing to start on."""
+        """Lock every directory. Raises DirectoryRefused. Blocks.
+
+        A directory with IO errors, here and until it is loaded, goes offline; without any other directory the start fails.
+        """
         for path, count in Counter(self._paths).items():
             if count > 1:
                 raise DirectoryRefused(f"log.dirs names {path} twice.")
@@ -163,7 +165,7 @@ class LogManager:
             raise DirectoryRefused(f"None of the log directories can be used: {reasons}.")
 
     def _in_each(self, work: Callable[[LogDirectory], object]) -> list[LogDirectory]:
-        """Those in which the work did not meet an IO error: the others are offline. Raises DirectoryRefused. Blocks."""
+        """Return the directories in which the work met no IO error; the others go offline. Raises DirectoryRefused. Blocks."""
         for path, directory in list(self._directories.items()):
             try:
                 work(directory.files)
@@ -194,11 +196,11 @@ class LogManager:
         )
 
     def stored_identity(self) -> MetaProperties:
-        """Whose data the directories hold; None where none says. Raises DirectoryRefused. Blocks."""
+        """Return the identity that the directories share; None for values that no file has. Raises DirectoryRefused. Blocks."""
         return stored_identity(self._in_each(LogDirectory.read_meta))
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Be broker `broker_id` of `cluster_id` on these directories. Raises DirectoryRefused. Blocks."""
+        """Write the identity of broker `broker_id` of `cluster_id` to these directories. Raises DirectoryRefused. Blocks."""
         connect = self._settings.zookeeper_connect
         store = "barnabas-store.sqlite in log.dirs" if connect is None else f"zookeeper.connect={connect}"
         check_identity(self.stored_identity(), broker_id, cluster_id, store)
@@ -213,17 +215,17 @@ class LogManager:
         refusals = [await load for load in loads]
         for refusal in filter(None, refusals):
             raise refusal
-        await self._interrupted_moves.settle()
+        await self._interrupted_moves.resolve()
         await self.future.load()
         await self.space.look()
 
     @property
     def was_clean(self) -> bool:
-        """Whether the last stop left everything on the disk; says so after `load`."""
+        """Whether the last stop left everything on the disk; known after `load`."""
         return all(directory.is_clean for directory in self._directories.values() if directory.is_loaded)
 
     async def _load_or_refuse(self, directory: OnlineDirectory) -> DirectoryRefused | None:
-        """A refusal is an answer, not a task's failure."""
+        """Return a refusal, so that an expected one does not end a task with an exception."""
         try:
             await self._load_directory(directory)
         except DirectoryRefused as refusal:
@@ -249,7 +251,7 @@ class LogManager:
         )  # fmt: skip
 
     def _prepare(self, directory: OnlineDirectory) -> dict[TopicPartition, str]:
-        """A job: what the directory knows of its logs."""
+        """A job: read what the directory knows of its logs."""
         files = directory.files
         folders = files.partition_folders()  # first: a start that these refuse leaves the stop a clean one
         directory.is_clean, epoch = files.take_clean_shutdown()
@@ -275,7 +277,7 @@ class LogManager:
         return await self._creation.log_for((topic, partition), topic_id, is_new=is_new)
 
     def update_configs(self, topic: str | None = None) -> None:
-        """The settings of a topic, or (None) what all of them build upon, have changed."""
+        """Apply changed settings of a topic, or (None) of the broker."""
         self._current.update_configs(topic, self.future.logs.values())
 
     async def delete(self, topic: str, partition: int) -> None:
@@ -318,7 +320,7 @@ class LogManager:
             self.space.on_less_room(directory)
 
     def _on_error(self, path: str, error: OSError) -> None:
-        """Work on a directory was refused. Where there was only no room, it is done again when there is some."""
+        """Handle a failed job of a directory. When only room is missing, it is repeated once there is some."""
         directory = self._directories.get(path)
         if directory is not None and is_no_space(error):
             self.space.on_no_room(directory, error)
@@ -331,15 +333,15 @@ class LogManager:
         if directory is None:
             return
         self._offline.note(path, error)
-        self._current.let_go_of_all(directory)
+        self._current.remove_all(directory)
         for key in directory.future_logs:
             self.future.logs.pop(key, None)
-        self._offline.leave(directory, error)
+        self._offline.take_offline(directory, error)
         self._on_directory_failed(path, error)
 
     @property
     def paths(self) -> Sequence[str]:
-        """Of all directories, online or not."""
+        """The paths of all directories, online or not."""
         return self._paths
 
     @property
@@ -353,7 +355,7 @@ class LogManager:
     # --- description ---
 
     async def describe(self, wanted: set[TopicPartition] | None = None) -> list[DirectoryDescription]:
-        """Every directory with its logs, or with those of `wanted` that it holds."""
+        """Describe every directory with its logs, or with those of `wanted`."""
         described: list[DirectoryDescription] = []
         slices = Slices(self._clock)
         for path in self._paths:
@@ -373,10 +375,10 @@ class LogManager:
         timeout_ms: int = CLOSE_TIMEOUT_MS,
         is_clean: bool = True,
     ) -> None:
-        """Flush and close every log; what could not be flushed in time is recovered at the next start, and so is
-        everything when this stop is not to count as a clean one."""
+        """Flush and close every log. Logs that could not be flushed in time are recovered at the next start; so are all when
+        this stop shall not count as a clean one."""
         await self.cleaner.close()
-        await self._finish_cuts(timeout_ms)
+        await self._finish_truncations(timeout_ms)
         await self._tasks.close()
         for directory in list(self._directories.values()):
             try:
@@ -393,8 +395,8 @@ class LogManager:
         self._directories.clear()
         self.logs.clear()
 
-    async def _finish_cuts(self, timeout_ms: int) -> None:
-        """Those that are under way, tasks of ours that are to be ended: their followers are."""
+    async def _finish_truncations(self, timeout_ms: int) -> None:
+        """Wait for truncations in progress, which the followers' ended tasks may have left."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 for directory in list(self._directories.values()):
@@ -404,7 +406,7 @@ class LogManager:
             logger.warning("truncations not finished in time")
 
     def abandon(self) -> None:
-        """Let go of everything as it is, as when the start has failed half way: the next start recovers."""
+        """Release everything as it is, as when the start has failed: the next start recovers."""
         for directory in self._directories.values():
             directory.files.unlock()
         self._offline.abandon()

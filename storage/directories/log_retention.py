@@ -1,4 +1,4 @@
-"""Retention of all logs, again and again, and its turns with the cleaner.
+"""Applies retention to all logs periodically, and coordinates it with the cleaner.
 
     a look at all logs --> cleaned just then: passed over --> carried out for it when that cleaning ends, however it ends
                        --> else: its old segments go, and no cleaning of it begins meanwhile
@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 
 class LogRetention:
-    """`directories` and `logs` are the log manager's own, which change; `is_named(key)`: whether the settings of its topic can
-    be believed. Logs that the controller has not named keep everything: their topic may have settings that a lost or foreign
-    store does not know."""
+    """Applies retention. `directories` and `logs` are the log manager's own, which change; `is_named(key)`: whether the
+    settings of its topic are known. Logs that the controller has not named keep everything: their topic may have settings that
+    a lost or foreign store lacks."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class LogRetention:
         self._waiting: dict[PartitionLog, bool] = {}
 
     async def delete_old_segments(self) -> None:
-        """What retention lets go, of all logs."""
+        """Delete the expired segments of all logs."""
         for directory in list(self._directories.values()):
             await self._load_ages(directory)
         async for log in Slices(self._clock).over(list(self._logs.values())):
@@ -73,7 +73,7 @@ class LogRetention:
         return True
 
     async def retain(self, log: PartitionLog) -> None:
-        """What retention lets go of this log."""
+        """Delete the expired segments of this log."""
         if not self._has_retention(log):
             return
         self._at_work.add(log)
@@ -87,15 +87,15 @@ class LogRetention:
     # --- turns ---
 
     def is_at_work(self, log: PartitionLog) -> bool:
-        """Whether segments of the log may go just now: no cleaning of it begins."""
+        """Whether segments of the log may be deleted just now: no cleaning of it begins."""
         return log in self._at_work
 
     def begin_waiting(self, log: PartitionLog) -> None:
-        """A cleaning of the log begins."""
+        """Note that a cleaning of the log begins."""
         self._waiting[log] = False
 
     def end_waiting(self, log: PartitionLog) -> bool:
-        """The cleaning has ended; whether the log was passed over meanwhile, and is to be `retain`ed at once."""
+        """Note that the cleaning has ended; returns whether the log was skipped meanwhile, and needs `retain` immediately."""
         return self._waiting.pop(log)
 
     # --- looking ---
@@ -109,7 +109,7 @@ class LogRetention:
         start nobody knows, and a trip takes longer than the few small files of a segment."""
         logs = iter(list(directory.logs.values()))
         slices = Slices(self._clock)
-        with directory.held():
+        with directory.in_use():
             while self._directories.get(directory.path) is directory:
                 segments: list[Segment] = []
                 async for log in slices.over(logs):

@@ -1,5 +1,5 @@
-"""What is done for all logs again and again: checkpoints of their offsets, `flush.ms`, retention (see
-`storage.directories.log_retention`), producers that expire.
+"""Runs the periodic work on all logs: checkpoints of their offsets, `flush.ms`, retention (see
+`storage.directories.log_retention`), expiry of producers.
 
 Rules: runs on the event loop; whatever touches a disk runs in the queue of its directory. An IO error takes the log's
 directory offline; no work ends for it.
@@ -45,8 +45,8 @@ NEVER_MS = 1 << 53
 
 
 class LogUpkeep:
-    """`directories` and `logs` are the log manager's own, which change; the intervals are those of the start's
-    `settings`; `on_failed(directory, error)` is told of IO errors."""
+    """The periodic tasks. `directories` and `logs` are the log manager's own, which change; the intervals are those of the
+    start's `settings`; `on_failed(directory, error)` is called with IO errors."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class LogUpkeep:
                 self.checkpoint_high_watermarks,
                 "high watermarks",
             ),
-            (REST_INTERVAL_MS, self.rest_idle, "idle segments"),
+            (REST_INTERVAL_MS, self.close_idle_files, "idle segments"),
             (settings.log_flush_scheduler_interval_ms, self.flush_due, "flush.ms"),
             (settings.log_retention_check_interval_ms, self._retention.delete_old_segments, "retention"),
             (settings.producer_id_expiration_check_interval_ms, self.forget_producers, "expired producers"),
@@ -98,13 +98,14 @@ class LogUpkeep:
             await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
 
     async def checkpoint_recovery_points_of(self, directory: OnlineDirectory) -> OSError | None:
-        """One has fallen, or a first dirty offset. Answers why it is not on the disk, if it is not."""
+        """Write the recovery points and first dirty offsets of the log's directory, because one has fallen. Returns the error,
+        if any."""
         refusal = await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(directory.logs_by_key()))
         return await self.checkpoint_first_dirty_offsets(directory) or refusal
 
     async def checkpoint_directory(self, directory: OnlineDirectory) -> OSError | None:
-        """A log has come to `directory`, or left it, or all of them are closed. Answers why something is not on the disk, if
-        it is not."""
+        """Write all checkpoints, because a log has come to `directory`, or left it, or all are closed. Returns the error, if
+        any."""
         logs = directory.logs_by_key()
         refusals = [
             await self._checkpoint(directory, RECOVERY_POINT_FILE, recovery_points(logs)),
@@ -115,7 +116,7 @@ class LogUpkeep:
         return next(filter(None, refusals), None)
 
     async def checkpoint_first_dirty_offsets(self, directory: OnlineDirectory) -> OSError | None:
-        """Answers why it is not on the disk, if it is not."""
+        """Write the first dirty offsets. Returns the error, if any."""
         return await self._checkpoint(directory, CLEANER_OFFSET_FILE, first_dirty_offsets(directory.logs_by_key()))
 
     async def checkpoint_log_start_offsets(self) -> None:
@@ -145,7 +146,7 @@ class LogUpkeep:
         if not directory.is_loaded:  # a start that was refused: its files know more than this broker
             return OSError(errno.EIO, f"The log directory {directory.path} was not loaded.")
         try:
-            with directory.held():
+            with directory.in_use():
                 await directory.checkpoints.update(name, offsets)
         except OSError as error:
             self._on_failed(directory.path, error)
@@ -162,9 +163,9 @@ class LogUpkeep:
                 except KafkaError as error:
                     logger.warning("flush failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
 
-    async def rest_idle(self) -> None:
-        """Close the files of active segments to which nothing was appended since the last look: of ten thousand
-        partitions few are written to, and none needs a file for what it has been."""
+    async def close_idle_files(self) -> None:
+        """Close the files of active segments to which nothing was appended since the last run: few of ten thousand partitions
+        are written to."""
         before, self._ends = self._ends, {}
         is_open = [(key, log) for key, log in self._logs.items() if log.has_open_file]
         async for key, log in Slices(self._clock).over(is_open):

@@ -1,8 +1,8 @@
-"""Log directories that are offline until the next start: why, and letting go of what the broker holds there.
+"""Releases the files and locks of log directories that are offline until the next start.
 
-    fails  -->  its logs take nothing  -->  who works in it is through  -->  files closed  -->  lock released
+    fails  -->  its logs accept nothing  -->  work in it has ended  -->  files closed  -->  lock released
 
-So a disk that broke can be taken out, mended and looked at by others while the broker goes on with the rest.
+So a broken disk can be removed, repaired and examined while the broker continues with the others.
 
 Rules: runs on the event loop. A file is closed only behind everything that may use its descriptor: jobs of the directory's
 queues are waited for, threads that read it hold it (`Segment.pins`). A disk that never answers keeps the lock, and nothing else
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class OfflineDirectories:
-    """`reasons` by path: why they went offline. `abort_cleaning(log)` returns when no cleaner is at work in a log."""
+    """The offline directories. `reasons` by path. `abort_cleaning(log)` returns when no cleaner works on a log."""
 
     __slots__ = ("_abort_cleaning", "_leaving", "_tasks", "reasons")
 
@@ -47,8 +47,8 @@ class OfflineDirectories:
         self.reasons[path] = reason_of(error)
         logger.error("log directory offline: directory=%s error=%s", path, self.reasons[path])
 
-    def leave(self, directory: OnlineDirectory, error: OSError) -> None:
-        """Its logs, which are nobody's any more, fail; their files and the lock follow when they can."""
+    def take_offline(self, directory: OnlineDirectory, error: OSError) -> None:
+        """Fail the directory's logs, which are not served any more; close their files and release the lock when possible."""
         self._leaving[directory.path] = directory
         for log in list(directory.all_logs()):
             log.take_offline(error)
@@ -59,11 +59,11 @@ class OfflineDirectories:
         for log in list(directory.all_logs()):
             await self._abort_cleaning(log)
             await log.close(flush=False)
-        await directory.let_go()
+        await directory.release_lock()
         self._leaving.pop(directory.path, None)
 
     async def close(self, timeout_ms: int) -> None:
-        """Let go of those that were not yet, whether or not their disks answer."""
+        """Release the remaining directories, whether or not their disks respond."""
         for directory in list(self._leaving.values()):
             try:
                 async with asyncio.timeout(timeout_ms / 1000):

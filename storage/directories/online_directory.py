@@ -2,7 +2,7 @@
 
 Rules: runs on the event loop; what is appended, cut, swapped and flushed goes through `queue` in order, what lies beside the
 logs (checkpoints, removal of what was set aside) through `upkeep_queue`, so that no append waits for an fsync of theirs;
-whoever changes files here that are no log's holds the directory (`held`), which may go offline meanwhile;
+whoever changes files here that are no log's holds the directory (`in_use`), which may go offline meanwhile;
 loading goes through the logs in batches, so that ten thousand of them cost some system calls each and no task.
 Source: Kafka LogManager.loadLogs.
 """
@@ -35,7 +35,7 @@ _ROOMS = (Room.OPEN, Room.RESERVE, Room.NONE)
 
 
 class OnlineDirectory:
-    """See the module."""
+    """One online directory with its logs."""
 
     __slots__ = (
         "_holders",
@@ -75,8 +75,8 @@ class OnlineDirectory:
         return self.files.path
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """The directory is not let go of inside."""
+    def in_use(self) -> Iterator[None]:
+        """Keep the lock of the directory within the block."""
         self._holders += 1
         try:
             yield
@@ -86,8 +86,8 @@ class OnlineDirectory:
                 self._let_go_waiter.set_result(None)
                 self._let_go_waiter = None
 
-    async def let_go(self) -> None:
-        """Of a directory that is offline, and whose logs are closed: release its lock when nobody is at work in it."""
+    async def release_lock(self) -> None:
+        """Release the lock of a directory that is offline, and whose logs are closed, when nothing uses it."""
         while self._holders:
             if self._let_go_waiter is None:
                 self._let_go_waiter = asyncio.get_running_loop().create_future()
@@ -96,21 +96,21 @@ class OnlineDirectory:
         await self.upkeep_queue.drain()
         self.files.unlock()
 
-    def rank_as_place(self) -> tuple[int, int]:
-        """What counts when a place for another log is looked for: the least is the best. Where there is no room the log might
-        not be made, and would take no records."""
+    def placement_rank(self) -> tuple[int, int]:
+        """The rank of the directory for a new log: the least is the best. Without room the log might not be created, and would
+        accept no records."""
         return _ROOMS.index(self.environment.space.room), len(self.logs) + self.reserved
 
     def all_logs(self) -> Iterator[PartitionLog]:
-        """Those that are served, and those that are to be. Of one partition there is at most one here."""
+        """The served logs and the copies. Of one partition there is at most one here."""
         return chain(self.logs.values(), self.future_logs.values())
 
     def logs_by_key(self) -> Mapping[TopicPartition, PartitionLog]:
-        """The same, by partition: what checkpoints name."""
+        """All logs by partition, for checkpoints."""
         return {**self.logs, **self.future_logs} if self.future_logs else self.logs
 
     def halted_logs(self) -> list[PartitionLog]:
-        """Those for whose writes there was no room."""
+        """The logs that are halted, because there was no room for a write."""
         return [log for log in self.all_logs() if log.is_halted]
 
     async def describe(

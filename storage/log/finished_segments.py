@@ -107,7 +107,7 @@ class FinishedSegments:
                 left.append(each)
         self._flushing = left
 
-    def leave(self, is_truncated: Callable[[int], bool]) -> None:
+    def drop_truncated(self, is_truncated: Callable[[int], bool]) -> None:
         """Drop the segments whose end offset `is_truncated` accepts: after a truncation their flush says nothing about the
         file's content."""
         for each in self._flushing:

@@ -61,7 +61,7 @@ class LeaderEpochFile:
             if self.epochs.latest_epoch < self._latest_saved_epoch:
                 self.keep()
 
-    def cut(self, end_offset: int) -> None:
+    def truncate(self, end_offset: int) -> None:
         """Drop epochs at and above `end_offset`, where the log was truncated."""
         if self.epochs.truncate_from_end(end_offset) or self._is_behind:
             self._write(durable=True)

@@ -318,7 +318,7 @@ class LogEnds(LogState):
         if self._segments.active.end_bytes and records_end < offset:
             self._note_gap()
         self._writer.has_written = True
-        self._epoch_file.cut(offset)
+        self._epoch_file.truncate(offset)
         await self._recall_producers_at(offset)
 
     def _note_gap(self) -> None:

@@ -446,7 +446,7 @@ class LogState:
         self._is_closed = True
         if not self._is_blank:
             for segment in self._segments:
-                self._environment.open_segments.leave(segment)
+                self._environment.open_segments.remove(segment)
 
     def fail(self, cause: OSError) -> None:
         """Accept no more records, and have the log directory taken offline."""

@@ -360,11 +360,11 @@ class LogWriter(WriterOrder):
         """End the log at `offset`, see `WriterOrder`. Earlier flushes of the shortened segment say nothing about its next
         content."""
         super().end_at(offset)
-        self._finished.leave(lambda end_offset: end_offset > offset)
+        self._finished.drop_truncated(lambda end_offset: end_offset > offset)
 
     def begin_again_at(self, offset: int) -> None:
         """Begin the next segment at `offset`, which may be behind all former ones; no segment is left."""
-        self._finished.leave(lambda _: True)
+        self._finished.drop_truncated(lambda _: True)
         self.end_at(offset)
 
     # --- flushing ---

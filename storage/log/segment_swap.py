@@ -46,7 +46,7 @@ async def swap_segments(
     assert len(gone) == len(replaced) and segments.active not in new
     reader.forget_positions()
     for each in gone:
-        environment.open_segments.leave(each)
+        environment.open_segments.remove(each)
 
     def job() -> list[str]:
         try:

@@ -75,7 +75,7 @@ async def truncate_segments(
     segment.written_bytes = segment.end_bytes = position
     on_truncated(offset)
     for each in gone:
-        environment.open_segments.leave(each)
+        environment.open_segments.remove(each)
     environment.open_segments.forget(segment)  # active again
     job = partial(truncate_files, environment.filesystem, segment.directory, cut, list(segments), index_interval_bytes)
     with reader.cold.while_truncating():
@@ -101,7 +101,7 @@ async def drop_segments_without_files(segments: Segments, environment: LogEnviro
     unmade = [each for each in segments if each is not segments.first and each.file is None and not each.end_bytes]
     gone = segments.replace([each for each in segments if each not in unmade])
     for each in gone:
-        environment.open_segments.leave(each)
+        environment.open_segments.remove(each)
     active = segments.active
     active.is_awaited = False
     base_offsets = [each.base_offset for each in gone]
@@ -121,7 +121,7 @@ async def restart_segments(
     gone = segments.replace([new])
     on_truncated(offset)
     for each in gone:
-        environment.open_segments.leave(each)
+        environment.open_segments.remove(each)
     job = partial(restart_log, environment.filesystem, directory, [each.base_offset for each in gone], offset)
     try:
         new.file = await environment.queue.run(job)
@@ -150,7 +150,7 @@ async def drop_segments(
     reader.forget_positions()
     on_truncated(keep[0].base_offset)
     for segment in gone:
-        environment.open_segments.leave(segment)
+        environment.open_segments.remove(segment)
     directory, start_offset = keep[0].directory, keep[0].base_offset
     base_offsets = [segment.base_offset for segment in gone]
 
@@ -263,7 +263,7 @@ def _truncate_index(
     except (CorruptIndex, FileNotFoundError):
         filesystem.unlink(path)
         return
-    index.cut(content, key=key, value=value)
+    index.truncate(content, key=key, value=value)
     write_index(filesystem, path, *index.unwritten())
 
 

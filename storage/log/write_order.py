@@ -1,10 +1,10 @@
-"""The order of a log's writes, and its end: what is on its way to the disk, and what becomes of it when the disk refuses.
+"""Keeps the order of a log's writes, and handles refusals of the disk for the writes that are pending.
 
-    fails     an IO error: for good, the log directory goes offline
-    halts     there is no room: until what the refused write has left behind is cut off (`LogEnds.resume`)
-    is held   another log is about to take its place: what comes is kept in memory, and handed on
+    fails      an IO error: for good, the log directory goes offline halts      there is no room: until the remains of the
+    refused write are truncated (`LogEnds.resume`) buffers    another log is about to replace it: appends are kept in memory,
+    and passed to that log
 
-In the first two the log ends at its written prefix, and whatever was on its way behind it is told so.
+In the first two the log ends at its written prefix, and pending writes behind it fail.
 
 Rules: methods run on the event loop. The lower half of `storage.log.log_writer`.
 Invariants: every `done` is called exactly once; after a refused write nothing behind the written prefix is reported;
@@ -34,7 +34,7 @@ Done = Callable[[KafkaError | None], None]
 
 
 class WriterContext(Protocol):
-    """The log, as its writer sees it."""
+    """The log, as its writer needs it."""
 
     config: LogConfig
 
@@ -42,25 +42,25 @@ class WriterContext(Protocol):
     def directory(self) -> str: ...
 
     def producer_snapshot(self, offset: int) -> bytes | None:
-        """The state of all producers before `offset`; None when it is not known any more."""
+        """Return a snapshot of all producers before `offset`; None when their state there is not known any more."""
 
     def check_end(self, opened: OpenedSegment) -> None:
-        """The last segment was opened, and nothing is appended to it yet: the first time, its file tells whether the log ends
-        where it is thought to."""
+        """Called when the last segment was opened, and nothing was appended to it yet: the first time, its file shows whether
+        the log ends where it is expected to."""
 
     def keep_epochs(self) -> None:
-        """Write the leader epochs where they survive: the recovery point is about to move."""
+        """Flush the leader epochs, because the recovery point is about to move."""
 
     def on_write_failed(self, error: KafkaError, cause: OSError) -> None: ...
 
     def on_taken_offline(self) -> None:
-        """It has failed, of which its owner knows."""
+        """Called when the log has failed, and its owner knows already."""
 
     def on_halted(self, cause: OSError) -> None: ...
 
 
 class PendingWrite:
-    """Assigned batches on their way to the disk."""
+    """Batches with offsets that are not written yet."""
 
     __slots__ = (
         "aborted",
@@ -96,8 +96,8 @@ class PendingWrite:
 
 
 class WriterOrder:
-    """See the module. `failure` is set once and for all, `halted` while there was no room; `refusal` by either, or by
-    the owner of a directory that is almost full."""
+    """The queue state of a log's writer. `failure` is final, `halted` is set while there is no room; `refusal` is set by
+    either, or by the owner of a directory that is almost full."""
 
     __slots__ = (
         "_awaiting_open",
@@ -135,9 +135,9 @@ class WriterOrder:
         self._awaiting_open: list[PendingWrite] = []
         self._is_buffering = False
         self._jobs = LogJobs(environment.queue, self)
-        # Who waits for the end of all of these.
+        # Callers that wait until all of these have ended.
         self._idle_waiters: list[asyncio.Future[None]] = []
-        # How often the log was cut: what was flushed before a cut says nothing about what is there now.
+        # The number of truncations: a flush before one says nothing about the present content.
         self._truncations = 0
         self.lowest_truncation_offset: int | None = None
         self.failure: KafkaError | None = None
@@ -145,14 +145,14 @@ class WriterOrder:
         self.refusal: KafkaError | None = None
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        # It has fallen, or the log's first dirty offset, and the checkpointed one not yet.
+        # The recovery point or the first dirty offset has fallen, and the checkpoint is not updated yet.
         self.needs_checkpoint = False
 
     # --- order ---
 
     @property
     def truncations(self) -> int:
-        """How often the log was cut."""
+        """The number of truncations of the log."""
         return self._truncations
 
     @property
@@ -160,7 +160,7 @@ class WriterOrder:
         return bool(self._in_flight or self._jobs.count or (self._awaiting_open and not self._is_buffering))
 
     async def await_idle(self) -> None:
-        """Return when nothing of this log is on its way to the disk. What is held is not on its way."""
+        """Return when no write or job of this log is pending. Buffered appends do not count."""
         while self._is_busy:
             idle = asyncio.get_running_loop().create_future()
             self._idle_waiters.append(idle)
@@ -179,11 +179,11 @@ class WriterOrder:
                     waiter.set_result(None)
 
     def begin_at(self, offset: int) -> None:
-        """The segments before `offset` are gone."""
+        """Note that the segments before `offset` are gone."""
         self.recovery_point = max(self.recovery_point, offset)
 
     def end_at(self, offset: int) -> None:
-        """The log was cut: it ends at `offset`. Nothing may be on its way."""
+        """Note that the log was truncated to `offset`. No write may be pending."""
         assert not self._in_flight and not self._awaiting_open
         self._truncations += 1
         self.log_end_offset = offset
@@ -193,8 +193,8 @@ class WriterOrder:
     # --- refusals of the disk ---
 
     def fail(self, cause: OSError, *, is_known: bool = False) -> None:
-        """The disk refused: everything on its way fails, and the log ends where its written prefix ends. `is_known`: to the
-        owner of the log directory, who is not told again."""
+        """Fail all pending writes after an IO error, and end the log at its written prefix. `is_known`: the owner of the log
+        directory knows the error, and is not notified."""
         if self.failure is not None:
             return
         self._jobs.error = self._jobs.error or cause
@@ -218,7 +218,7 @@ class WriterOrder:
         self._drop_all(self.halted, partial(self._context.on_halted, cause))
 
     def _drop_all(self, error: KafkaError, notify_context: Callable[[], None]) -> None:
-        """The host hears of it before those whose writes were on their way."""
+        """Fail the pending writes. The context is notified before their callbacks are called."""
         self.refusal = error
         self._is_buffering = False
         failed = [entry[3] for entry in self._in_flight] + [placement.done for placement in self._awaiting_open]
@@ -233,43 +233,43 @@ class WriterOrder:
 
     @property
     def is_buffering(self) -> bool:
-        """See `hold`."""
+        """Whether appends are buffered, see `buffer_appends`."""
         return self._is_buffering
 
     @property
     def _refuses_writes(self) -> bool:
-        """No job of this log touches the disk, and what it takes stays in memory."""
+        """Whether no job of this log may use the disk; appends stay in memory."""
         return self._is_buffering or self.failure is not None or self.halted is not None
 
     def accept_jobs(self) -> None:
-        """The log has halted and is settled: to cut it takes jobs of its own."""
+        """Accept jobs again, which the truncation of a halted log needs. No write is pending."""
         assert self.halted is not None
         self._jobs.resume()
 
     @property
     def is_sound(self) -> bool:
-        """No job was refused since `accept_jobs`."""
+        """Whether no job was refused since `accept_jobs`."""
         return self.failure is None and self._jobs.error is None
 
     def resume(self, refusal: KafkaError | None) -> None:
-        """A halted log is sound again. `refusal`: what its directory still has to say."""
+        """End the halt. `refusal`: a remaining refusal of the directory."""
         self.halted, self.refusal = None, refusal
 
-    # --- giving way to another log ---
+    # --- replacement by another log ---
 
     @property
     def can_buffer_appends(self) -> bool:
         return self.failure is None and self.halted is None and not self._awaiting_open
 
     def buffer_appends(self) -> None:
-        """Keep what is placed from now on, in memory, until `take_buffered`, or `release` of the writer."""
+        """Keep new appends in memory, until `take_buffered`, or `release` of the writer."""
         assert self.can_buffer_appends
         self._is_buffering = True
-        # So that `place`, which looks at this list anyway, need not look at anything else.
+        # `enqueue_write` checks this list anyway, so it needs no other check.
         self._awaiting_open.append(PendingWrite(b"", self.log_end_offset, -1, self.log_end_offset, 0, ignore_result))
 
     def take_buffered(self) -> list[PendingWrite]:
-        """What was kept, in order; nothing when the log has failed since."""
+        """Return the buffered appends, in order; none when the log has failed since."""
         held, self._awaiting_open = self._awaiting_open[1:], []
         self._is_buffering = False
         self._wake_idle_waiters()
@@ -277,4 +277,4 @@ class WriterOrder:
 
 
 def ignore_result(_error: KafkaError | None) -> None:
-    """For what is no append."""
+    """A callback for jobs that are no appends."""

@@ -178,7 +178,7 @@ class SparseIndex:
     def memory_entries(self) -> int:
         return len(self._keys)
 
-    def cut(self, content: Buffer, *, key: int | None = None, value: int | None = None) -> None:
+    def truncate(self, content: Buffer, *, key: int | None = None, value: int | None = None) -> None:
         """Drop the entries at or above `key`, or with a second column at or above `value`. `content` is that of the file; the
         caller writes `unwritten` and truncates the file behind it."""
         size, unpack_from = self.entry.size, self.entry.unpack_from

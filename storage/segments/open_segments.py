@@ -52,7 +52,7 @@ class OpenSegments:
         if file is not None:
             self._readers.run(file.close)
 
-    def leave(self, segment: Segment) -> None:
+    def remove(self, segment: Segment) -> None:
         """Drop a segment that was removed from its log."""
         segment.is_gone = True
         self.close(segment)

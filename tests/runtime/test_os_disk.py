@@ -267,7 +267,7 @@ def test_a_bug_in_a_report_loses_none_of_the_others(monkeypatch: pytest.MonkeyPa
         for number in (1, 2):
             queue.write(lambda: None, lambda _, number=number: done.append(number))  # type: ignore[misc]
         if is_slow:
-            queue._stay_off_the_loop(os_disk._now_ns())
+            queue._avoid_inline_writes(os_disk._now_ns())
         gate.set()
         await job
         await queue.drain()

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from runtime.os_memory import making_what_stays
+from runtime.os_memory import allocating_permanent_objects
 
 _FAULTS = """
 import resource
@@ -52,7 +52,7 @@ def test_what_stays_is_never_looked_at_as_a_whole() -> None:
 
     gc.callbacks.append(count)
     try:
-        with making_what_stays():
+        with allocating_permanent_objects():
             made = [[number] for number in range(400_000)]
         assert full_collections == 0
         assert gc.get_threshold() == thresholds

@@ -15,7 +15,7 @@ import pytest
 
 from runtime import os_scheduling
 from runtime.os_disk import OsDisk
-from runtime.os_scheduling import LEAST_PRIORITY, LONGEST_SLICE_NS, NICENESS, give_way
+from runtime.os_scheduling import LEAST_PRIORITY, LONGEST_SLICE_NS, NICENESS, lower_priority
 
 # sched_getattr; before 6.12 the kernel has no slice to tell.
 ASKING = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
@@ -59,7 +59,7 @@ def place_of_a_thread(story: Callable[[], object]) -> Place:
 
 def test_a_thread_comes_last_and_no_other_does() -> None:
     before = place()
-    given = place_of_a_thread(give_way)
+    given = place_of_a_thread(lower_priority)
     assert given.policy == os.SCHED_BATCH
     assert given.niceness == nicer(before.niceness)
     assert given.slice_ns in (LONGEST_SLICE_NS, UNKNOWN_SLICE_NS)
@@ -69,7 +69,7 @@ def test_a_thread_comes_last_and_no_other_does() -> None:
 def test_a_broker_that_is_nice_itself_has_threads_that_are_as_nice_as_can_be() -> None:
     def story() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, LEAST_PRIORITY - 1)
-        give_way()
+        lower_priority()
 
     assert place_of_a_thread(story).niceness == LEAST_PRIORITY
 
@@ -78,7 +78,7 @@ def test_a_broker_that_is_nice_itself_has_threads_that_are_as_nice_as_can_be() -
 def test_where_no_slice_can_be_chosen_the_rest_is(monkeypatch: pytest.MonkeyPatch, calls: dict[str, int]) -> None:
     monkeypatch.setattr(os_scheduling, "_CALLS", calls)
     usual = place()
-    given = place_of_a_thread(give_way)
+    given = place_of_a_thread(lower_priority)
     assert given.policy == os.SCHED_BATCH
     assert given.niceness == nicer(usual.niceness)
 
@@ -89,7 +89,7 @@ def test_where_nothing_can_be_chosen_a_thread_is_as_any_other(monkeypatch: pytes
 
     monkeypatch.setattr(os_scheduling, "_CALLS", {})
     monkeypatch.setattr(os, "sched_setscheduler", forbidden)
-    assert place_of_a_thread(give_way) == place()
+    assert place_of_a_thread(lower_priority) == place()
 
 
 def test_readers_give_way_and_the_loop_does_not() -> None:

@@ -199,7 +199,7 @@ def test_who_leaves_is_not_called(turns: int, expected: list[str]) -> None:
         line.when_free(lambda: None, lambda: told.append("a"))
         for _ in range(turns):
             await asyncio.sleep(0)
-        line.leave(gone)
+        line.cancel(gone)
         for _ in range(6):
             await asyncio.sleep(0)
         assert told == expected

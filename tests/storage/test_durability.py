@@ -274,10 +274,10 @@ def test_only_logs_that_nobody_writes_to_are_closed(tmp_path: Path) -> None:
             logs = [await one.logs.log_for("t", partition, TOPIC_ID) for partition in range(6)]
             for log in logs:
                 await append(log, "a")
-            await one.logs.upkeep.rest_idle()
+            await one.logs.upkeep.close_idle_files()
             assert all(log.segments.active.file is not None for log in logs), "somebody has written to them just now"
             await append(logs[3], "b")
-            await one.logs.upkeep.rest_idle()
+            await one.logs.upkeep.close_idle_files()
             assert [log.segments.active.file is not None for log in logs] == [at == 3 for at in range(6)]
             for log in logs:
                 await append(log, "c")

@@ -41,7 +41,7 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
             assert sum(is_blank(log) for log in logs) == IDLE_LOGS / 2
             for _ in range(2):
                 await checkpoint_all(two.logs.upkeep)
-                await two.logs.upkeep.rest_idle()
+                await two.logs.upkeep.close_idle_files()
                 await two.logs.upkeep.flush_due()
                 await two.logs.retention.delete_old_segments()
                 await two.logs.upkeep.forget_producers()

@@ -38,7 +38,7 @@ def test_an_idle_log_has_nothing_open(tmp_path: Path) -> None:
                 await append(log, "a")
             assert open_files(tmp_path) == LOGS
             for _ in range(2):
-                await one.logs.upkeep.rest_idle()
+                await one.logs.upkeep.close_idle_files()
             await asyncio.gather(*(one.logs.logs["many", partition].await_appends() for partition in range(LOGS)))
         async with broker(tmp_path, overrides=overrides) as two:
             for log in two.logs.logs.values():

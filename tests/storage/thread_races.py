@@ -227,7 +227,7 @@ class Race:
         await checkpoint_all(self.logs.upkeep)
 
     async def _rest(self, rnd: random.Random) -> None:
-        await (self.logs.upkeep.rest_idle() if rnd.random() < 0.5 else self.log.close_unused_file())
+        await (self.logs.upkeep.close_idle_files() if rnd.random() < 0.5 else self.log.close_unused_file())
 
 
 def run_history(seed: int, folder: Path) -> None:

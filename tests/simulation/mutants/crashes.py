@@ -247,7 +247,7 @@ def _move_not_marked(patches: Patches) -> None:
 
 def _copy_of_another_topic(patches: Patches) -> None:
     """A start goes on with the copy of a log that was deleted, for the one that was made in its place."""
-    for name in ("drop_future_log", "_drop_stranger"):
+    for name in ("drop_future_log", "_drop_foreign_copy"):
         patches.replace(FutureLogs, name, lambda original: _nothing)
 
 

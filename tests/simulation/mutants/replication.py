@@ -184,7 +184,7 @@ def _epochs_not_kept(patches: Patches) -> None:
 
 
 def _epochs_outlive_cuts(patches: Patches) -> None:
-    patches.replace(LeaderEpochFile, "cut", lambda original: lambda self, end_offset: None)
+    patches.replace(LeaderEpochFile, "truncate", lambda original: lambda self, end_offset: None)
     patches.replace(LeaderEpochFile, "clear", lambda original: lambda self: None)
     patches.replace(LeaderEpochFile, "truncate_from_end", lambda original: lambda self, end_offset: None)
 

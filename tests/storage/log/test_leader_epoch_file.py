@@ -88,9 +88,9 @@ def test_the_file_may_know_of_records_that_were_deleted() -> None:
 
 def test_a_cut_leaves_the_epochs_before_it() -> None:
     file, writer = file_of((2, 10), (3, 40))
-    file.cut(50)
+    file.truncate(50)
     assert writer.written == []
-    file.cut(40)
+    file.truncate(40)
     file.clear()
     file.clear()
     assert writer.written == [([(2, 10)], True), ([], True)]
@@ -100,7 +100,7 @@ def test_a_cut_leaves_the_epochs_before_it() -> None:
 def test_a_file_that_the_disk_has_refused_is_written_again() -> None:
     file, writer = file_of((2, 10))
     file.mark_unsaved()
-    file.cut(50)
+    file.truncate(50)
     file.keep()
     assert writer.written == [([(2, 10)], True)]
 

@@ -172,7 +172,7 @@ def test_no_more_is_decoded_at_once_than_memory_keeps(kind: type[SparseIndex], m
     monkeypatch.setattr(kind, "unpack", staticmethod(counting))
     index = kind()
     index.load(content)
-    index.cut(content, key=count // 2)
+    index.truncate(content, key=count // 2)
     assert max(decoded) < PAGE_ENTRIES
     assert (len(index), index.last) == (count // 2 - 1, (count // 2 - 1, count // 2 - 1))
     assert index.floor(40 * PAGE_ENTRIES, lambda length, at: content[at : at + length])[1] == 40 * PAGE_ENTRIES  # type: ignore[index]
@@ -194,7 +194,7 @@ def test_cut_forgets_what_is_at_or_above(keys: list[int], key: int, value: int) 
     file = IndexFile(OffsetIndex())
     for each in keys:
         file.index.append(each, each * 2)
-    file.index.cut(bytes(file.content), key=key, value=value)
+    file.index.truncate(bytes(file.content), key=key, value=value)
     kept = [each for each in keys if each < key and each * 2 < value]
     assert len(file.index) == len(kept)
     assert file.index.last == ((kept[-1], kept[-1] * 2) if kept else None)
