@@ -1,5 +1,5 @@
-"""Transactions in a cluster with Apache Kafka 3.9.1, whose coordinators write their markers into partitions that we lead,
-and whose followers copy them; and the other way round.
+"""Transactions in a cluster with Apache Kafka 3.9.1: coordinators of either kind write their markers into partitions that
+brokers of either kind lead, which ask them before the first write of a transaction; followers of either kind copy all of it.
 
 NEWCOMER=kafka puts Apache Kafka in our place, which shows that the checks are right.
 """
@@ -31,7 +31,6 @@ NEWCOMER = os.environ.get("NEWCOMER", OURS)
 OURS_ID = 3
 """Brokers 1 and 2 are Apache Kafka's."""
 SETTINGS = {
-    "transaction.partition.verification.enable": "false",
     "zookeeper.session.timeout.ms": "30000",  # nobody leaves here
 }
 ROUNDS = 20
@@ -48,13 +47,11 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-def transactional_ids(cluster: Cluster, count: int) -> list[str]:
-    """Ids whose coordinators are Apache Kafka's."""
-    found: list[str] = []
+def transactional_id(cluster: Cluster, *, is_ours: bool) -> str:
+    """One whose coordinator is ours, or Apache Kafka's."""
     kafka = cluster.brokers[1]
     for number in range(1000):
         name = f"tx-{number}"
-
         coordinators: list[int] = []
 
         def is_found(key: str = name, into: list[int] = coordinators) -> bool:
@@ -64,20 +61,18 @@ def transactional_ids(cluster: Cluster, count: int) -> list[str]:
             return bool(into)
 
         assert wait_until(is_found, 60), f"no coordinator for {name}"
-        if coordinators[0] != OURS_ID:
-            found.append(name)
-        if len(found) == count:
-            return found
-    raise AssertionError("every coordinator is ours")
+        if (coordinators[0] == OURS_ID) == is_ours:
+            return name
+    raise AssertionError("every coordinator is of the other kind")
 
 
 def transact(cluster: Cluster, topic: str, rounds: int) -> tuple[list[bytes], list[bytes]]:
-    """(what was committed, everything), by producers whose transactions overlap."""
+    """(what was committed, everything), by producers with coordinators of both kinds whose transactions overlap."""
     committed: list[bytes] = []
     everything: list[bytes] = []
     producers = [
         Producer({**QUICK, "bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name})
-        for name in transactional_ids(cluster, 2)
+        for name in (transactional_id(cluster, is_ours=False), transactional_id(cluster, is_ours=True))
     ]
     for producer in producers:
         producer.init_transactions(60)
@@ -149,26 +144,29 @@ def test_transactions_are_the_same_on_every_replica(cluster: Cluster, leader: in
         assert len(read(cluster.bootstrap_servers, topic, 0, "read_uncommitted")) == len(everything)
 
 
-def test_we_end_what_hangs_when_its_coordinator_says_so(cluster: Cluster) -> None:
+@pytest.mark.parametrize("leader", [OURS_ID, 1], ids=["we lead", "we follow"])
+@pytest.mark.parametrize("is_ours", [True, False], ids=["we coordinate", "Kafka coordinates"])
+def test_what_hangs_ends_when_its_coordinator_says_so(cluster: Cluster, leader: int, is_ours: bool) -> None:
     """A producer that comes back under its id has its coordinator abort what it left open."""
     admin = Admin(cluster)
-    admin.create("hanging", {0: [OURS_ID, 1, 2]})
-    (name,) = transactional_ids(cluster, 1)
+    topic = f"hanging-{leader}-{is_ours}"
+    admin.create(topic, {0: [leader, *(one for one in (1, 2, OURS_ID) if one != leader)]})
+    name = transactional_id(cluster, is_ours=is_ours)
     settings = {**QUICK, "bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name}
     first = Producer(settings)
     first.init_transactions(60)
     first.begin_transaction()
-    first.produce("hanging", b"left open", partition=0)
+    first.produce(topic, b"left open", partition=0)
     assert first.flush(60) == 0
-    assert fetched(cluster.brokers[OURS_ID], "hanging", 0)[0] == 0
+    assert fetched(cluster.brokers[leader], topic, 0)[0] == 0
     second = Producer(settings)
     second.init_transactions(60)
     second.begin_transaction()
-    second.produce("hanging", b"decided", partition=0)
+    second.produce(topic, b"decided", partition=0)
     second.commit_transaction(60)
     with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
         first.commit_transaction(60)
     # Two records and two markers, which are written when the coordinators have answered.
-    cluster.wait_for("every marker is there", lambda: fetched(cluster.brokers[OURS_ID], "hanging", 0)[0] >= 4)
-    assert [each.value for each in read(cluster.bootstrap_servers, "hanging", 0, "read_committed")] == [b"decided"]
-    assert_equal_logs(cluster, "hanging")
+    cluster.wait_for("every marker is there", lambda: fetched(cluster.brokers[leader], topic, 0)[0] >= 4)
+    assert [each.value for each in read(cluster.bootstrap_servers, topic, 0, "read_committed")] == [b"decided"]
+    assert_equal_logs(cluster, topic)
