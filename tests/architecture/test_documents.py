@@ -22,8 +22,9 @@ def test_files_and_folders_that_a_page_names_are_there(page: Path) -> None:
 def test_each_walk_names_its_files_in_order() -> None:
     """Every step but the waiting ones names a module of the server."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    walks = re.split(r"^### ", text.split("## Four walks")[1].split("\n## ")[0], flags=re.MULTILINE)[1:]
-    assert [walk.splitlines()[0] for walk in walks] == ["Produce with acks=all", "Fetch", "Heartbeat", "CreateTopics"]
+    walks = re.split(r"^### ", text.split("## Five walks")[1].split("\n## ")[0], flags=re.MULTILINE)[1:]
+    titles = ["Produce with acks=all", "Fetch", "Heartbeat", "A transaction", "CreateTopics"]
+    assert [walk.splitlines()[0] for walk in walks] == titles
     for walk in walks:
         steps = re.split(r"^\d+\. ", walk, flags=re.MULTILINE)[1:]
         assert len(steps) >= 4
