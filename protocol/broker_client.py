@@ -1,9 +1,9 @@
-"""A lasting line to one broker: connects when there is something to send, and again after it was lost.
+"""A client for one broker that connects when there is something to send, and reconnects after a loss.
 
-Rules: one connection at a time. A request that gets no answer in time costs the connection, since the answers behind it
-would be taken for others' otherwise; the next `send` connects anew. How long to pause before that is the caller's to
-know. The address is asked for at each connection: a broker may come back elsewhere.
-Errors: OSError (ConnectionError, TimeoutError) when no answer came: whether the request was carried out is then unknown.
+Rules: one connection at a time. A request without a response in time closes the connection, because later responses would be
+matched to the wrong requests; the next `send` connects again. The caller decides how long to pause before that. The address is
+looked up at each connection, because a broker may return at another one. Errors: OSError (ConnectionError, TimeoutError) when
+no response came: it is then unknown whether the broker handled the request.
 Source: Kafka ManualMetadataUpdater with NetworkClient, BlockingSend.
 """
 
@@ -23,7 +23,7 @@ R = TypeVar("R", bound=Response)
 
 
 class BrokerClient:
-    """`address` answers where the broker is now, None when nobody knows."""
+    """A client for one broker. `address` returns its current address, None when unknown."""
 
     def __init__(
         self,
@@ -51,11 +51,12 @@ class BrokerClient:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether an answer has begun to come."""
+        """Whether a response has begun to arrive."""
         return self._client is not None and self._client.is_receiving
 
     async def send(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int | None = None) -> R:
-        """The broker's answer. `timeout_ms` is this request's own, for one that waits at the broker. Raises OSError."""
+        """Send a request and return the response. `timeout_ms` is for this request, if it waits at the broker. Raises
+        OSError."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         client: Client | None = None
         try:
@@ -67,7 +68,7 @@ class BrokerClient:
             raise ConnectionError(f"no answer to {request.api_name}: {reason_of(error)}") from error
 
     def close(self) -> None:
-        """Requests under way fail with ConnectionError, at once: to a host that is gone a connection may take minutes."""
+        """Fail pending requests with ConnectionError, without waiting: connecting to a dead host may take minutes."""
         self._is_closed = True
         attempt, self._attempt = self._attempt, None
         if attempt is not None:

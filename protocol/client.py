@@ -1,11 +1,10 @@
-"""A small client: one connection, requests in, responses out, many under way. Used between brokers and by tools.
+"""A small client with one connection and several requests in flight. Used between brokers and by tools.
 
-It knows frames and headers, no cluster: which broker to ask, retries and version negotiation are the caller's. Kafka
-answers one connection in order, so a response that does not carry the oldest correlation id means that the stream is
-broken. Bounded: at most `max_in_flight` requests wait (more callers queue), and a response has at most
-`max_frame_bytes`. Errors: OSError when the connection cannot be opened or is lost, DecodeError when the answer is
-malformed (the connection is closed then). There is no timeout here: wrap `send` in `asyncio.timeout`; a cancelled
-`send` just drops its answer.
+It knows frames and headers, no cluster: which broker to ask, retries and version negotiation are the caller's. Kafka answers
+one connection in order, so a response that does not carry the oldest correlation id means that the stream is broken. Bounded:
+at most `max_in_flight` requests wait (more callers queue), and a response has at most `max_frame_bytes`. Errors: OSError when
+the connection cannot be opened or is lost, DecodeError when the response is malformed (the connection is closed then). There is
+no timeout here: wrap `send` in `asyncio.timeout`; a cancelled `send` just drops its response.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class _Pending:
 
 
 class Client:
-    """Make one with `Client.connect`. It is its connection's handler, too."""
+    """A connection with its pending requests. Create one with `Client.connect`. It is also its connection's handler."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Client:
         max_in_flight: int = MAX_IN_FLIGHT,
         max_elements: int = MAX_ELEMENTS,
     ) -> Client:
-        """Raises OSError."""
+        """Open a connection. Raises OSError."""
         client = cls(client_id, max_frame_bytes=max_frame_bytes, max_in_flight=max_in_flight, max_elements=max_elements)
         client._connection = await network.connect(host, port, client)
         return client
@@ -81,7 +80,7 @@ class Client:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether an answer has begun to come."""
+        """Whether a response has begun to arrive."""
         return self.is_open and self._frames.has_part
 
     @overload
@@ -89,10 +88,11 @@ class Client:
     @overload
     async def send(self, request: Request, version: int, response_type: type[R]) -> R: ...
     async def send(self, request: Request, version: int, response_type: type[Response] | None = None) -> Response:
-        """The answer to `request`; give its `response_type` to have it typed. Requests leave in the order of calls."""
+        """Send `request` and return the response; pass its `response_type` to have it typed. Requests are sent in the order of
+        calls."""
         expected = type(request).response_type
         assert response_type is None or response_type is expected
-        await self._room.acquire()  # given back when the answer comes, even if its caller has gone
+        await self._room.acquire()  # released when the response comes, even if its caller was cancelled
         try:
             correlation_id = self._write(request, version)
         except BaseException:
@@ -103,11 +103,11 @@ class Client:
         return await answer
 
     def send_unanswered(self, request: Request, version: int) -> None:
-        """For the one request that has no answer: Produce with acks=0."""
+        """Send the one request without a response: Produce with acks=0."""
         self._write(request, version)
 
     def close(self) -> None:
-        """Send what is queued, then close. Requests under way fail with ConnectionError."""
+        """Send what is queued, then close. Pending requests fail with ConnectionError."""
         self._fail(ConnectionError("the client was closed"))
         if self._connection is not None:
             self._connection.close()
@@ -129,7 +129,7 @@ class Client:
             self._room.release()
             if not pending.answer.done():
                 pending.answer.set_exception(error)
-                pending.answer.exception()  # who waits may have ended; that nobody hears of it is no fault then
+                pending.answer.exception()  # the caller may have ended, so the exception may stay unretrieved
 
     def _on_frame(self, frame: bytes | bytearray) -> None:
         if not self._pending:

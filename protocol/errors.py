@@ -1,7 +1,7 @@
 """Kafka's error codes: one table of number, name, whether a client may retry, and meaning. Pure.
 
 An expected failure is an `ErrorCode` in a response. Code that cannot reach the response raises `KafkaError`, and
-dispatch turns it into the answer. The texts are ours; where Kafka's wording reaches a client, the raiser gives
+dispatch turns it into the response. The texts are ours; where Kafka's wording reaches a client, the raiser gives
 `message`. Source: org.apache.kafka.common.protocol.Errors of Apache Kafka 3.9.
 """
 
@@ -188,8 +188,8 @@ class KafkaError(Exception):
         self.message = code.message if message is None else message
 
     def again(self) -> Self:
-        """The same, to be raised where this one is kept: an error that is raised twice keeps the frames of both times, and
-        what they hold, such as the records of a client."""
+        """Return a copy to raise where this error is kept: an error raised twice would keep the frames of both, and their
+        objects, such as the records of a client, alive."""
         return type(self)(self.code, self.message)
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""Cuts a stream of bytes into frames: an int32 length, then that many bytes.
+"""Divides a stream of bytes into frames: an int32 length, then that many bytes.
 
-Sans-IO: the owner asks `receive_buffer` where the next bytes go, and tells `received` how many came. A frame larger
-than the shared buffer arrives in its own place and is never copied; smaller ones are copied out, so the buffer is
-free again at once. A frame is the caller's to keep. After a FrameError the stream is lost: close it.
+Sans-IO: the owner asks `receive_buffer` where the next bytes go, and tells `received` how many came. A frame larger than the
+shared buffer arrives in its own place and is never copied; smaller ones are copied out, so the buffer is free again
+immediately. A frame is the caller's to keep. After a FrameError the stream is lost: close it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class FrameReader:
 
     @property
     def has_part(self) -> bool:
-        """Whether some bytes of a frame have come, and not all of them."""
+        """Whether part of a frame has arrived."""
         return self._large is not None or self._filled > 0
 
     def receive_buffer(self) -> memoryview:
-        """Where the next bytes go; never empty. Valid until `received`."""
+        """Return the buffer for the next bytes; never empty. Valid until `received`."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
         return self._view[self._filled :]
 
     def received(self, count: int) -> list[bytes | bytearray]:
-        """`count` bytes are at the start of the last `receive_buffer`: the frames now complete. Raises FrameError."""
+        """Process `count` bytes at the start of the last `receive_buffer`; returns the complete frames. Raises FrameError."""
         if self._large is not None:
             self._large_filled += count
             if self._large_filled < len(self._large):

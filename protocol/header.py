@@ -1,9 +1,9 @@
 """The headers in front of every request and response, and whole frames made of header and message.
 
-No IO. Request headers: v0 (ControlledShutdown v0 only), v1 (client id), v2 (tagged fields, for flexible versions; the
-client id stays a classic string). Response headers: v0 and, for flexible versions, v1; ApiVersions always answers
-with v0, since a client asks it before it knows what the broker speaks (KIP-511). Source: the RequestHeader and
-ResponseHeader definitions; ApiKeys.
+No IO. Request headers: v0 (ControlledShutdown v0 only), v1 (client id), v2 (tagged fields, for flexible versions; the client id
+stays a classic string). Response headers: v0 and, for flexible versions, v1; the response to ApiVersions always has v0, because
+a client sends it before it knows the broker's versions (KIP-511). Source: the RequestHeader and ResponseHeader definitions;
+ApiKeys.
 """
 
 from __future__ import annotations

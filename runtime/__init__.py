@@ -1,1 +1,1 @@
-"""The four doors to the world (clock, network, disk, randomness), plus timers and tasks. Imports nothing of ours."""
+"""The interfaces to the operating system (clock, network, disk, randomness), timers and tasks. Imports nothing of ours."""

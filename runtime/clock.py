@@ -1,4 +1,4 @@
-"""The clock door: the only source of time.
+"""The clock interface: the only source of time.
 
 Rules: nothing outside `runtime/` reads `time`; pure code takes `now_ms` as an argument.
 """

@@ -1,4 +1,4 @@
-"""The disk door, part two: who may wait for a disk, and in what order.
+"""The disk interface, part two: queues and threads for calls that may wait for a disk.
 
 `DiskQueue`: one FIFO per name; a log directory has one for its logs and one for what lies beside them. `write` jobs run
 inline on the event loop while the queue is idle and its recent writes were fast; after a slow write, or while anything is
@@ -21,14 +21,15 @@ T = TypeVar("T")
 
 class DiskQueue(Protocol):
     def write(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Run `job` (a `File.write_at`) now or later, in order; then `done` on the loop, at once when it ran inline."""
+        """Run `job` (a `File.write_at`) now or later, in order; then call `done` on the loop, immediately when it ran
+        inline."""
 
     def write_now(self, file: File, content: Buffer, position: int) -> bool:
-        """`write` for one buffer where it can be inline and done at once. False, and nothing has happened, when it has
-        to wait its turn. Raises OSError."""
+        """Perform `write` for one buffer if it can run inline now. Returns False, and does nothing, when it would have to be
+        queued. Raises OSError."""
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
-        """Run `job` in the thread, in order; its exception is the awaitable's."""
+        """Run `job` in the thread, in order; the awaitable raises its exception."""
 
     async def drain(self) -> None:
         """Return when everything queued before this call has run."""
@@ -43,7 +44,7 @@ class Readers(Protocol):
 
 
 class Disk(Protocol):
-    """Makes the above; the composition root owns it."""
+    """Creates queues and readers; owned by the composition root."""
 
     def queue(self, directory: str) -> DiskQueue: ...
 

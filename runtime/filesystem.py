@@ -1,4 +1,4 @@
-"""The disk door, part one: files and folders as blocking calls.
+"""The disk interface, part one: files and folders as blocking calls.
 
 Rules: every call may block, so once a broker serves, callers run them inside a `disk.DiskQueue` or `disk.Readers` job.
 Two calls are made for the event loop: `File.write_at` (page cache; see DiskQueue for when) and `File.read_hot`, which
@@ -42,12 +42,11 @@ class File(Protocol):
         """Write all of `buffers` at `position`, or raise OSError; a torn tail may then be on disk."""
 
     def read_at(self, length: int, position: int) -> Buffer:
-        """Up to `length` bytes, the caller's own; fewer only at the end of the file. May block."""
+        """Read up to `length` bytes into a buffer of the caller's; fewer only at the end of the file. May block."""
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
-        """What is in memory of those bytes, without waiting for a disk: at least one byte unless at the end of the
-        file (then an empty buffer); None when the pages are cold or the file system cannot tell.
-        The buffer is the caller's own."""
+        """Return the bytes that are in the page cache, without waiting for a disk: at least one unless at the end of the file
+        (then an empty buffer); None when the pages are cold or the file system cannot tell. The caller owns the buffer."""
 
     def size(self) -> int: ...
 
@@ -73,8 +72,8 @@ class FileSystem(Protocol):
         """Create or truncate, write, close. Not atomic, not durable."""
 
     def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
-        """Atomic and durable: temporary file, fsync, rename over `path`, fsync of the folder. A private file is for
-        its owner's eyes only."""
+        """Replace a file atomically and durably: temporary file, fsync, rename over `path`, fsync of the folder. A private file
+        is readable only by its owner."""
 
     def rename(self, source: str, target: str) -> None: ...
 
@@ -109,4 +108,4 @@ class FileSystem(Protocol):
         """Size of the file system that holds `path`."""
 
     def lock(self, path: str) -> FileLock | None:
-        """An exclusive advisory lock that dies with the process; None when another holds it."""
+        """Take an exclusive advisory lock that ends with the process; None when another process has it."""

@@ -1,4 +1,4 @@
-"""The standard descriptors, where whoever started the process has closed them.
+"""Opens the standard descriptors that the parent process has closed.
 
 The kernel gives the lowest free number, so that the event loop, a lock or a client's socket would become standard output; and
 libuv, which knows that no socket has such a number, ends the process when it is to close one (`uv__close`).
@@ -14,7 +14,7 @@ STANDARD_DESCRIPTORS = (0, 1, 2)
 
 
 def fill_standard_descriptors() -> None:
-    """Those that are closed lead to /dev/null."""
+    """Open /dev/null for each closed standard descriptor."""
     for number in STANDARD_DESCRIPTORS:
         try:
             os.fstat(number)

@@ -75,7 +75,7 @@ _Outcome = tuple[_Job, Any, BaseException | None, int]
 
 
 class OsDiskQueue:
-    """One FIFO and its thread. Made by `OsDisk.queue`, closed by it or by the owner of the directory."""
+    """One FIFO and its thread. Created by `OsDisk.queue`, closed by it or by the owner of the directory."""
 
     def __init__(self, directory: str, loop: asyncio.AbstractEventLoop) -> None:
         self._directory = directory
@@ -144,11 +144,8 @@ class OsDiskQueue:
             self._start_next()
 
     def _start_next(self) -> None:
-        """Begin what comes next: in the thread, or, of writes that only waited for a job to end, here.
-
-        Were the thread to work the queue off alone, a busy loop would fill it as fast, and no write would ever be
-        inline again.
-        """
+        """Start the next work: in the thread, or here for writes that only waited for a job to end. If the thread alone worked
+        off the queue, a busy loop would fill it as fast, and no write would ever be inline again."""
         pending = self._pending
         turn_ends_ns = _now_ns() + self._turn_ns
         try:
@@ -177,7 +174,7 @@ class OsDiskQueue:
         self._turn_ns = INLINE_TURN_NS
 
     def _start_batch(self) -> None:
-        """Give the thread its next batch: one job, or writes that follow each other."""
+        """Pass the next batch to the thread: one job, or consecutive writes."""
         pending = self._pending
         batch = [pending.popleft()]
         if batch[0].is_write:
@@ -189,7 +186,7 @@ class OsDiskQueue:
         self._batches.put(batch)
 
     def _start_thread(self) -> bool:
-        """False while the system grants none (no memory for its stack, too many of the user's): then the loop does the work."""
+        """Start the thread; returns False when the system grants none (memory, process limit): then the loop does the work."""
         thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
         try:
             thread.start()
@@ -199,7 +196,7 @@ class OsDiskQueue:
         return True
 
     def _finished(self, outcomes: list[_Outcome]) -> None:
-        """The thread is through with its batch."""
+        """Called when the thread has finished its batch."""
         self._outcomes.extend(outcomes)
         self._report_outcomes()
 
@@ -217,7 +214,7 @@ class OsDiskQueue:
         self._start_next()
 
     def _note_time(self, started_ns: int, waits: int) -> None:
-        """An inline write has ended. `waits` is the thread's count before it, or `_NOT_WATCHED`."""
+        """Note the duration of an inline write. `waits` is the thread's count before it, or `_NOT_WATCHED`."""
         ended_ns = _now_ns()
         elapsed_ns = ended_ns - started_ns
         if elapsed_ns <= SLOW_WRITE_NS:
@@ -227,7 +224,7 @@ class OsDiskQueue:
             self._avoid_inline_writes(ended_ns)
 
     def _avoid_inline_writes(self, now_ns: int) -> None:
-        """A write was slow."""
+        """Queue writes to the thread for a while, because one was slow."""
         if now_ns - self._slow_until_ns > SLOW_MEMORY_NS:
             self._slow_period_ns = FIRST_SLOW_PERIOD_NS
         else:
@@ -236,7 +233,7 @@ class OsDiskQueue:
         self._watched_until_ns = self._slow_until_ns + WATCH_NS
 
     def _work(self) -> None:
-        """The thread."""
+        """The thread's function."""
         batches, post = self._batches, self._loop.call_soon_threadsafe
         while (batch := batches.get()) is not None:
             try:
@@ -259,12 +256,13 @@ class OsReaders:
         return future
 
     async def close(self) -> None:
-        """Jobs that have not begun never do; those that have are not waited for."""
+        """Drop jobs that have not begun; those that have are not waited for."""
         self._threads.close()
 
 
 class OsDisk:
-    """Made on the loop that it serves. The composition root closes it last, after everything that writes."""
+    """Queues and readers on operating system threads. Created on the loop that it serves; the composition root closes it last,
+    after everything that writes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
@@ -306,7 +304,7 @@ def _done(batch: list[_Job]) -> list[_Outcome]:
 
 
 def _nothing() -> None:
-    """A job that only marks a place in the queue."""
+    """A job that only marks a position in the queue."""
 
 
 def _report(done: Callable[[OSError | None], None], error: BaseException | None) -> None:

@@ -18,7 +18,7 @@ MOST_FOR_FILES = 4096
 
 
 def raise_open_files_limit() -> int:
-    """Answers the limit that holds now."""
+    """Raise the soft limit of open files to the hard one; returns the limit that applies now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
@@ -29,7 +29,7 @@ def raise_open_files_limit() -> int:
 
 
 def last_descriptor_to_connect(limit: int) -> int:
-    """The highest that a connection to this process may have. `limit` is what `raise_open_files_limit` answers."""
+    """Return the highest descriptor that a connection may have. `limit` is the result of `raise_open_files_limit`."""
     if limit == resource.RLIM_INFINITY:
         return sys.maxsize
     return limit - 1 - min(limit // SHARE_FOR_FILES, MOST_FOR_FILES)

@@ -1,4 +1,4 @@
-"""The process's memory: how the C allocator keeps what is freed, and what the garbage collector looks at.
+"""Tunes the process's memory: how the C allocator keeps freed buffers, and which objects the garbage collector visits.
 
 Rules: only glibc has the allocator's knobs; elsewhere nothing is changed and nothing is worse. Buffers above
 `RETURNED_AT_ONCE_BYTES` go back to the kernel when they are freed, as do the heap's last bytes above `KEPT_FREE_BYTES`.
@@ -37,8 +37,8 @@ _NEVER = 1 << 30
 
 @contextmanager
 def allocating_permanent_objects() -> Iterator[None]:
-    """What is made inside lives as long as the process: the collector never looks at all of it, neither inside, where
-    each new object would be a reason to, nor later."""
+    """Allocate objects that live as long as the process: the collector never visits them all, neither within the block, where
+    each new object would cause it, nor later."""
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
     try:

@@ -32,7 +32,7 @@ _ATTRIBUTES = struct.Struct("=IIQiIQQQ")
 
 
 def lower_priority() -> None:
-    """Of the calling thread, once."""
+    """Apply the three settings to the calling thread, once."""
     with suppress(OSError):
         niceness = min(os.getpriority(os.PRIO_PROCESS, 0) + NICENESS, LEAST_PRIORITY)
         if not _set_attributes(os.SCHED_BATCH, niceness, LONGEST_SLICE_NS):
@@ -41,7 +41,7 @@ def lower_priority() -> None:
 
 
 def _set_attributes(policy: int, niceness: int, slice_ns: int) -> bool:
-    """False where the call is unknown or forbidden."""
+    """Set scheduling attributes; returns False where the call is unknown or forbidden."""
     number = _CALLS.get(os.uname().machine) if sys.maxsize > 1 << 32 else None
     if number is None:
         return False

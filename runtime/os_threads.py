@@ -1,9 +1,9 @@
-"""A few threads for what would hold up the event loop: reads of disks, writes of large answers.
+"""A few threads for work that would block the event loop: reads of disks, writes of large responses.
 
 A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
 one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
 
-To the scheduler they come last (`runtime.os_scheduling`): neither the loop nor anybody's client is to wait for them.
+They have the lowest scheduling priority (`runtime.os_scheduling`), so that neither the loop nor other processes wait for them.
 
 Rules: threads start when they are needed, and take what comes first. While the system grants none at all, the loop does
 what they were to do: slow, but it goes on. A thread runs only the job it was given, and reports through
@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 from runtime.os_scheduling import lower_priority
 
 T = TypeVar("T")
-# A job, and who hears of its end.
+# A job, and the callback for its end.
 Given = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
 class OsThreads:
-    """At most `limit` threads, called `name`. Made on the loop that it serves; its owner closes it."""
+    """At most `limit` threads, called `name`. Created on the loop that they serve; the owner closes them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, name: str) -> None:
         self._loop = loop
@@ -41,11 +41,11 @@ class OsThreads:
 
     @property
     def is_busy(self) -> bool:
-        """A job given now would wait for another."""
+        """Whether a job started now would wait for another."""
         return self._under_way >= self._limit
 
     def start(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
-        """`done` hears the job's result, or what it raised, or a CancelledError if it never began."""
+        """Run a job. `done` is called with its result, or its exception, or a CancelledError if it never began."""
         assert not self._is_closed, "job for closed threads"
         self._under_way += 1
         self._jobs.put((job, done))
@@ -67,7 +67,7 @@ class OsThreads:
         return given
 
     def _work(self) -> None:
-        """A thread."""
+        """The thread's function."""
         lower_priority()
         jobs = self._jobs
         while (given := jobs.get()) is not None:
@@ -93,7 +93,7 @@ class OsThreads:
         done(result, error)
 
     def close(self) -> None:
-        """Jobs that have not begun never do; those that have are not waited for."""
+        """Drop jobs that have not begun; those that have are not waited for."""
         self._is_closed = True
         with suppress(Empty):
             while given := self._jobs.get_nowait():

@@ -1,4 +1,4 @@
-"""The randomness door: ids, jitter and shuffles come from here, so that a simulation repeats from its seed."""
+"""The randomness interface: the source of ids, jitter and shuffles, so that a simulation repeats from its seed."""
 
 from __future__ import annotations
 

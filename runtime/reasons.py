@@ -1,4 +1,4 @@
-"""Errors in words, for log lines and messages.
+"""Describes errors in words, for log lines and messages.
 
 Rules: pure. An error of the operating system is told as the system tells it, with the file that it is about: its repr is for
 those who read Python.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 
 def reason_of(error: BaseException) -> str:
-    """Why `error` came about: "No such file or directory: /data/x"; a name and a text for what is no error of the system."""
+    """Describe the cause of `error`: "No such file or directory: /data/x"; for errors that are not the system's, their name and
+    text."""
     if not isinstance(error, OSError):
         return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if error.strerror is None:

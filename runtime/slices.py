@@ -1,14 +1,13 @@
-"""Long work on the event loop: cut into slices so that others run in between, and one piece of it at a time.
+"""Divides long work on the event loop into slices so that other work runs in between, and runs one large piece at a time.
 
-`Slices` gives the loop back whenever its owner has had it for 5 ms. Work whose results pile up until it is through (an
-answer of a hundred thousand rows) also stands in the line of `SerialQueue`: without it, many large requests that take turns
-would be in memory together.
+`Slices` yields to the loop whenever its owner has run for 5 ms. Work that accumulates results until its end (a response of a
+hundred thousand rows) also waits in a `SerialQueue`: otherwise many large requests that run interleaved would be in memory
+together.
 
-Rules: what goes on in the line takes the loop's time and nothing else: whoever waits there for a log, a timer or a client
-makes all others wait with him. Short work does not stand in line.
-Invariants: one piece has the line at a time; it goes to those who wait in their order, and a piece that is cancelled
-passes it on.
-Where computing takes no time, as in a simulation, nobody is interrupted.
+Rules: work in the queue only uses the loop's time: if it waited for a log, a timer or a client, all other work in the queue
+would wait, too. Short work does not queue.
+Invariants: one piece of work runs at a time, in the order of arrival; a cancelled piece starts the next one. Where computing
+takes no time, as in a simulation, no work is interrupted.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ from runtime.clock import Clock
 
 T = TypeVar("T")
 
-# So long may one piece of work keep the loop from others.
+# The maximum time of a slice.
 SLICE_MS = 5
-# Up to so many rows, of a few microseconds each, are done in about one slice.
+# The number of rows, of a few microseconds each, that take about one slice.
 SHORT_ROWS = 1_000
 
 
 class Slices:
-    """One owner's time on the loop, by a clock or by what tells its monotonic time. It begins when this is made."""
+    """The slices of one piece of work, measured by a clock or a function that returns monotonic time. The first begins at
+    creation."""
 
     __slots__ = ("_now_ms", "_since_ms")
 
@@ -39,22 +39,22 @@ class Slices:
 
     @property
     def is_over(self) -> bool:
-        """Whether the owner should `breathe`."""
+        """Whether the owner should call `yield_if_due`."""
         return self._now_ms() - self._since_ms >= SLICE_MS
 
     async def yield_if_due(self) -> None:
-        """Let others run if the slice is over."""
+        """Let other work run if the slice is over."""
         if self.is_over:
             await asyncio.sleep(0)
             self._since_ms = self._now_ms()
 
     def over(self, items: Iterable[T]) -> Sliced[T]:
-        """The items one by one, with a breath between two of them where it is due. They must not change meanwhile."""
+        """Iterate over the items, and yield to the loop between two of them where it is due. They must not change meanwhile."""
         return Sliced(self, items)
 
 
 class Sliced(Generic[T]):
-    """See `Slices.over`. No async generator, which would need to be closed when its loop is left early."""
+    """The iterator of `Slices.over`. It is no async generator, which would need to be closed when its loop ends early."""
 
     __slots__ = ("_items", "_slices")
 
@@ -74,7 +74,7 @@ class Sliced(Generic[T]):
 
 
 class SerialTicket:
-    """A place in the line, and what happens when its turn has come: `prepare` and then, in a slice of its own, `begin`."""
+    """An entry in the queue, and the calls for its turn: `prepare` and then, in a slice of its own, `begin`."""
 
     __slots__ = ("begin", "prepare")
 
@@ -84,7 +84,7 @@ class SerialTicket:
 
 
 class SerialQueue:
-    """The line. One for each event loop, whose `call_soon` it takes."""
+    """The queue. One for each event loop, whose `call_soon` it uses."""
 
     def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
@@ -102,7 +102,7 @@ class SerialQueue:
 
     @asynccontextmanager
     async def begin(self, rows: int | None = None) -> AsyncIterator[Slices]:
-        """Slices for work on so many rows; None: nobody knows. Waits for its turn unless it is short."""
+        """Return slices for work on this number of rows; None: unknown. Waits for its turn unless the work is short."""
         if rows is not None and rows <= SHORT_ROWS:
             yield Slices(self._clock)
             return
@@ -113,14 +113,14 @@ class SerialQueue:
             self._let_go()
 
     def when_free(self, prepare: Callable[[], None], begin: Callable[[], None]) -> SerialTicket:
-        """Call both when the turn has come. What `begin` starts before it returns may hold the line at once."""
+        """Call both when the entry's turn has come. `begin` may start work that keeps the queue."""
         place = SerialTicket(prepare, begin)
         self._line[place] = None
         self._call_next()
         return place
 
     def cancel(self, place: SerialTicket) -> None:
-        """Nothing of it is called any more."""
+        """Cancel an entry: nothing of it is called any more."""
         self._line.pop(place, None)
         if self._turn is place:
             self._turn = None
@@ -132,7 +132,7 @@ class SerialQueue:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
-            if not turn.done():  # else who waited was cancelled, and is about to hear of it
+            if not turn.done():  # otherwise the waiting task was cancelled
                 self._is_held = True
                 turn.set_result(None)
 

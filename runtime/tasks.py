@@ -1,4 +1,4 @@
-"""Tasks: the only place that makes them. Each has a name and an owner, and none fails unseen.
+"""The only module that creates tasks. Each has a name and an owner, and every failure is reported.
 
 Rules: `TaskScope.spawn` instead of `asyncio.create_task`. A scope holds its tasks strongly, logs an exception once with
 its traceback and hands it to `on_failure`; what to do then (restart, stop the broker) is the owner's decision.
@@ -20,7 +20,7 @@ FailureHook = Callable[[str, BaseException], None]
 
 
 class TaskScope:
-    """The tasks of one owner, who closes it."""
+    """The tasks of one owner, which closes it."""
 
     def __init__(self, name: str, on_failure: FailureHook | None = None) -> None:
         self._name = name

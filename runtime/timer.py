@@ -138,7 +138,7 @@ class Timer:
         return entry
 
     def is_due(self, entry: TimerEntry) -> bool:
-        """Whether the callback's time has come, though the loop may not have come to it."""
+        """Whether the callback's time has come, though the loop has not run it yet."""
         return entry.is_pending and entry.deadline_tick <= self._clock.monotonic_ms() - self._started_ms
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ class Timer:
         self._now_tick = max(self._now_tick, until_tick)
 
     def _redistribute(self, bucket: _Bucket) -> None:
-        """The bucket's time has come: its entries go to finer levels."""
+        """Move the bucket's entries to finer levels, because its time has come."""
         for entry in list(bucket.entries):
             bucket.remove(entry)
             if entry.deadline_tick == self._now_tick:

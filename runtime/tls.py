@@ -1,6 +1,6 @@
 """TLS for outgoing connections: a `Network` over another one, whose connections are encrypted.
 
-Rules: sans-IO in the middle (`ssl.MemoryBIO`), so it runs over any network door. The handler hears `connected` when the
+Rules: sans-IO in the middle (`ssl.MemoryBIO`), so it runs over any `Network`. The handler hears `connected` when the
 handshake is done and the peer's certificate was accepted; one that was refused ends in `disconnected` with the reason.
 Listening is the inner network's affair.
 """

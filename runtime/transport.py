@@ -1,4 +1,4 @@
-"""The network door: listening, connecting and moving bytes.
+"""The network interface: listening, connecting and moving bytes.
 
 Rules: the shell owns sockets; what decides lives in the `ConnectionHandler`. All calls come and go on the event loop.
 Buffers given to `Connection.write` belong to the transport until they are sent: never change them afterwards.
@@ -54,22 +54,20 @@ class Connection(Protocol):
         """Send what is queued, then close."""
 
     def abort(self) -> None:
-        """Close at once, dropping what is queued."""
+        """Close immediately, and drop what is queued."""
 
 
 class ConnectionHandler(Protocol):
-    """What a stream tells: `connected`, then any number of the rest, then `disconnected` exactly once."""
+    """Called by a stream: first `connected`, then any number of the others, then `disconnected` exactly once."""
 
     def connected(self, connection: Connection) -> None: ...
 
     def receive_buffer(self, size_hint: int) -> memoryview:
-        """Where the next bytes go: writable, not empty. Lets a large frame arrive in its final place.
-
-        Handlers may share a buffer: nothing else is received between this call and its `received`, if any comes.
-        """
+        """Return the buffer for the next bytes: writable, not empty. So a large frame arrives in its final buffer. Handlers may
+        share a buffer: nothing else is received between this call and its `received`, if any comes."""
 
     def received(self, count: int) -> None:
-        """`count` bytes were put at the start of the last `receive_buffer`."""
+        """Called when `count` bytes are at the start of the last `receive_buffer`."""
 
     def writing_paused(self) -> None:
         """The peer reads slowly: more than the high-water mark is unsent."""

@@ -1,4 +1,4 @@
-"""The watchdog: says when the event loop stalls, and acts when it hangs.
+"""The watchdog: reports when the event loop stalls, and acts when it hangs.
 
 Rules: a beat on the loop measures its own lateness and reports stalls after the fact; a thread watches the beat, so
 that it sees a loop that never comes back: it logs where the loop stands, and after `hang_ms` calls `on_hang`, from its
@@ -84,7 +84,7 @@ class Watchdog:
                 self._on_stall(late_ms)
 
     def _watch(self) -> None:
-        """The thread."""
+        """The thread's function."""
         seen_beats, hung_s, is_reported = self._beats, 0.0, False
         while not self._stop.wait(self._watch_s):
             if self._beats != seen_beats:

@@ -60,7 +60,7 @@ def compiled(source: str, name: str, names: dict[str, object], title: str) -> Ca
 
 
 class Source:
-    """Lines of Python, their indentation, and the objects they name."""
+    """Generated lines of Python, their indentation, and the objects they name."""
 
     def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
         self.cls = cls

@@ -74,12 +74,12 @@ class TooManySteps(Exception):
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """`level` None is Kafka's default of the codec; snappy has no levels."""
+    """Compress all of it. `level` None is Kafka's default of the codec; snappy has no levels."""
     return _codec(codec).compress(data, level)
 
 
 class CompressionStream:
-    """Compresses what comes piece by piece, for who may not keep the loop as long as all of it would take."""
+    """Compresses piece by piece, for callers that must not block the loop for all of it."""
 
     __slots__ = ("_finish", "_parts", "_write", "size_bytes")
 
@@ -111,15 +111,15 @@ class CompressionStream:
 
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int, max_steps: int | None = None) -> bytes:
-    """All of it. Raises InvalidBatch, DecompressionTooLarge, TooManySteps."""
+    """Decompress all of it. Raises InvalidBatch, DecompressionTooLarge, TooManySteps."""
     return b"".join(decompress_chunks(codec, data, max_bytes, max_steps))
 
 
 def decompress_chunks(
     codec: Compression, data: Buffer, max_bytes: int, max_steps: int | None = None
 ) -> Iterator[Buffer]:
-    """The decompressed data in pieces; of empty ones there may be many. Raises InvalidBatch, DecompressionTooLarge, and
-    TooManySteps when there are `max_steps` and the pieces take more."""
+    """Yield the decompressed data in pieces; many may be empty. Raises InvalidBatch, DecompressionTooLarge, and TooManySteps
+    when `max_steps` are given and the pieces take more."""
     module = _codec(codec)
     errors: tuple[type[Exception], ...] = (EOFError, RuntimeError, *module.ERRORS)
     total = 0

@@ -26,7 +26,7 @@ MAX_CONTROL_BYTES = 64 * 1024
 
 
 class ControlType(IntEnum):
-    """Those of markers; a KRaft log has others."""
+    """The types of markers; a KRaft log has others."""
 
     ABORT = 0
     COMMIT = 1
@@ -68,10 +68,8 @@ def encode_marker(
 
 
 def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch. None when it holds none: its records were cleaned away, or it is of another type.
-
-    Raises InvalidBatch.
-    """
+    """Return the marker in a control batch; None without one: its records were removed by the cleaner, or it is of another
+    type. Raises InvalidBatch."""
     assert header.is_control
     for record in iter_records(buffer, position, header, MAX_CONTROL_BYTES):
         return decode_marker(record)
