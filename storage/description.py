@@ -1,4 +1,4 @@
-"""What DescribeLogDirs tells of a log directory and its logs.
+"""The content of DescribeLogDirs for a log directory and its logs.
 
 Source: Kafka ReplicaManager.describeLogDirs; KIP-113, KIP-827 (total and usable bytes).
 """

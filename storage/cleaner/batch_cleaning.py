@@ -1,4 +1,4 @@
-"""What cleaning leaves of one batch.
+"""Decides which records of a batch cleaning keeps, and rebuilds the batch with them.
 
 A record stays when it is the latest of its key, or lies behind what the offset map covers. A record without a value is a
 delete marker: it stays until the delete horizon of its batch has passed, which is set when the batch is first cleaned. A
@@ -6,8 +6,8 @@ batch of which all records stay is copied as it is; one that loses some is put t
 loses all is dropped, or kept as an empty batch when it is the last of a producer that is still known, whose sequence
 number and epoch would be lost with it.
 
-Of transactions: what was aborted goes at once. A marker goes when none of its transaction's records are left, and then
-only after its own delete horizon, so that a consumer that is reading the transaction still finds it.
+Aborted records are removed immediately. A marker is removed when none of its transaction's records are left, and only after its
+own delete horizon, so that a consumer that is reading the transaction still finds it.
 
 Rules: pure. Batches come in the order of the log; `CleanedTransactions` is carried along from the first to the last.
 Invariants: a batch keeps its base and last offset, producer and sequence; nothing stays that was not there.
@@ -51,8 +51,8 @@ class Aborted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastRecord:
-    """The last that is known of an active producer: the offset of its last data batch's last record, None when the log
-    holds nothing of it but markers."""
+    """What is known of an active producer: the offset of its last data batch's last record, None when the log has only markers
+    of it."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -69,8 +69,8 @@ class _AbortedHere:
 
 
 class CleanedTransactions:
-    """Where in its transactions a walk over the log is. `kept_aborted` grows by the aborted transactions whose marker
-    stays: the new segment's transaction index."""
+    """The state of the log's transactions at the present position of the walk. `kept_aborted` collects the aborted transactions
+    whose marker stays, for the new segment's transaction index."""
 
     __slots__ = ("_aborted", "_committed", "_known", "_to_come", "kept_aborted")
 
@@ -82,7 +82,7 @@ class CleanedTransactions:
         self.kept_aborted: list[Aborted] = []
 
     def expect(self, aborted: Iterable[Aborted]) -> None:
-        """Aborted transactions that overlap what is walked next; one that is known already changes nothing."""
+        """Add aborted transactions that overlap the next batches; one that is known already changes nothing."""
         for each in aborted:
             key = (each.producer_id, each.last_offset)
             if key not in self._known:
@@ -95,7 +95,7 @@ class CleanedTransactions:
             self._aborted.setdefault(each.producer_id, _AbortedHere(each))
 
     def on_data(self, header: BatchHeader) -> bool:
-        """Whether the batch belongs to an aborted transaction."""
+        """Return whether the batch belongs to an aborted transaction."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -107,7 +107,7 @@ class CleanedTransactions:
         return True
 
     def on_marker(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether no batch of the marker's transaction was met, so that it may go. Raises InvalidBatch."""
+        """Return whether no batch of the marker's transaction was met, so that it may be removed. Raises InvalidBatch."""
         self._begin_up_to(header.last_offset)
         if not header.records_count:
             return True  # it was cleaned before
@@ -130,7 +130,7 @@ class CleanedTransactions:
 
 @dataclass(slots=True)
 class BatchKeys:
-    """What cleaning looks at in the records of a batch: of each its key, offset delta, and where it ends in `block`."""
+    """What cleaning needs of the records of a batch: the key and offset delta of each, and where it ends in `block`."""
 
     block: Buffer
     start: int
@@ -142,7 +142,7 @@ class BatchKeys:
 
 
 def read_keys(buffer: Buffer, position: int, header: BatchHeader) -> BatchKeys:
-    """Of a batch of format v2. Raises InvalidBatch."""
+    """Read the keys of a batch of format v2. Raises InvalidBatch."""
     end = position + header.size_bytes
     if header.is_compressed:
         block: Buffer = bytes(plain_records(buffer, position, header, MAX_LOADED_BYTES))
@@ -162,8 +162,8 @@ def read_keys(buffer: Buffer, position: int, header: BatchHeader) -> BatchKeys:
 
 
 def _walk_keys(batch: BatchKeys, count: int) -> int:
-    """Note every record; answers where the last one ends. The inner loop of all cleaning: numbers of one or two bytes
-    are decoded in place."""
+    """Note every record; returns where the last one ends. The inner loop of all cleaning: numbers of one or two bytes are
+    decoded in place."""
     block, at = batch.block, batch.start
     note_key, note_delta, note_end = batch.keys.append, batch.deltas.append, batch.ends.append
     for index in range(count):
@@ -214,7 +214,7 @@ def _walk_keys(batch: BatchKeys, count: int) -> int:
 
 
 class CleaningOutcome(Enum):
-    """What becomes of a batch."""
+    """What happens to a batch."""
 
     COPIED = auto()
     REBUILT = auto()
@@ -224,7 +224,7 @@ class CleaningOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """`content` is the batch as it goes on, empty when it is copied or dropped."""
+    """The result for one batch. `content` is the rebuilt batch, empty when it is copied or dropped."""
 
     fate: CleaningOutcome
     records_kept: int
@@ -250,7 +250,7 @@ class BatchCleaner:
     def clean(
         self, buffer: Buffer, position: int, header: BatchHeader, active_producers: Mapping[int, LastRecord]
     ) -> Cleaned:
-        """The batch at `position`, whole in `buffer`. Raises InvalidBatch."""
+        """Clean the batch at `position`, whole in `buffer`. Raises InvalidBatch."""
         if header.magic < MAGIC_V2:
             return self._clean_messages(buffer, position, header)
         is_last_of_producer = _is_last_of_producer(header, active_producers)
@@ -279,8 +279,8 @@ class BatchCleaner:
         return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
 
     def _clean_messages(self, buffer: Buffer, position: int, header: BatchHeader) -> Cleaned:
-        """A message, or a compressed set of them, of before format v2: without producers and delete horizons, so that
-        the time of its segment decides how long delete markers stay."""
+        """Clean a message, or a compressed set, of a format before v2: these have no producers and delete horizons, so the time
+        of the segment decides how long delete markers stay."""
         records = list(iter_any_records(buffer, position, header, MAX_LOADED_BYTES))
         covered_offset = self._map.latest_offset
         latest = self._map.latest([record.key for record in records])
@@ -305,7 +305,7 @@ class BatchCleaner:
         return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
 
     def _kept(self, header: BatchHeader, batch: BatchKeys) -> list[int]:
-        """Which records stay."""
+        """Return which records stay."""
         base_offset, covered_offset = header.base_offset, self._map.latest_offset
         if base_offset > covered_offset:
             return list(range(len(batch.ends)))
@@ -323,7 +323,7 @@ class BatchCleaner:
     def _rebuild(
         self, buffer: Buffer, position: int, header: BatchHeader, batch: BatchKeys, kept: list[int] | None
     ) -> Cleaned:
-        """With a delete horizon that begins now."""
+        """Rebuild the batch from the records that stay, with a delete horizon that begins now."""
         if kept is None:
             kept = list(range(len(batch.ends)))
         horizon_ms = self._now_ms + self._delete_retention_ms
@@ -332,7 +332,7 @@ class BatchCleaner:
 
 
 def _is_last_of_producer(header: BatchHeader, active_producers: Mapping[int, LastRecord]) -> bool:
-    """Whether the batch holds what is known of its producer: its last sequence number, or at least its epoch."""
+    """Whether the batch is the only one with its producer's last sequence number, or at least its epoch."""
     last = active_producers.get(header.producer_id) if header.has_producer_id else None
     if last is None:
         return False
@@ -350,6 +350,6 @@ def _without_records(header: BatchHeader, is_last_of_producer: bool) -> Cleaned:
 
 
 def _spans(batch: BatchKeys, kept: list[int]) -> list[tuple[int, int]]:
-    """(start, end) in the block of each record that stays."""
+    """Return (start, end) in the block of each record that stays."""
     ends, start = batch.ends, batch.start
     return [(ends[index - 1] if index else start, ends[index]) for index in kept]

@@ -1,6 +1,6 @@
-"""What the cleaner tells of itself: the figures of Kafka's LogCleaner and LogCleanerManager, and the logs set aside.
+"""Collects the cleaner's metrics: those of Kafka's LogCleaner and LogCleanerManager, and the logs that cannot be cleaned.
 
-Rules: plain numbers, read when somebody scrapes. Sizes are in bytes, shares between 0 and 1.
+Rules: plain numbers, read when metrics are scraped. Sizes are in bytes, shares between 0 and 1.
 Source: Kafka LogCleaner, LogCleanerManager (gauges).
 """
 
@@ -53,7 +53,7 @@ class CleanerReport:
     # --- told by the cleaner ---
 
     def begin_look(self, is_there: Callable[[PartitionLog], bool]) -> None:
-        """Logs that are not there any more are not set aside, and wait for nothing."""
+        """Forget logs that do not exist any more."""
         self._looked_ms = self._clock.monotonic_ms()
         self._dirty_ratio, self._delay_ms = 0.0, 0
         for logs in (self._set_aside, self._without_memory):
@@ -77,11 +77,11 @@ class CleanerReport:
         self.last_buffer_utilization = buffer_utilization
 
     def set_aside(self, log: PartitionLog) -> None:
-        """It cannot be cleaned."""
+        """Note that the log cannot be cleaned."""
         self._set_aside[log] = None
 
     def lacked_memory(self, log: PartitionLog) -> bool:
-        """There was none for its cleaning. Whether that is news."""
+        """Note that there was no memory to clean the log. Returns whether that is new."""
         is_news = log not in self._without_memory
         self._without_memory[log] = None
         return is_news
@@ -92,7 +92,7 @@ class CleanerReport:
         return log in self._set_aside
 
     def lacks_memory(self, log: PartitionLog) -> bool:
-        """Whether the last attempt to clean it ended so."""
+        """Whether the last attempt to clean the log lacked memory."""
         return log in self._without_memory
 
     @property

@@ -1,7 +1,7 @@
-"""How fast the cleaner may read and write: `log.cleaner.io.max.bytes.per.second`, over all its workers.
+"""Limits how fast the cleaner reads and writes: `log.cleaner.io.max.bytes.per.second`, over all its workers.
 
-Rules: pure. What was moved is a debt that the time pays back; a worker waits while there is any. The limit comes with each
-question, so that another one holds at once, for old debts too.
+Rules: pure. Bytes moved beyond the limit make workers wait until the average is below it. The limit is passed with each call,
+so that a change takes effect immediately, also for bytes moved before.
 Source: Kafka Throttler.
 """
 
@@ -18,11 +18,11 @@ class CleanerThrottle:
         self._since_ms = 0
 
     def moved(self, count_bytes: int) -> None:
-        """So many bytes were read or written."""
+        """Count bytes that were read or written."""
         self._debt_bytes += count_bytes
 
     def wait_ms(self, bytes_per_second: float, now_ms: int) -> int:
-        """How long to wait until no more was moved than is allowed; 0 when that is so."""
+        """Return how long to wait until the bytes moved are within the limit; 0 when they are."""
         paid_bytes = max(now_ms - self._since_ms, 0) * bytes_per_second / 1000
         self._since_ms = now_ms
         self._debt_bytes = max(self._debt_bytes - paid_bytes, 0.0)

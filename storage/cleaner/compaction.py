@@ -1,5 +1,4 @@
-"""What the cleaner cleans, in what order and in which portions: decided from plain facts about a log's segments.
-Pure.
+"""Plans what the cleaner cleans, in what order and in which groups, from plain facts about a log's segments. Pure.
 
     [ segment ][ segment ] | [ segment ][ segment ] | [ segment ][ active ]
      clean                 |  cleanable, dirty      |  uncleanable
@@ -28,7 +27,7 @@ NO_TIMESTAMP = -1
 
 
 class CompactionLimits(Protocol):
-    """The topic settings that decide (see `config.topic.LogConfig`)."""
+    """The topic settings that planning needs (see `config.topic.LogConfig`)."""
 
     @property
     def min_cleanable_dirty_ratio(self) -> float: ...
@@ -53,7 +52,7 @@ class SegmentFacts:
 
 @dataclass(frozen=True, slots=True)
 class CleaningRange:
-    """What of a log can be cleaned now."""
+    """The part of a log that can be cleaned now."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -78,14 +77,15 @@ class CleaningRange:
 
 
 def first_dirty_offset(checkpointed: int | None, log_start_offset: int, log_end_offset: int) -> int:
-    """Where cleaning goes on. A checkpoint outside the log says nothing: the log was cut, or its start has moved."""
+    """Return where cleaning continues. A checkpoint outside the log is ignored: the log was truncated, or its start has
+    risen."""
     if checkpointed is None or not log_start_offset <= checkpointed <= log_end_offset:
         return log_start_offset
     return checkpointed
 
 
 def needs_timestamps(limits: CompactionLimits, *, now_ms: int) -> bool:
-    """Whether `cleaning_range` looks at `newest_ms` and `first_batch_ms`."""
+    """Whether `cleaning_range` needs `newest_ms` and `first_batch_ms`."""
     return limits.min_compaction_lag_ms > 0 or limits.max_compaction_lag_ms < now_ms
 
 
@@ -97,7 +97,7 @@ def cleaning_range(
     last_stable_offset: int,
     now_ms: int,
 ) -> CleaningRange:
-    """`segments` in order, the active one last."""
+    """Compute the range; `segments` in order, the active one last."""
     base_offsets = [segment.base_offset for segment in segments]
     # From the segment that holds the first dirty offset to the one before the active one.
     dirty = segments[max(bisect_right(base_offsets, first_dirty_offset) - 1, 0) : -1]
@@ -142,7 +142,7 @@ class SegmentSizes:
 def group_segments(
     segments: Sequence[SegmentSizes], *, segment_bytes: int, segment_index_bytes: int, first_uncleanable_offset: int
 ) -> list[Sequence[SegmentSizes]]:
-    """Runs of neighbours, in order, each of which becomes one segment at most as large as the limits."""
+    """Return runs of neighbours, in order, each of which becomes one segment at most as large as the limits."""
     groups: list[Sequence[SegmentSizes]] = []
     start = 0
     while start < len(segments):

@@ -1,18 +1,17 @@
-"""The cleaner: compacts the logs that need it most, beside everything else the broker does.
+"""The cleaner: compacts the logs that need it most, in the background.
 
     worker: choose the dirtiest log -> build its offset map -> clean group by group -> swap -> checkpoint -> next
             nothing to clean: wait log.cleaner.backoff.ms
 
-Planning is `storage.cleaner.compaction`, the work itself `storage.cleaner.segment_cleaning`, in steps of some 2 ms that
-run in reader
-threads one by one, so that the event loop waits for the interpreter no longer than that. Between two steps a worker waits
-for `log.cleaner.io.max.bytes.per.second`, and gives up when its log has been cut, deleted, closed or is being moved. What
-it has made then is removed; the segments it was about to replace are untouched. Retention of the log waits for it, and comes
-first when it ends (`storage.directories.log_retention`).
+Planning is `storage.cleaner.compaction`, the work itself `storage.cleaner.segment_cleaning`, in steps of some 2 ms that run
+in reader threads one by one, so that the event loop waits for the interpreter no longer than that. Between two steps a worker
+waits for `log.cleaner.io.max.bytes.per.second`, and aborts when its log was truncated, deleted, closed or is being moved. The
+new files are removed then; the segments that they would have replaced are untouched. Retention of the log waits for it, and
+comes first when it ends (`storage.directories.log_retention`).
 
-Rules: runs on the event loop; disks are touched in jobs. A log that cannot be cleaned, because it holds what no batch can
-be, is set aside and reported; the others go on. A disk without room ends a cleaning, any other IO error the directory. One
-that the system gives no memory for is tried again when no other log needs to be cleaned.
+Rules: runs on the event loop; disks are touched in jobs. A log that cannot be cleaned, because it has an invalid batch, is
+marked uncleanable and reported; the others are cleaned. A full disk ends a cleaning, any other IO error takes the directory
+offline. A cleaning that lacks memory is retried when no other log needs to be cleaned.
 Invariants: a log is cleaned by one worker at a time, and none begins while retention is at work in it; only what was flushed
 is cleaned, or counts as a reason to drop what came before; the checkpoint names an offset only after every segment below it was
 exchanged.
@@ -68,15 +67,15 @@ T = TypeVar("T")
 
 
 class CleaningAborted(Exception):
-    """The log is not what it was when the cleaning began, or somebody needs it."""
+    """Raised when the log has changed since the cleaning began, or is needed elsewhere."""
 
 
 class NoMemory(Exception):
-    """The system gives none for the work; the segments are as they were."""
+    """Raised when the system has no memory for the work; the segments are unchanged."""
 
 
 class _Cleaning:
-    """One that is under way, or may be the next."""
+    """A cleaning in progress, or a candidate for the next one."""
 
     __slots__ = ("_is_being_moved", "cleanable", "directory", "ended", "is_aborted", "log", "segments", "truncations")
 
@@ -100,11 +99,11 @@ class _Cleaning:
 
     @property
     def is_current(self) -> bool:
-        """Whether the log still has what the cleaning reads."""
+        """Whether the log still has the segments that the cleaning reads."""
         log = self.log
         if self.is_aborted or self.truncations != log.truncations or self._is_being_moved(log):
             return False
-        if log.is_halted:  # what it knows of producers is more than it holds, until it goes on
+        if log.is_halted:  # its producers include those of refused batches until it resumes
             return False
         return log.has_closed_segments(self.segments)
 
@@ -161,7 +160,7 @@ class LogCleaner:
             self._hire()
 
     def change_settings(self, settings: BrokerSettings) -> None:
-        """Limits hold at once, the buffers from the next cleaning on."""
+        """Apply new settings: limits immediately, buffers from the next cleaning on."""
         self._settings = settings
         self._settings_changed.set()
         self._settings_changed = asyncio.Event()
@@ -177,14 +176,14 @@ class LogCleaner:
 
     @property
     def dead_workers(self) -> int:
-        """Workers that have ended with an error."""
+        """The number of workers that have ended with an error."""
         return sum(
             worker.done() and not worker.cancelled() and worker.exception() is not None
             for worker in self._workers.values()
         )
 
     async def close(self) -> None:
-        """End every cleaning, and begin none."""
+        """Abort every cleaning, and begin none."""
         self._is_closed = True
         for cleaning in list(self._busy.values()):
             cleaning.is_aborted = True
@@ -192,7 +191,7 @@ class LogCleaner:
             await asyncio.shield(cleaning.ended)
 
     async def abort(self, log: PartitionLog) -> None:
-        """No cleaning of this log is under way when this returns; a later one may be."""
+        """Abort a cleaning of this log; none is in progress when this returns, but a later one may begin."""
         cleaning = self._busy.get(log)
         if cleaning is not None:
             cleaning.is_aborted = True
@@ -200,7 +199,7 @@ class LogCleaner:
 
     @asynccontextmanager
     async def paused(self, log: PartitionLog) -> AsyncIterator[None]:
-        """The log is not cleaned inside."""
+        """Keep the log from being cleaned within the block."""
         self._paused[log] = self._paused.get(log, 0) + 1
         try:
             await self.abort(log)
@@ -221,14 +220,14 @@ class LogCleaner:
                 await self._settings_changed.wait()
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Bytes of the closed segments that were not cleaned."""
+        """Return the bytes of the closed segments that were not cleaned."""
         first_dirty = self._first_dirty_offset(log)
         return sum(each.written_bytes for each in list(log.segments)[:-1] if each.base_offset >= first_dirty)
 
     # --- choosing ---
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the log that needs it most; whether one was cleaned. What its retention has put off meanwhile comes next."""
+        """Clean the log that needs it most; returns whether one was cleaned. Retention that it delayed follows."""
         cleaning = await self._choose()
         if cleaning is None:
             return False
@@ -244,7 +243,7 @@ class LogCleaner:
         return is_cleaned
 
     async def _attempt(self, cleaning: _Cleaning) -> bool:
-        """Whether the log was cleaned."""
+        """Clean the log; returns whether that succeeded."""
         log = cleaning.log
         try:
             await self._clean(cleaning)
@@ -277,7 +276,7 @@ class LogCleaner:
         return False
 
     async def _choose(self) -> _Cleaning | None:
-        """The log with the largest dirty ratio of those that are due; one that there was no memory for comes last."""
+        """Return the log with the largest dirty ratio of those that are due; one that lacked memory comes last."""
         now_ms = self._clock.wall_ms()
         dirtiest: _Cleaning | None = None
         rank = (False, 0.0)
@@ -296,7 +295,7 @@ class LogCleaner:
                 if cleanable.is_due(log.config) and (dirtiest is None or own_rank > rank):
                     dirtiest, rank = _Cleaning(directory, log, cleanable, self._is_being_moved), own_rank
         self.report.end_look()
-        # Others were looked at since: it may have been cut meanwhile, or have lost segments.
+        # Other logs were examined since: this one may have been truncated meanwhile, or have lost segments.
         if dirtiest is None or not self._may_clean(dirtiest.directory, dirtiest.log) or not dirtiest.is_current:
             return None
         self._busy[dirtiest.log] = dirtiest
@@ -324,11 +323,11 @@ class LogCleaner:
         return any(directory.logs.get(log.key) is log for directory in self._directories.values())
 
     def _is_being_moved(self, log: PartitionLog) -> bool:
-        """Whether a copy is made of it, which is to hold the same records below the same first dirty offset."""
+        """Whether the log has a copy in another directory, which needs the same records below the same first dirty offset."""
         return any(log.key in directory.future_logs for directory in self._directories.values())
 
     async def _range_of(self, log: PartitionLog, now_ms: int) -> CleaningRange | None:
-        """None when the log cannot be looked at now."""
+        """Return the cleanable range; None when it cannot be determined now."""
         ages: dict[Segment, SegmentAge] = {}
         firsts: dict[Segment, int] = {}
         if needs_timestamps(log.config, now_ms=now_ms):
@@ -341,7 +340,7 @@ class LogCleaner:
                 job_of_firsts = partial(first_batch_timestamps, self._filesystem, untold)
                 firsts = dict(zip(untold, await self._readers.run(job_of_firsts), strict=True))
             except OSError as error:
-                # Its segments went away meanwhile, or a cleaning will meet the same.
+                # Its segments were removed meanwhile, or a cleaning will raise the same error.
                 logger.info(
                     "log not checked for cleaning: topic=%s partition=%d error=%s", log.topic, log.partition, error
                 )
@@ -406,8 +405,8 @@ class LogCleaner:
         )  # fmt: skip
 
     async def _checkpoint_first(self, cleaning: _Cleaning) -> None:
-        """From the first exchange on there are gaps between the log's batches. To a start that finds it compacted no more, its
-        name in the checkpoint alone tells that they are no tears. Raises OSError."""
+        """Add the log to the cleaner's checkpoint. From the first exchange on there are gaps between its batches; if compaction
+        is switched off later, only this entry distinguishes them from tears at a start. Raises OSError."""
         log = cleaning.log
         if log.first_dirty_offset is None:
             log.first_dirty_offset = cleaning.cleanable.first_dirty_offset
@@ -458,7 +457,7 @@ class LogCleaner:
         cleaning.segments = [each for each in cleaning.segments if each >= end_offset]
 
     async def _split(self, cleaning: _Cleaning, base_offset: int) -> None:
-        """Whoever cleans the log next can."""
+        """Split an overflowing segment, so that the next cleaning of the log succeeds."""
         log = cleaning.log
         parts: list[CleanedSegment] = []
         begun: list[int] = []
@@ -469,7 +468,7 @@ class LogCleaner:
         log_split(log.directory, base_offset, parts)
 
     async def _copy(self, cleaning: _Cleaning, steps: Iterator[int], begun: Sequence[int]) -> None:
-        """Run the steps that write new segments; when they fail, those that were `begun` (base offsets) go."""
+        """Run the steps that write new segments; when they fail, remove those that were `begun` (base offsets)."""
         try:
             await self._drive(cleaning, steps)
             cleaning.check()
@@ -490,7 +489,7 @@ class LogCleaner:
             await self._wait_for_throttle(cleaning)
 
     async def _run(self, job: Callable[[], T]) -> T:
-        """One step of the work, which changes no segment of the log. Raises NoMemory."""
+        """Run one step in a thread; it changes no segment of the log. Raises NoMemory."""
         try:
             return await self._readers.run(job)
         except MemoryError as error:
@@ -506,7 +505,7 @@ class LogCleaner:
 
 
 def active_producers(log: PartitionLog) -> dict[int, LastRecord]:
-    """What is known of the log's producers, and would be lost with their last batches."""
+    """Return what is known of the log's producers, and would be lost with their last batches."""
     return {
         producer_id: LastRecord(last_data_offset, epoch)
         for producer_id, last_data_offset, epoch in log.producers.last_records()

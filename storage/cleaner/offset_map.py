@@ -30,7 +30,8 @@ _NO_HASH = 0  # marks an empty slot
 
 
 def _zeroed(size_bytes: int) -> memoryview:
-    """The system gives such memory page by page as it is touched, and takes it back at once. Raises MemoryError."""
+    """Allocate zeroed memory, which the system grants page by page as it is touched, and takes back when freed. Raises
+    MemoryError."""
     try:
         return memoryview(mmap(-1, size_bytes))
     except OSError as error:  # no file has a part in it: whoever minds disks must not take it for one's error
@@ -38,8 +39,8 @@ def _zeroed(size_bytes: int) -> memoryview:
 
 
 class OffsetMap:
-    """`buffer_bytes`: `log.cleaner.dedupe.buffer.size`, one thread's share. `keys_expected`: no more will be put.
-    Raises MemoryError."""
+    """The map. `buffer_bytes`: `log.cleaner.dedupe.buffer.size`, one thread's share. `keys_expected`: the maximum number of
+    keys. Raises MemoryError."""
 
     __slots__ = ("_checks", "_hashes", "_offsets", "_slots", "entries", "latest_offset", "limit")
 
@@ -61,7 +62,7 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Share of the slots that are taken."""
+        """The share of the slots that are in use."""
         return self.entries / self._slots
 
     @property
@@ -69,8 +70,8 @@ class OffsetMap:
         return self._slots * SLOT_BYTES
 
     def put(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int, start_offset: int = 0) -> bool:
-        """The keys of a batch, at `base_offset` plus their deltas, rising. Records without key or below `start_offset`
-        are left out. False when the map is full before all are in: `latest_offset` tells how far it came."""
+        """Add the keys of a batch, at `base_offset` plus their deltas, rising. Records without key or below `start_offset` are
+        skipped. Returns False when the map is full before all are added: `latest_offset` is the last one added."""
         hashes, checks, offsets, slots = self._hashes, self._checks, self._offsets, self._slots
         entries, limit = self.entries, self.limit
         latest_offset = self.latest_offset
@@ -102,12 +103,12 @@ class OffsetMap:
         return True
 
     def reached(self, offset: int) -> None:
-        """Everything up to `offset` was looked at."""
+        """Note that everything up to `offset` was added or skipped."""
         if offset > self.latest_offset:
             self.latest_offset = offset
 
     def latest(self, keys: Sequence[bytes | None]) -> list[int]:
-        """Of each key its latest offset, NOT_FOUND for those without one."""
+        """Return the latest offset of each key, NOT_FOUND for those without one."""
         hashes, checks, offsets, slots = self._hashes, self._checks, self._offsets, self._slots
         answers: list[int] = []
         for key in keys:

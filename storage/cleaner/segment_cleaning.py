@@ -3,9 +3,9 @@
     0…0.log  0…80.log  0…95.log     one group          0…0.log.cleaned   0…0.index.cleaned   0…0.timeindex.cleaned
     ──────────────────────────►  what is still needed  ─────────────►   (and .txnindex.cleaned)
 
-Rules: generators of blocking steps. Each step reads, computes and writes a little, answers how many bytes it has moved, and
-touches nothing but its log's folder; the caller runs them one after the other in a thread, and waits, throttles or gives up
-in between. Nothing else in the folder is changed: exchanging the segments is `storage.log.segment_swap`.
+Rules: generators of blocking steps. Each step reads, computes and writes a little, yields how many bytes it has moved, and
+touches only its log's folder; the caller runs the steps one after the other in a thread, and waits, throttles or aborts in
+between. Nothing else in the folder is changed: exchanging the segments is `storage.log.segment_swap`.
 Invariants: memory holds the map, one piece of a segment (or one batch, where that is larger), and what was not written yet;
 every batch is read with its checksum before it counts; the `.cleaned` files are on the disk when `clean_group` ends.
 Source: Kafka Cleaner (buildOffsetMap, cleanSegments, cleanInto).
@@ -41,13 +41,13 @@ from storage.segments.stored_batches import MAX_LOADED_BYTES
 from storage.segments.txn_index import AbortedTxn
 
 MIN_READ_BYTES = 4096
-# Or behind so many records: some 2 ms of work.
+# A step also ends after this number of records: some 2 ms of work.
 STEP_RECORDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningRequest:
-    """What a cleaning is told of its log. `segments` are those before the first uncleanable offset, in order."""
+    """The input of a cleaning. `segments` are those before the first uncleanable offset, in order."""
 
     directory: str
     segments: Sequence[int]
@@ -66,7 +66,7 @@ class CleaningRequest:
 
 @dataclass(slots=True)
 class CleaningStats:
-    """What a cleaning did so far."""
+    """Counts of a cleaning so far."""
 
     bytes_indexed: int = 0
     bytes_read: int = 0
@@ -91,13 +91,13 @@ class LogCleaning:
 
     @property
     def end_offset(self) -> int:
-        """Up to here the log is clean afterwards."""
+        """The offset up to which the log is clean afterwards."""
         return self.map.latest_offset + 1
 
     # --- steps ---
 
     def _work(self, moved_bytes: int, records: int) -> bool:
-        """Count work; whether the step is over."""
+        """Count work; returns whether the step is over."""
         self._moved_bytes += moved_bytes
         self._records += records
         return self._moved_bytes >= STEP_BYTES or self._records >= STEP_RECORDS
@@ -107,7 +107,7 @@ class LogCleaning:
         return moved_bytes
 
     def build_map(self, aborted: Sequence[AbortedTxn]) -> Iterator[int]:
-        """`aborted`: those that overlap the dirty part. Raises OSError, InvalidBatch."""
+        """Read the dirty part and build the map. `aborted`: transactions that overlap it. Raises OSError, InvalidBatch."""
         request = self._request
         transactions = CleanedTransactions()
         transactions.expect(aborted)
@@ -127,7 +127,7 @@ class LogCleaning:
         yield self._end_step()
 
     def _index(self, buffer: Buffer, position: int, header: BatchHeader, transactions: CleanedTransactions) -> bool:
-        """Put a batch's keys into the map. False when that is full."""
+        """Put a batch's keys into the map. Returns False when that is full."""
         start_offset = self._request.first_dirty_offset
         if header.magic < MAGIC_V2:
             records = list(iter_any_records(buffer, position, header, MAX_LOADED_BYTES))
@@ -144,7 +144,7 @@ class LogCleaning:
     # --- groups ---
 
     def groups(self) -> list[Sequence[SegmentSizes]]:
-        """A job, behind `build_map`: what becomes one segment each."""
+        """A job, after `build_map`: group the segments that become one each."""
         stat, request = self._filesystem.stat, self._request
         sizes = [
             SegmentSizes(base_offset, *(stat(self._path(base_offset, each)).size_bytes for each in CLEANED_SUFFIXES[:1]),
@@ -164,7 +164,8 @@ class LogCleaning:
         return self._filesystem.stat(path).size_bytes if self._filesystem.exists(path) else 0
 
     def old_marker_horizon_ms(self) -> int:
-        """A job: delete markers of formats before v2 stay in segments that were written to after this."""
+        """A job: return the time after which segments must have been written for their delete markers of formats before v2 to
+        stay."""
         clean = [each for each in self._request.segments if each < self._request.first_dirty_offset]
         return self._modified_ms(clean[-1]) - self._request.delete_retention_ms if clean else 0
 
@@ -222,7 +223,7 @@ class LogCleaning:
         return self._filesystem.stat(self._path(base_offset, LOG_SUFFIX)).mtime_ms
 
     def _batches(self, base_offset: int) -> Iterator[tuple[Buffer, int, BatchHeader]]:
-        """(buffer, position in it, header) of every batch of a segment, each whole."""
+        """Yield (buffer, position in it, header) of every batch of a segment, each whole."""
         path = self._path(base_offset, LOG_SUFFIX)
         file = self._filesystem.open(path, writable=False)
         try:

@@ -1,15 +1,15 @@
-"""Records of a log for clients of before record batches: as message sets of format v0 or v1.
+"""Converts records of a log to message sets of format v0 or v1, for clients older than record batches.
 
-What has no place there goes: headers, producers, and control batches as a whole. Of a batch that is not compressed, the
-records below the fetch offset go too; a compressed one stays together, as its client expects. Zstandard has no place
-there either: the answer ends before such a batch, or is UNSUPPORTED_COMPRESSION_TYPE if it comes first.
+These formats have no headers, producers and control batches, which are dropped. Of a batch that is not compressed, the records
+below the fetch offset go too; a compressed one stays together, as its client expects. They have no Zstandard either: the result
+ends before such a batch, or is UNSUPPORTED_COMPRESSION_TYPE if it comes first.
 
-The answer has the size of what was read, or of its first batch when that is larger: what is too much is cut off, and what
-is missing is filled with the beginning of a message that is larger than the answer. Old clients expect to find a cut
-message at the end; one that finds nothing else asks for more bytes. Where not even one batch was read, nothing comes.
+The result has the size of the bytes read, or of its first batch when that is larger: excess is truncated, and missing bytes are
+filled with the beginning of a message that is larger than the result. Old clients expect an incomplete message at the end; one
+that finds nothing else requests more bytes. When not even one batch was read, the result is empty.
 
 Rules: pure; a generator that stops every `STEP_RECORDS` records, every chunk and every piece that was compressed, so that its
-caller can give the loop back. Besides what was read and the answer, one batch is in memory, decompressed.
+caller can yield to the loop. Besides the bytes read and the result, one batch is in memory, decompressed.
 Source: KIP-283; Kafka RecordsUtil.downConvert, LazyDownConversionRecords, LazyDownConversionRecordsSend.
 """
 
@@ -30,12 +30,12 @@ _NO_OFFSET = -1
 
 
 class DownConversion:
-    """One partition's records on their way. Run `steps` to its end; `records` is the answer then."""
+    """The conversion of one partition's records. Run `steps` to its end; `records` is the result then."""
 
     __slots__ = ("_fetch_offset", "_magic", "_read", "_size_bytes", "records", "records_count")
 
     def __init__(self, read: Buffer, magic: int, fetch_offset: int) -> None:
-        """`read` is what the log answered; its last batch may be cut."""
+        """Prepare to convert `read`, the bytes from the log; its last batch may be incomplete."""
         self._read = read
         self._magic = magic
         self._fetch_offset = fetch_offset
@@ -63,14 +63,14 @@ class DownConversion:
                     break
         except KafkaError:
             if not parts:
-                raise  # else the client reads what is before, and hears of it when it asks again
+                raise  # otherwise the client reads what precedes it, and gets the error with its next fetch
         if not parts:
             self._size_bytes = LENGTH_OVERHEAD_BYTES if is_anything_whole else 0
         parts.append(_beginning_of_a_message(self._size_bytes - converted_bytes))
         self.records = b"".join(parts)[: self._size_bytes]
 
     def _part(self, position: int, header: BatchHeader) -> Generator[None, None, bytes]:
-        """What stands for one batch, or message, in the answer."""
+        """Convert one batch, or message."""
         if header.is_control:
             return b""
         codec = header.compression
@@ -96,7 +96,7 @@ class DownConversion:
 
 
 def _beginning_of_a_message(size_bytes: int) -> bytes:
-    """The first bytes of a message that goes beyond them."""
+    """Return the first bytes of a message that is larger than them."""
     if size_bytes <= 0:
         return b""
     length = max(size_bytes + 1, HEADER_BYTES)

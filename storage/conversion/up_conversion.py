@@ -1,4 +1,4 @@
-"""Message sets of old producers, made into the one batch of format v2 that the log keeps.
+"""Converts message sets of old producers to the one batch of format v2 that the log stores.
 
 What Apache Kafka checks of messages alone is checked here: sizes, checksums, also of those inside a wrapper, one format,
 one wrapper. What holds for any records (keys of compacted topics, limits of timestamps, LogAppendTime, the size of the
@@ -44,12 +44,12 @@ _NO_PRODUCER = (-1, -1, -1)
 
 
 def needs_up_conversion(records: Buffer | None) -> bool:
-    """Whether they begin with a message of format v0 or v1."""
+    """Whether the records begin with a message of format v0 or v1."""
     return records is not None and is_legacy(records)
 
 
 class UpConversion:
-    """One message set on its way. Run `steps` to its end; `batch` is the result then, None for no whole message."""
+    """The conversion of one message set. Run `steps` to its end; `batch` is the result then, None without a whole message."""
 
     __slots__ = ("_config", "_partition", "_records", "batch", "records_count")
 
@@ -77,7 +77,7 @@ class UpConversion:
     # --- what is there ---
 
     def _walk(self) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each whole message outside a wrapper, and of each wrapper."""
+        """Yield (position, header) of each whole message outside a wrapper, and of each wrapper."""
         records, position = self._records, 0
         while (end := batch_end(records, position)) is not None:
             yield position, read_any_header(records, position)
@@ -128,7 +128,7 @@ class UpConversion:
         self.batch = writing.finish()
 
     def _check_stamped(self, timestamp: int) -> None:
-        """Raises KafkaError when a producer says that the broker has given the record its time."""
+        """Raise KafkaError when a producer claims that the broker has set the record's timestamp."""
         if self._config.message_timestamp_type == "LogAppendTime" or timestamp == NO_TIMESTAMP:
             raise KafkaError(
                 ErrorCode.INVALID_TIMESTAMP,
@@ -136,7 +136,8 @@ class UpConversion:
             )
 
     def _messages_of(self, position: int, header: BatchHeader) -> Iterator[LegacyMessage | None]:
-        """One message, or those inside a wrapper, whose checksums nobody has looked at yet; None where to stop."""
+        """Yield one message, or those inside a wrapper, whose checksums were not checked yet; None where the caller should
+        pause."""
         if not header.is_compressed:
             yield read_message(self._records, position)
             return
@@ -164,7 +165,7 @@ class UpConversion:
 
 
 class _MessageSetContent:
-    """What a message set holds outside of wrappers: many messages of one format, or one wrapper."""
+    """The content of a message set outside of wrappers: many messages of one format, or one wrapper."""
 
     __slots__ = ("count", "magics", "source")
 
@@ -194,7 +195,7 @@ class _MessageSetContent:
 
 
 class _BatchWriting:
-    """A batch of format v2 that is made record by record, from offset 0 on."""
+    """A batch of format v2 that is built record by record, from offset 0 on."""
 
     __slots__ = ("_base_timestamp", "_codec", "_max_timestamp", "_piece", "records_count", "stream")
 
@@ -206,7 +207,7 @@ class _BatchWriting:
         self.records_count = 0
 
     def add(self, timestamp: int, key: bytes | None, value: bytes | None) -> int:
-        """Answers how many bytes the record takes before compression."""
+        """Add a record; returns its size before compression."""
         if not self.records_count:
             self._base_timestamp = self._max_timestamp = timestamp
         elif timestamp > self._max_timestamp:
@@ -223,7 +224,7 @@ class _BatchWriting:
         return len(self._piece) >= STEP_BYTES
 
     def compress(self) -> Iterator[None]:
-        """What has come, in steps: a record may be large."""
+        """Compress the added records, in steps: a record may be large."""
         yield from self.stream.write_in_steps(self._piece)
         self._piece.clear()
 
