@@ -1,1 +1,1 @@
-"""What a broker knows of its cluster: an immutable image, the tree store that coordinates it, and its administration."""
+"""The metadata of the cluster: an immutable image, the store of its state, and the administration of topics."""

@@ -1,9 +1,9 @@
-"""What an UpdateMetadata request changes in the cluster image. Pure.
+"""The changes of an UpdateMetadata request to the cluster image. Pure.
 
-Rules: brokers are replaced by the request's, always; partitions are merged, and one whose leader is
-LEADER_DURING_DELETE goes. A topic with another id than before is another topic: nothing of the one before stays. Only
-the topics that the request names are built anew, so the cost follows the request and
-not the cluster (apart from one flat copy of the topics' dictionary).
+Rules: the brokers of the request replace those of the image; partitions are merged, and one whose leader is
+LEADER_DURING_DELETE is removed. A topic with another id is another topic, which replaces the previous one. Only the topics of
+the request are rebuilt, so that the cost depends on the request and not on the cluster (except one shallow copy of the topics'
+dictionary).
 Source: Kafka ZkMetadataCache.updateMetadata; KIP-516 (topic ids).
 """
 
@@ -26,13 +26,13 @@ from protocol.topic_partition import TopicPartition
 LEADER_DURING_DELETE = -2
 PLAINTEXT = 0
 
-# Versions below 3 name no listener: the listener is called as its security protocol.
+# Versions below 3 have no listener name: it is that of the security protocol.
 _PROTOCOL_NAMES = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
 @dataclass(slots=True)
 class Changes:
-    """What differs between two images, for those who follow it."""
+    """The differences between two images."""
 
     updated: list[TopicPartition] = field(default_factory=list)
     deleted: list[TopicPartition] = field(default_factory=list)
@@ -84,7 +84,7 @@ def apply(image: ClusterImage, request: UpdateMetadataRequest) -> tuple[ClusterI
 
 
 def without_topics(image: ClusterImage, gone: Iterable[TopicImage]) -> tuple[ClusterImage, Changes]:
-    """The image without those of `gone` that it still holds: another topic of the same name stays."""
+    """Return the image without the topics `gone`; another topic with the same name remains."""
     changes = Changes()
     topics, names_by_id = dict(image.topics), dict(image.names_by_id)
     for topic in gone:
@@ -99,7 +99,7 @@ def without_topics(image: ClusterImage, gone: Iterable[TopicImage]) -> tuple[Clu
 
 
 def _states(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, list[UpdateMetadataPartitionState]]]:
-    """(topic, topic id, states) in whichever of the two forms the request's version has."""
+    """Iterate over (topic, topic id, states), in either form of the request."""
     ungrouped: dict[str, list[UpdateMetadataPartitionState]] = {}
     for state in request.ungrouped_partition_states:
         ungrouped.setdefault(state.topic_name, []).append(state)
@@ -131,7 +131,7 @@ def _shared_partition(
     partition_epoch: int,
     controller_epoch: int,
 ) -> PartitionImage:
-    """One image for all partitions that are alike: of thousands, most are."""
+    """Return one shared image for equal partitions: of thousands, most are equal."""
     return PartitionImage(leader, leader_epoch, isr, replicas, offline_replicas, partition_epoch, controller_epoch)
 
 
@@ -145,5 +145,5 @@ def _broker(broker: UpdateMetadataBroker) -> BrokerImage:
             )
             for each in broker.endpoints
         }
-    # The field's default on the wire is "", which older versions leave; a rack is never empty.
+    # The field's default is "", in versions without it; a rack is never empty.
     return BrokerImage(broker.id, MappingProxyType(endpoints), broker.rack or None)

@@ -1,8 +1,8 @@
-"""What a broker knows of the cluster, as one immutable value: brokers, topics, who leads what. Pure.
+"""The cluster image: brokers, topics, partitions and their leaders, as one immutable value. Pure.
 
-Rules: nothing here changes; `metadata.delta.apply` makes the next image, sharing every topic that did not change. A
-reader takes `cache.image` once and sees one consistent state, however long it works.
-Invariants: `names_by_id` holds exactly the topics that have an id; a topic has at least one partition.
+Rules: an image is immutable; `metadata.delta.apply` makes the next one, which shares unchanged topics. A reader reads
+`cache.image` once and has a consistent state for its whole work.
+Invariants: `names_by_id` contains exactly the topics that have an id; a topic has at least one partition.
 Source: Kafka ZkMetadataCache, MetadataSnapshot.
 """
 
@@ -26,7 +26,7 @@ def is_internal(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerEndpoint:
-    """Where a broker is reached on one listener; `security_protocol` is Kafka's number (0 PLAINTEXT, 1 SSL, 2, 3)."""
+    """The address of a broker's listener; `security_protocol` is Kafka's number (0 PLAINTEXT, 1 SSL, 2, 3)."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """`leader` is NO_LEADER when the partition has none. `partition_epoch` is the version of its state node."""
+    """A partition. `leader` is NO_LEADER when the partition has none. `partition_epoch` is the version of its state node."""
 
     leader: int
     leader_epoch: int
@@ -77,28 +77,28 @@ class ClusterImage:
         return None if found is None else found.partitions.get(partition)
 
     def partitions_count(self, topic: str) -> int | None:
-        """None for a topic that the cluster does not have."""
+        """Return the number of partitions, None for an unknown topic."""
         known = self.topics.get(topic)
         return None if known is None else len(known.partitions)
 
     def topic_id(self, topic: str) -> bytes:
-        """ZERO_UUID for an unknown topic and for one without an id."""
+        """Return the topic's id; ZERO_UUID for an unknown topic and for one without an id."""
         found = self.topics.get(topic)
         return ZERO_UUID if found is None else found.topic_id
 
     def endpoint(self, broker_id: int, listener: str) -> BrokerEndpoint | None:
-        """None when the broker is not alive or has no such listener."""
+        """Return a broker's endpoint; None if it is not alive or has no such listener."""
         broker = self.brokers.get(broker_id)
         return None if broker is None else broker.endpoints.get(listener)
 
     def has_leader(self, topic: str, partition: int) -> bool:
-        """A leader that is alive."""
+        """Whether the partition has a live leader."""
         found = self.partition(topic, partition)
         return found is not None and found.leader in self.brokers
 
 
 class MetadataCache:
-    """Holds the image of now. One writer (UpdateMetadata); listeners are told after each change, on the event loop."""
+    """Holds the current image. One writer (UpdateMetadata); listeners are called after each change, on the event loop."""
 
     def __init__(self, cluster_id: str | None = None) -> None:
         self._image = ClusterImage(cluster_id=cluster_id)

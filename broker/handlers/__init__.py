@@ -1,4 +1,4 @@
-"""One module per API. `ALL` is the table: what stands in it is served and advertised, and nothing is registered elsewhere."""
+"""One module per API. `ALL` is the table of the APIs that are served and advertised; there is no other registration."""
 
 from __future__ import annotations
 

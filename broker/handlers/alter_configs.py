@@ -1,8 +1,8 @@
 """AlterConfigs (key 33): replace all settings of topics, of this broker, or of the cluster's defaults.
 
-Behaviour: each resource answers for itself. What the request does not name goes back to its default, which is why
+Behaviour: each resource has its own result. Settings that the request does not name return to their defaults, which is why
 IncrementalAlterConfigs exists. `validate_only` checks everything and changes nothing. Naming a resource twice is
-refused (Apache Kafka never answers).
+refused (Apache Kafka never responds).
 Source: KIP-133, KIP-226; Kafka ConfigAdminManager.preprocess, ZkAdminManager.alterConfigs.
 """
 

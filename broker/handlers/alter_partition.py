@@ -1,6 +1,6 @@
-"""AlterPartition (key 56): a leader asks the controller for another in-sync set.
+"""AlterPartition (key 56): a leader requests a change of an ISR from the controller.
 
-Behaviour: the controller decides partition by partition; NOT_CONTROLLER elsewhere, and the leader asks again. A sender
+Behaviour: the controller decides partition by partition; NOT_CONTROLLER on other brokers, and the leader retries. A sender
 with an old broker epoch is refused as a whole (STALE_BROKER_EPOCH).
 Versions: v1 leader recovery; v2 topic ids instead of names; v3 broker epochs of the members.
 Source: KIP-497, KIP-841, KIP-903; Kafka KafkaController.alterPartitions.

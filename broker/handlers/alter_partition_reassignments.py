@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (key 45): partitions move to other replicas, or such moves are called off.
+"""AlterPartitionReassignments (key 45): partitions move to other replicas, or such moves are cancelled.
 
-Behaviour: the controller takes each partition for itself; the answer comes when the wish is written, the move goes on
-behind it. Null replicas call a move off (NO_REASSIGNMENT_IN_PROGRESS when there is none). A partition that is named
-twice counts once, as it was named last. NOT_CONTROLLER elsewhere.
+Behaviour: partitions are independent of each other; the response is sent when the reassignment is stored, before it is
+complete. Null replicas cancel a reassignment (NO_REASSIGNMENT_IN_PROGRESS if there is none). Of a partition that is named
+twice, the last row counts. NOT_CONTROLLER on other brokers.
 Source: KIP-455; Kafka KafkaApis.handleAlterPartitionReassignmentsRequest, KafkaController.alterPartitionReassignments.
 """
 

@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs (key 34): replicas of this broker move to other log directories of it.
 
-Behaviour: answers when the copying has begun; DescribeLogDirs shows how far it is. A partition that is named for two
-directories goes to the last one. To where the replica is, ends a move. For a replica that this broker does not hold, the
-directory is remembered for when it is made, and the answer is REPLICA_NOT_AVAILABLE, or UNKNOWN_TOPIC_OR_PARTITION where
-nobody knows of the partition.
+Behaviour: responds when the copying has started; DescribeLogDirs shows its progress. A partition that is named for two
+directories moves to the last one. A move to the replica's current directory ends a move. For a replica that this broker does
+not have, the directory is kept for its creation, and the error is REPLICA_NOT_AVAILABLE, or UNKNOWN_TOPIC_OR_PARTITION if the
+partition does not exist.
 Source: KIP-113; Kafka KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManager.alterReplicaLogDirs.
 """
 

@@ -1,8 +1,8 @@
 """ApiVersions (key 18): which APIs this broker serves, in which versions.
 
 Behaviour: the rows come from the table of handlers. From v3 on the client names its software; a name or version with
-other characters than letters, digits, '-' and '.' is answered INVALID_REQUEST. A broker in ZooKeeper mode supports no
-feature levels and has none finalized, so only the epoch of the feature znode is told.
+other characters than letters, digits, '-' and '.' gets INVALID_REQUEST. A broker in ZooKeeper mode supports no
+feature levels and has none finalized, so the response has only the epoch of the feature znode.
 A version that is not served never gets here: `error_responses.unsupported_api_versions`.
 Source: KIP-35, KIP-511, KIP-584; Kafka ApiVersionsRequest, ApiVersionManager.
 """

@@ -1,4 +1,4 @@
-"""What the handlers of settings share: kinds of resources, the rules for naming a broker, and how much is told at once.
+"""Shared by the handlers of settings: kinds of resources, the rules for naming a broker, and the limits of a response.
 
 Source: Kafka ConfigResource, ConfigAdminManager, ZkAdminManager.
 """
@@ -19,10 +19,10 @@ from protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 
-# Resources that ask for everything multiply: 60,000 named in a request of 1 MB would be gigabytes. All settings of 10,000
-# topics are 14 MB, and 24 with their synonyms; as much again is in memory while they are put together, if they all differ.
+# Requests for all settings multiply: 60,000 resources in a request of 1 MB would be gigabytes. All settings of 10,000 topics
+# are 14 MB, and 24 with their synonyms; encoding them needs as much memory again, if they all differ.
 MAX_SETTINGS_BYTES = 32 * 1024 * 1024
-# So many kinds of topics (those with the same settings of their own are alike) keep their rows for others in an answer.
+# Kinds of topics (those with equal settings of their own) whose rows are kept to be shared in a response.
 KEPT_KINDS = 1_000
 
 
@@ -45,13 +45,13 @@ def refused(message: str) -> KafkaError:
 
 
 def check_names_this_broker(name: str, broker_id: int) -> None:
-    """For changes: settings of a broker go to that broker. Raises KafkaError."""
+    """Check the broker of a change: a broker changes only its own settings. Raises KafkaError."""
     if _broker_id(name, "Node") != broker_id:
         raise refused(f"Unexpected broker id, expected {broker_id}, but received {name}")
 
 
 def check_describes_this_broker(name: str, broker_id: int, *, or_empty: bool) -> None:
-    """For reading. Raises KafkaError."""
+    """Check the broker of a description. Raises KafkaError."""
     if _broker_id(name, "Broker") != broker_id:
         expected = f"{broker_id} or empty string," if or_empty else f"{broker_id}"
         raise refused(f"Unexpected broker id, expected {expected} but received {name}")
@@ -65,12 +65,12 @@ def _broker_id(name: str, noun: str) -> int:
 
 
 def repeated(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-    """Resources that a request names more than once; each of them is refused."""
+    """Return resources that a request names more than once; each of them is refused."""
     return {resource for resource, count in Counter(resources).items() if count > 1}
 
 
 def check_entries(names: list[str], without_value: list[str]) -> None:
-    """Raises KafkaError for a setting that is named twice, and for one without the value that its operation needs."""
+    """Check the operations of a resource. Raises KafkaError for a setting that is named twice, or lacks its value."""
     if len(set(names)) < len(names):
         raise refused("Error due to duplicate config keys")
     if without_value:
@@ -78,7 +78,7 @@ def check_entries(names: list[str], without_value: list[str]) -> None:
 
 
 def config_refusal(error: ConfigError, resource_type: ConfigResourceType, name: str) -> KafkaError:
-    """The answer to a value that cannot be. Topics answer INVALID_CONFIG, brokers INVALID_REQUEST, as Kafka does."""
+    """Return the error of an invalid value: INVALID_CONFIG for topics, INVALID_REQUEST for brokers, as in Kafka."""
     text = str(error)
     is_topic = resource_type is ConfigResourceType.TOPIC
     if isinstance(error, PasswordsRefused) or (is_topic and not _is_whole_sentence(text)):
@@ -88,7 +88,7 @@ def config_refusal(error: ConfigError, resource_type: ConfigResourceType, name: 
 
 
 def store_refusal(error: StoreError) -> KafkaError:
-    """The answer for a resource when the store keeps silent, and a change may have happened or not, or does not want to."""
+    """Return the error when the store did not respond, so that the outcome of a change is unknown, or refused it."""
     if isinstance(error, ConnectionLossError | SessionExpiredError):
         return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The store of the settings did not answer.")
     logger.warning("settings refused by the store: path=%s error=%s", error.path, type(error).__name__)
@@ -96,5 +96,5 @@ def store_refusal(error: StoreError) -> KafkaError:
 
 
 def _is_whole_sentence(text: str) -> bool:
-    """Refusals that Kafka answers as they are, without naming the resource."""
+    """Return errors whose text Kafka does not extend by the resource."""
     return text.startswith(("Unknown topic config name", "conflict topic config setting"))

@@ -1,7 +1,7 @@
-"""ControlledShutdown (key 7): a broker that wants to stop asks the controller to move its leaderships.
+"""ControlledShutdown (key 7): a broker that is about to stop asks the controller to move its leaderships.
 
-Behaviour: answers what could not be moved, so that the broker asks again; STALE_CONTROLLER_EPOCH
-elsewhere.
+Behaviour: the response has the partitions that could not be moved, so that the broker retries; STALE_CONTROLLER_EPOCH on
+other brokers.
 Versions: v0 has a request header without client id; v2 broker epochs (an old one: STALE_BROKER_EPOCH).
 Source: KIP-380; Kafka KafkaController.controlledShutdown.
 """

@@ -1,8 +1,8 @@
-"""CreatePartitions (key 37): topics grow.
+"""CreatePartitions (key 37): partitions are added to topics.
 
-Behaviour: `count` is the total to be; the answer comes when every partition has a leader that this broker knows, or
-REQUEST_TIMED_OUT. A topic that is named twice, or about to be deleted, is refused. Only the controller does it.
-Versions: v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED, which this broker does not give.
+Behaviour: `count` is the new total; the response is sent when every partition has a leader that this broker knows, or
+REQUEST_TIMED_OUT. A topic that is named twice, or being deleted, is refused. Only the controller handles it.
+Versions: v2 flexible; v3 may respond THROTTLING_QUOTA_EXCEEDED, which this broker does not give.
 Source: KIP-195; Kafka KafkaApis.handleCreatePartitionsRequest.
 """
 

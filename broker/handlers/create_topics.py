@@ -1,10 +1,10 @@
 """CreateTopics (key 19): new topics, by counts or by assignment.
 
-Behaviour: every topic stands for itself; one that is named twice is refused. The answer comes when all partitions have
-a leader that this broker knows, or REQUEST_TIMED_OUT after `timeout_ms`; the topic exists then all the same. Only the
+Behaviour: topics are independent of each other; one that is named twice is refused. The response is sent when all partitions
+have a leader that this broker knows, or with REQUEST_TIMED_OUT after `timeout_ms`; the topic is created in any case. Only the
 controller creates topics.
-Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 answers counts and effective
-settings (for topics behind 32 MiB of them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
+Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 returns counts and effective
+settings (for topics beyond 32 MiB of them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
 Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequest.
 """
 
@@ -88,7 +88,7 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicR
 def _result(name: str, created: CreatedTopic, effective: _EffectiveSettings) -> CreatableTopicResult:
     if created.outcome.code is not ErrorCode.NONE:
         row = _refused(name, created.outcome.code, created.outcome.message)
-        row.topic_id = created.topic_id  # of a topic that was made and is not led in time
+        row.topic_id = created.topic_id  # of a topic that was created and has no leader in time
         return row
     rows = effective.rows(created.config)
     return CreatableTopicResult(
@@ -104,7 +104,7 @@ def _result(name: str, created: CreatedTopic, effective: _EffectiveSettings) -> 
 
 
 class _EffectiveSettings:
-    """What holds for topics, and where each value comes from. Topics that are alike share their rows, encoded."""
+    """The effective settings of topics, with the source of each value. Topics with equal settings share the encoded rows."""
 
     def __init__(self, context: RequestContext) -> None:
         self._dynamic = context.services.dynamic_settings
@@ -114,7 +114,7 @@ class _EffectiveSettings:
         self._of_topics: dict[frozenset[tuple[str, str]], Encoded] = {}
 
     def rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs] | Encoded | None:
-        """None when the answer holds too many already."""
+        """Return the rows of a topic, None if the response contains too many already."""
         if not self._is_told:
             return []
         if self._bytes_left < 0:

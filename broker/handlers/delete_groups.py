@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42): forget groups without members, and all of their offsets.
+"""DeleteGroups (key 42): remove groups without members, with all their offsets.
 
-Behaviour: a group named twice is answered once.
+Behaviour: a group that is named twice has one result.
 Source: Kafka KafkaApis.handleDeleteGroupsRequest; KIP-229.
 """
 

@@ -1,8 +1,8 @@
-"""DeleteRecords (key 21): move a partition's start, so that what lies before it is gone.
+"""DeleteRecords (key 21): raise a partition's log start offset, which deletes the records before it.
 
 Behaviour: offset -1 means the high watermark; an offset past it, or below -1, is OFFSET_OUT_OF_RANGE; a topic that is only
-compacted answers POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. The answer carries the new low watermark: it
-comes when every live replica has moved its start, and after `timeout_ms` with REQUEST_TIMED_OUT where one has not.
+compacted gets POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. The response has the new low watermark: it is sent
+when every live replica has raised its start offset, or after `timeout_ms` with REQUEST_TIMED_OUT.
 Source: KIP-107; Kafka ReplicaManager.deleteRecords, DelayedDeleteRecords, Partition.deleteRecordsOnLeader.
 """
 
@@ -55,17 +55,17 @@ async def delete_records(request: DeleteRecordsRequest, context: RequestContext)
 
 
 def _on_outcome(wait: _Wait, error: ErrorCode) -> None:
-    """The followers of one partition have moved, or will not."""
+    """Handle the end of the wait for the followers of one partition."""
     row = wait.subject
     row.error_code = error
-    if error != ErrorCode.REQUEST_TIMED_OUT:  # else the row tells how far they are
+    if error != ErrorCode.REQUEST_TIMED_OUT:  # else the row has their current low watermark
         row.low_watermark = wait.partition.low_watermark if error == ErrorCode.NONE else NO_LOW_WATERMARK
 
 
 def _delete(
     topic: str, row: DeleteRecordsPartition, context: RequestContext, followers: _Followers
 ) -> DeleteRecordsPartitionResult:
-    """The row of the answer, which may have to wait for followers."""
+    """Delete records of one partition; return its row, which may have to wait for followers."""
     try:
         partition, offset, low_watermark = _delete_here(topic, row, context)
     except KafkaError as error:
@@ -81,7 +81,7 @@ def _delete(
 
 
 def _delete_here(topic: str, row: DeleteRecordsPartition, context: RequestContext) -> tuple[Partition, int, int]:
-    """(partition, offset that everybody has to reach, low watermark). Raises KafkaError."""
+    """Return (partition, offset that every replica must reach, low watermark). Raises KafkaError."""
     if is_internal(topic):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Records of the internal topic {topic} stay.")
     partition = led_partition(context.services, topic, row.partition_index)

@@ -1,10 +1,9 @@
-"""DeleteTopics (key 20): topics go, by name or by id.
+"""DeleteTopics (key 20): topics are deleted, by name or by id.
 
-Behaviour: the wish is kept in the store and outlives this broker; the answer comes when this broker's metadata no
-longer shows the topics, or REQUEST_TIMED_OUT. Files are removed afterwards. A topic named twice counts once. Only the
-controller deletes topics.
-Versions: v3 says TOPIC_DELETION_DISABLED where older ones say INVALID_REQUEST; v5 messages; v6 ids: UNKNOWN_TOPIC_ID,
-and INVALID_REQUEST for a row with name and id.
+Behaviour: the request is stored, and survives the end of this broker; the response is sent when this broker's metadata no
+longer has the topics, or with REQUEST_TIMED_OUT. Files are removed afterwards. A topic named twice counts once. Only the
+controller deletes topics. Versions: v3 has TOPIC_DELETION_DISABLED where older ones have INVALID_REQUEST; v5 messages; v6 ids:
+UNKNOWN_TOPIC_ID, and INVALID_REQUEST for a row with name and id.
 Source: KIP-4, KIP-322, KIP-516; Kafka KafkaApis.handleDeleteTopicsRequest.
 """
 
@@ -57,7 +56,7 @@ def _by_name(name: str) -> DeleteTopicState:
 
 
 def _refusal(wanted: Sequence[DeleteTopicState], context: RequestContext) -> ErrorCode:
-    """Why nothing at all is deleted, or NONE."""
+    """Return the error of the whole request, or NONE."""
     services = context.services
     if not services.controller.is_active:
         return ErrorCode.NOT_CONTROLLER
@@ -69,7 +68,7 @@ def _refusal(wanted: Sequence[DeleteTopicState], context: RequestContext) -> Err
 
 
 async def _rows(wanted: Iterable[DeleteTopicState], image: ClusterImage, slices: Slices) -> list[DeletableTopicResult]:
-    """With an error where there is no such topic, else to be deleted."""
+    """Return the rows of the response, with an error for unknown topics."""
     rows: list[DeletableTopicResult] = []
     refused: set[tuple[str | None, bytes]] = set()
     async for topic in slices.over(wanted):
@@ -78,12 +77,12 @@ async def _rows(wanted: Iterable[DeleteTopicState], image: ClusterImage, slices:
         if topic.topic_id != ZERO_UUID and name is None:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         elif name is None:
-            row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # neither name nor id: Kafka's word for it
+            row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # neither name nor id: Kafka's error
         elif name not in image.topics:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if row.error_code != ErrorCode.NONE:
             if (row.name, row.topic_id) in refused:
-                continue  # as Kafka: only topics that exist are answered again
+                continue  # as in Kafka: only existing topics have a second row
             refused.add((row.name, row.topic_id))
         rows.append(row)
     return rows

@@ -1,9 +1,9 @@
-"""DescribeConfigs (key 32): settings of topics and of this broker, where each comes from, and levels of its loggers.
+"""DescribeConfigs (key 32): settings of topics and of this broker, with their sources, and the levels of its loggers.
 
-Behaviour: a resource answers for itself; one of an unknown type fails the whole request. `configuration_keys` picks
+Behaviour: each resource has its own result; one of an unknown type fails the whole request. `configuration_keys` selects
 settings, none or an empty list means all. A broker with an empty name is the cluster's dynamic defaults. Secrets and
-settings nobody knows (they may be secrets) show no value. The source of a value is its strongest synonym; without any
-it is the default, also when another unit of the same setting was set. Resources behind 32 MiB of settings are refused.
+unknown settings (they may be secrets) have no value. The source of a value is its strongest synonym; without any
+it is the default, also when another unit of the same setting was set. Resources beyond 32 MiB of settings are refused.
 Versions: v1 adds sources and synonyms, v3 types and documentation.
 Source: KIP-133, KIP-226, KIP-412, KIP-569; Kafka ConfigHelper.
 """
@@ -43,7 +43,7 @@ from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 UNKNOWN_TYPE = 0
-# Settings of so many topics are read from the store in one go: one by one, ten thousand would be as many round trips.
+# Topics whose settings are read from the store at a time, instead of with one round trip each.
 READ_TOGETHER = 200
 
 
@@ -64,7 +64,7 @@ async def describe_configs(request: DescribeConfigsRequest, context: RequestCont
 async def _results(
     request: DescribeConfigsRequest, context: RequestContext, slices: Slices
 ) -> list[DescribeConfigsResult]:
-    """Reads the store, also at long work: a request for a thousand resources is no client's daily work."""
+    """Handle a request. It yields to the event loop: a request may name thousands of resources."""
     results: list[DescribeConfigsResult] = []
     if any(ConfigResourceType(resource.resource_type) is ConfigResourceType.UNKNOWN for resource in request.resources):
         code = ErrorCode.INVALID_REQUEST
@@ -106,7 +106,7 @@ def _result(
 
 
 class _Rows:
-    """Of one resource, or of many that are alike: those that are asked for everything share the wire form, too."""
+    """The rows of a resource, or of many with equal settings, which share the encoded rows if all settings are requested."""
 
     __slots__ = ("_all", "_encode", "_rows")
 
@@ -120,7 +120,7 @@ class _Rows:
         self._all: Encoded | None = None
 
     def encoded(self, names: Collection[str] | None) -> Encoded:
-        """None, or no name: all rows."""
+        """Return the rows with these names; all rows for None or no names."""
         if names:
             wanted = set(names)
             return self._encode([row for row in self._rows if row.name in wanted])
@@ -130,17 +130,17 @@ class _Rows:
 
 
 class _Description:
-    """The rows of resources. Those that are alike (most topics have no setting of their own) share them.
+    """Makes the rows of resources. Resources with equal settings share them (most topics have none of their own).
 
-    They are encoded here, one resource at a time: objects for all settings of ten thousand topics would take half a
-    second to encode at once, and hundreds of megabytes."""
+    Rows are encoded here, one resource at a time: encoding objects for all settings of ten thousand topics would take half
+    a second, and hundreds of megabytes."""
 
     def __init__(self, request: DescribeConfigsRequest, context: RequestContext) -> None:
         self._with_synonyms = request.include_synonyms
         self._with_documentation = request.include_documentation
         self._services = context.services
         self._encode = DescribeConfigsResponse.array_encoder(DescribeConfigsResourceResult, context.api_version)
-        # Of the topics that were read together; else what the store said instead, or nothing.
+        # Of the topics that were read together; the error if the store returned one.
         self._own: Mapping[str, Mapping[str, str]] | None = None
         self._silence: StoreError | None = None
         self._of_topics: dict[frozenset[tuple[str, str]], _Rows] = {}
@@ -148,8 +148,8 @@ class _Description:
         self._of_loggers: _Rows | None = None
 
     async def read(self, resources: Sequence[DescribeConfigsResource]) -> None:
-        """Before `rows` of these resources: what topics have of their own. When the store holds any of it back, they are
-        read one by one, so that only those fail that must; when it keeps silent, all fail."""
+        """Read topics' own settings, before `rows` of these resources. If the store refuses any of them, they are read one by
+        one, so that only the refused ones fail; if it does not respond, all fail."""
         topics = [
             resource.resource_name
             for resource in resources
@@ -256,7 +256,7 @@ class _Description:
     def _row(
         self, name: str, row: Setting | None, value: str | None, synonyms: Iterable[Synonym], *, read_only: bool
     ) -> DescribeConfigsResourceResult:
-        """`row` is None for a setting nobody knows."""
+        """Return the row of a setting; `row` is None for an unknown one."""
         is_secret = row is None or row.is_sensitive
         found = [
             DescribeConfigsSynonym(name=place.name, value=None if is_secret else place.value, source=place.source)

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from security.access import Operation, ResourceType, on_each
 
-# Without an authorizer everyone may do everything there is to do with a group: bits by AclOperation's number.
+# Without an authorizer every operation on a group is allowed: bits by AclOperation's number.
 _READ, _DELETE, _DESCRIBE = 3, 6, 8
 ALL_GROUP_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 

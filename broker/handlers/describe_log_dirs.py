@@ -1,6 +1,6 @@
-"""DescribeLogDirs (key 35): what lies in each log directory, and how much room there is.
+"""DescribeLogDirs (key 35): the logs in each log directory, and its free space.
 
-Behaviour: no topics given (null) means all; a directory that is offline answers KAFKA_STORAGE_ERROR and nothing else.
+Behaviour: no topics (null) means all; the row of an offline directory has only KAFKA_STORAGE_ERROR.
 Version 4 adds total and usable bytes.
 Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
 """

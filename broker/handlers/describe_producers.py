@@ -1,7 +1,7 @@
-"""DescribeProducers (key 61): the idempotent and transactional producers that a partition knows of.
+"""DescribeProducers (key 61): the idempotent and transactional producers in a partition's producer state.
 
-Behaviour: any replica answers, with what its own log has told it. Where a transaction is open, the row says where it began:
-that is how one that hangs is found.
+Behaviour: any replica responds, from its own log. The row of an open transaction has its first offset, by which hanging
+transactions are found.
 Source: KIP-664; Kafka KafkaApis.handleDescribeProducersRequest, Partition.activeProducerState.
 """
 
@@ -27,7 +27,7 @@ from storage.log.producer_state import ProducerDescription
 @handles(DescribeProducersRequest, on_each(Operation.READ, ResourceType.TOPIC))
 async def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     topics: list[TopicResponse] = []
-    # How many producers a partition has is known only when its turn has come.
+    # The number of producers of a partition is known only when it is read.
     async with context.services.serial_queue.begin(None) as slices:
         for topic in request.topics:
             rows = [await _describe(topic.name, index, context, slices) for index in topic.partition_indexes]

@@ -1,9 +1,9 @@
-"""ElectLeaders (key 43): the preferred leader, or any leader at the price of records, for chosen partitions or all.
+"""ElectLeaders (key 43): the preferred leader, or any leader with a loss of records, is elected for some partitions or all.
 
-Behaviour: without a list every partition is looked at, and those that have the right leader already are left out of the
-answer. The answer comes when this broker's metadata shows the new leaders, or REQUEST_TIMED_OUT. An unknown type of
+Behaviour: without a list every partition is checked, and those that have the right leader already are omitted from the
+response. It is sent when this broker's metadata has the new leaders, or with REQUEST_TIMED_OUT. An unknown type of
 election is INVALID_REQUEST. Only the controller elects.
-Versions: v0 knows preferred elections alone and has no error of the whole request.
+Versions: v0 has only preferred elections, and no error of the whole request.
 Source: KIP-183, KIP-460; Kafka KafkaApis.handleElectLeaders.
 """
 

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member is alive, and learns whether its group rebalances.
+"""Heartbeat (key 12): a member shows that it is alive, and gets an error if its group rebalances.
 
 Source: Kafka KafkaApis.handleHeartbeatRequest.
 """

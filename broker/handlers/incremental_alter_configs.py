@@ -1,10 +1,10 @@
 """IncrementalAlterConfigs (key 44): change single settings of topics, of this broker or of the cluster's defaults, and
 the levels of this broker's loggers.
 
-Behaviour: each resource answers for itself, and all of its operations happen or none. APPEND and SUBTRACT work on
+Behaviour: each resource has its own result, and all of its operations are executed or none. APPEND and SUBTRACT work on
 lists and start from the stored value, or the default. `validate_only` checks everything and changes nothing.
-Where Apache Kafka answers UNKNOWN_SERVER_ERROR (an operation it does not know, APPEND to an unknown setting), the answer
-is INVALID_REQUEST.
+Where Apache Kafka returns UNKNOWN_SERVER_ERROR (an unknown operation, APPEND to an unknown setting), the error is
+INVALID_REQUEST.
 Source: KIP-339, KIP-412; Kafka ConfigAdminManager.preprocess, prepareIncrementalConfigs, ZkAdminManager.
 """
 
@@ -120,7 +120,7 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
 def _edit(
     entries: Iterable[AlterableConfig], definition: Callable[[str], Setting | None]
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """The operations as one change of what is stored; the change raises KafkaError."""
+    """Return a function that applies the operations to the stored settings, and raises KafkaError."""
 
     def edit(stored: Mapping[str, str]) -> Mapping[str, str]:
         given = dict(stored)
@@ -163,7 +163,7 @@ def _list_items(given: Mapping[str, str], name: str, row: Setting | None, operat
 
 
 def _alter_loggers(resource: AlterConfigsResource, broker_id: int, *, validate_only: bool) -> None:
-    """All levels are checked before one is changed. Raises KafkaError."""
+    """Change levels of loggers; all are checked before one is changed. Raises KafkaError."""
     check_names_this_broker(resource.resource_name, broker_id)
     known = logging_setup.loggers()
     for entry in resource.configs:

@@ -1,1 +1,1 @@
-"""Administration of topics over the store: what needs no controller. Rules are pure; `topic_admin` writes."""
+"""Administration of topics in the store, without the controller. Rules are pure; `topic_admin` writes."""

@@ -1,6 +1,6 @@
-"""Waiting until the cluster image shows what was decided: how admin requests know that they are done.
+"""Waiting for a change in the cluster image: admin requests respond when their change is visible.
 
-Rules: one listener on the metadata cache and one timer a wait; both are gone when it ends, however it ends.
+Rules: one listener on the metadata cache and one timer for each wait; both are removed at its end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where the replicas of new partitions go. Pure; the two random numbers come in.
+"""The placement of the replicas of new partitions. Pure; the two random numbers are parameters.
 
-Rules: leaders are dealt out evenly over the brokers, each partition's followers are shifted against the leader's, the
-shift growing with every round, so that a broker's partitions have their followers everywhere. With racks, no rack gets
-a second replica before every rack has one; inside a rack the same holds for hosts (brokers that share a machine), and
+Rules: leaders are distributed evenly over the brokers; each partition's followers are shifted against the leader, and the
+shift increases with every round, so that the followers of a broker's partitions are on all other brokers. With racks, no rack
+gets a second replica before every rack has one; inside a rack the same holds for hosts (brokers that share a machine), and
 everywhere for brokers.
 Invariants: the replicas of a partition are distinct brokers.
 Source: Kafka AdminUtils.assignReplicasToBrokers; KIP-36 (rack awareness). The host key is our own.
@@ -18,7 +18,7 @@ from protocol.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True)
 class PlacementBroker:
-    """`rack` and `host` are None where they are not told."""
+    """A broker; `rack` and `host` are None if unknown."""
 
     broker_id: int
     rack: str | None = None
@@ -41,7 +41,7 @@ def place(
     placement: Placement,
     first_partition: int = 0,
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of partitions [first_partition, first_partition + partitions), preferred leader first.
+    """Return the replicas of partitions [first_partition, first_partition + partitions), preferred leader first.
     Raises KafkaError: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, UNKNOWN_SERVER_ERROR (racks on some brokers
     only)."""
     if partitions <= 0:
@@ -91,7 +91,7 @@ def _place_apart(
     first_partition: int,
 ) -> dict[int, tuple[int, ...]]:
     racks = {broker.broker_id: broker.rack or "" for broker in brokers}
-    # A host belongs to its rack: two brokers of one name in two racks are on two machines.
+    # A host belongs to its rack: equal host names in two racks are two machines.
     hosts = {
         broker.broker_id: (broker.rack or "", broker.host if broker.host is not None else f"\0{broker.broker_id}")
         for broker in brokers
@@ -121,8 +121,8 @@ def _place_apart(
 
 
 def alternate(brokers: Sequence[PlacementBroker]) -> list[int]:
-    """Broker ids so that neighbours stand in different racks, and neighbours of one rack on different hosts, as far as
-    that goes: 0(a) 1(b) 2(c) 3(a) 4(b) 5(c) for two brokers in each of three racks."""
+    """Return broker ids so that neighbours are in different racks, and neighbours of one rack on different hosts, as far as
+    possible: 0(a) 1(b) 2(c) 3(a) 4(b) 5(c) for two brokers in each of three racks."""
     by_rack: dict[str, dict[str, list[int]]] = {}
     for broker in sorted(brokers, key=lambda each: each.broker_id):
         host = broker.host if broker.host is not None else f"{broker.broker_id:012d}"
@@ -132,12 +132,12 @@ def alternate(brokers: Sequence[PlacementBroker]) -> list[int]:
 
 
 def _deal(queues: list[list[int]]) -> list[int]:
-    """One of each in turn, until all are empty."""
+    """Take one of each queue in turn, until all are empty."""
     longest = max(map(len, queues), default=0)
     return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
 
 
 def _follower_index(first: int, shift: int, follower: int, brokers: int) -> int:
-    """Never `first` itself: the distance runs from 1 to brokers - 1."""
+    """Return the index of a follower; never `first`, since the distance is from 1 to brokers - 1."""
     distance = 1 + (shift + follower) % (brokers - 1)
     return (first + distance) % brokers

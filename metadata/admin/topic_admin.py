@@ -1,9 +1,9 @@
-"""Topics on request: create, grow, delete. Writes the wish into the tree; the active controller's watches do the rest.
+"""Creation of topics and partitions, and deletion of topics. Writes to the store; the watches of the active controller do the
+rest.
 
-Rules: nothing here needs to be the controller: auto-creation runs on whichever broker was asked. An answer waits until
-this broker's metadata shows the outcome (every partition has a live leader, or the topic is gone), or
-REQUEST_TIMED_OUT. A write without an answer is looked up: the topic id, chosen before the write, tells whether it was
-ours.
+Rules: any broker may do it, not only the controller: auto-creation runs on the broker that got the request. A response waits
+until this broker's metadata shows the outcome (every partition has a live leader, or the topic is removed), or
+REQUEST_TIMED_OUT. After a write without response the node is read: the topic id, chosen before the write, identifies it.
 Source: Kafka ZkAdminManager, AdminZkClient, DefaultAutoTopicCreationManager.
 """
 
@@ -47,14 +47,16 @@ from runtime.slices import Slices
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-TOPICS_STEP = 100  # topics of one request that are planned and written together: other clients are served in between
+TOPICS_STEP = (
+    100  # topics of one request that are planned and written in one step; other clients are served between steps
+)
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """What a client asks for. -1 counts mean the broker's defaults; `assignment` is by partition."""
+    """A requested topic. -1 counts mean the broker's defaults; `assignment` is by partition."""
 
     name: str
     partitions: int = topic_rules.DEFAULT_COUNT
@@ -73,7 +75,7 @@ TIMED_OUT = Outcome(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def not_stored(error: StoreError | ValueError) -> Outcome:
-    """Of what the store will never take, or holds in a form that nobody can read."""
+    """Return the outcome of a final refusal by the store, or of an unreadable node."""
     if isinstance(error, RefusedError):
         return Outcome(ErrorCode.POLICY_VIOLATION, "The store refuses it: a topic's description may have 1 MiB.")
     return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, f"The store refuses it: {type(error).__name__}.")
@@ -81,7 +83,7 @@ def not_stored(error: StoreError | ValueError) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """`topic_id`, counts and `config` (the topic's own settings) are told for a topic that was, or could be,
+    """`topic_id`, counts and `config` (the topic's own settings) are set for a topic that was, or could be,
     created."""
 
     outcome: Outcome
@@ -93,7 +95,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """`count` is the wished total; `assignments` are the added partitions' replicas, or None."""
+    """Requested partitions. `count` is the new total; `assignments` are the added partitions' replicas, or None."""
 
     name: str
     count: int
@@ -101,20 +103,20 @@ class NewPartitions:
 
 
 class ReplicationPolicy(Protocol):
-    """How many replicas a topic gets that nobody chose the number for: internal and auto-created ones."""
+    """The replication factor of internal and auto-created topics."""
 
     def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int: ...
 
 
 class StrictReplication:
-    """As wanted: with too few brokers the creation fails until there are enough (KIP-115)."""
+    """The configured number: with too few brokers the creation fails (KIP-115)."""
 
     def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int:
         return wanted
 
 
 class FallBackToOneReplica:
-    """With too few brokers, one replica; the log says so once."""
+    """One replica if there are too few brokers; this is logged once."""
 
     def __init__(self) -> None:
         self._has_told = False
@@ -177,9 +179,10 @@ class TopicAdmin:
         validate_only: bool = False,
         slices: Slices | None = None,
     ) -> dict[str, CreatedTopic]:
-        """By name. Topics of one request do not depend on each other. `slices`: there may be very many of them."""
+        """Create topics; return the results by name. Topics of one request are independent. `slices` yields to the event
+        loop between many of them."""
         results: dict[str, CreatedTopic] = {}
-        names: dict[str, list[str]] = {}  # of the plans, by what colliding names have in common
+        names: dict[str, list[str]] = {}  # of the plans, by the part that colliding names share
         allowance = topic_rules.Allowance()
         created: list[_Plan] = []
         topics_left = list(wanted)
@@ -207,8 +210,8 @@ class TopicAdmin:
         hosts: Mapping[int, str],
         slices: Slices | None,
     ) -> list[_Plan]:
-        """The plans of the topics that can be created; the refusals go to `results`. `names` are those planned before,
-        and grow with the step: topics of one request may collide."""
+        """Return the plans of the topics that can be created, and add the refusals to `results`. `names` are those planned
+        so far, and are extended: topics of one request may collide."""
         plans: list[_Plan] = []
         for topic in step:
             if slices is not None:
@@ -225,8 +228,8 @@ class TopicAdmin:
         return plans
 
     async def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """Create topics because somebody asked for them. LEADER_NOT_AVAILABLE means: made, ask again;
-        UNKNOWN_TOPIC_OR_PARTITION: another request is making it."""
+        """Create topics that a request names. LEADER_NOT_AVAILABLE: created, to be retried; UNKNOWN_TOPIC_OR_PARTITION:
+        another request is creating it."""
         answers: dict[str, ErrorCode] = {}
         own: list[NewTopic] = []
         for name in dict.fromkeys(names):
@@ -277,13 +280,13 @@ class TopicAdmin:
         live_brokers = len(self._metadata.image.brokers)
         actual = self._policy.replication_factor(name, replication_factor, live_brokers)
         if actual < replication_factor and MIN_INSYNC_REPLICAS in config:
-            # Fewer replicas than must be in sync could never acknowledge anything.
+            # With fewer replicas than min.insync.replicas no write would be acknowledged.
             config[MIN_INSYNC_REPLICAS] = str(min(settings.transaction_state_log_min_isr, actual))
         return NewTopic(name, partitions, actual, config=config)
 
     async def _hosts(self) -> Mapping[int, str]:
-        """The machine of each broker (barnabas.host.id). Brokers' metadata does not tell it, so that it is read from
-        their nodes; where this broker names no machine nobody does."""
+        """Return the machine of each broker (barnabas.host.id). It is not in the metadata, and is read from the brokers'
+        nodes; if this broker has none, no broker has."""
         if self._settings().barnabas_host_id is None:
             return {}
         try:
@@ -355,7 +358,7 @@ class TopicAdmin:
         return self._randomness.randrange(0, max(len(brokers), 1))
 
     async def _write_topics(self, plans: Iterable[_Plan], results: dict[str, CreatedTopic]) -> list[_Plan]:
-        """Settings and topic in one transaction each. Returns those that now exist by our doing."""
+        """Write settings and topic in one transaction each. Returns the plans whose topics were created by it."""
         remaining = list(plans)
         created = []
         transactions: list[Transaction] = [
@@ -379,7 +382,7 @@ class TopicAdmin:
                 elif isinstance(outcome, StoreError):
                     raise outcome
             except (ConnectionLossError, SessionExpiredError):
-                # The topic may exist or not: the client asks again.
+                # The outcome is unknown: the client retries.
                 results[plan.name] = CreatedTopic(TIMED_OUT)
             except NodeExistsError:
                 message = f"Topic '{plan.name}' already exists."
@@ -393,7 +396,7 @@ class TopicAdmin:
         return created
 
     async def _write_over_old_config(self, plan: _Plan) -> None:
-        """Settings written before their topic, or left by one that is gone."""
+        """Create a topic over existing settings, which were written before it or remain from a deleted topic."""
         await self._store.multi(
             [
                 SetData(znodes.config_path("topics", plan.name), znodes.encode_config(plan.config)),
@@ -402,7 +405,7 @@ class TopicAdmin:
         )
 
     async def _check_written(self, plan: _Plan) -> None:
-        """The write had no answer. Raises NodeExistsError when the topic is another's."""
+        """Check whether a write without response was executed. Raises NodeExistsError if another request created the topic."""
         try:
             data, _ = await self._store.get(znodes.topic_path(plan.name))
         except NoNodeError:
@@ -441,7 +444,7 @@ class TopicAdmin:
         validate_only: bool = False,
         slices: Slices | None = None,
     ) -> dict[str, Outcome]:
-        """By name. See `create`."""
+        """Add partitions; return the outcomes by name. See `create`."""
         results: dict[str, Outcome] = {}
         grown: dict[str, Mapping[int, ReplicaAssignment]] = {}
         allowance = topic_rules.Allowance()
@@ -472,7 +475,7 @@ class TopicAdmin:
     async def _grow_one(
         self, topic: NewPartitions, allowance: topic_rules.Allowance, *, validate_only: bool
     ) -> Mapping[int, ReplicaAssignment]:
-        """All partitions of the topic as they will be. Raises KafkaError."""
+        """Add partitions to one topic; return all its assignments. Raises KafkaError."""
         path = znodes.topic_path(topic.name)
         brokers = placement_brokers(self._metadata.image, await self._hosts())
         while True:
@@ -499,7 +502,7 @@ class TopicAdmin:
             try:
                 await self._store.set(path, replace(registration, assignments=assignments).encode(), stat.version)
             except (BadVersionError, NoNodeError):
-                continue  # somebody else changed it: what they wrote decides
+                continue  # another request changed it: decide again
             except ConnectionLossError:
                 data, _ = await self._store.get(path)
                 if TopicRegistration.decode(topic.name, data).assignments != assignments:
@@ -511,15 +514,15 @@ class TopicAdmin:
     # Deletion.
 
     async def delete(self, names: Iterable[str], timeout_ms: int) -> dict[str, Outcome]:
-        """Answers once this broker's metadata shows no such topic any more. REQUEST_TIMED_OUT does not take the wish
-        back."""
+        """Request deletions; return when this broker's metadata has no such topics. REQUEST_TIMED_OUT does not cancel the
+        deletion."""
         wanted = list(dict.fromkeys(names))
         try:
             wishes = await self._store.write_many([[Create(znodes.delete_topic_path(name))] for name in wanted])
         except (ConnectionLossError, SessionExpiredError):
             return dict.fromkeys(wanted, TIMED_OUT)
         for wish in wishes:
-            # The same wish twice is one wish.
+            # The deletion is requested already.
             assert not isinstance(wish, StoreError) or isinstance(wish, NodeExistsError), repr(wish)
 
         def are_gone(image: ClusterImage) -> bool:

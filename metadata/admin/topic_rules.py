@@ -1,4 +1,4 @@
-"""The rules of topics: names, counts, assignments. Pure: each function answers a plan or raises the KafkaError that the
+"""The rules of topics: names, counts, assignments. Pure: each function returns a plan or raises the KafkaError that the
 client gets.
 
 Source: Kafka Topic, ZkAdminManager, AdminZkClient, AdminUtils.
@@ -23,7 +23,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def check_name(name: str) -> None:
-    """Raises KafkaError(INVALID_TOPIC_EXCEPTION)."""
+    """Check a topic's name. Raises KafkaError(INVALID_TOPIC_EXCEPTION)."""
     if name == "":
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -46,7 +46,7 @@ def is_legal_name(name: str) -> bool:
 
 
 def colliding(name: str, existing: Iterable[str]) -> list[str]:
-    """Topics that differ from `name` only by '.' and '_', which are one character in metric names."""
+    """Return topics that differ from `name` only by '.' and '_', which are one character in metric names."""
     if not may_collide(name):
         return []
     same = folded(name)
@@ -54,7 +54,7 @@ def colliding(name: str, existing: Iterable[str]) -> list[str]:
 
 
 def folded(name: str) -> str:
-    """What colliding names have in common."""
+    """Return the form that colliding names share."""
     return name.replace(".", "_")
 
 
@@ -63,7 +63,7 @@ def may_collide(name: str) -> bool:
 
 
 def check_new_name(name: str, *, exists: bool, is_being_deleted: bool, others: Iterable[str]) -> None:
-    """`others` are the topics there are; they matter to names that may collide."""
+    """Check the name of a new topic. `others` are the existing topics, used for names that may collide."""
     check_name(name)
     if is_being_deleted:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
@@ -93,7 +93,7 @@ MAX_NEW_PARTITIONS = 50_000
 
 @dataclass(slots=True)
 class Allowance:
-    """How many partitions a request may still add."""
+    """Counts how many partitions a request may still add."""
 
     left: int = MAX_NEW_PARTITIONS
 
@@ -107,7 +107,7 @@ class Allowance:
 
 
 def check_new_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
-    """An assignment that a client wrote. Unknown brokers are taken, as in Kafka: they may come."""
+    """Check an assignment of a client. Unknown brokers are accepted, as by Kafka: they may register later."""
     if len({len(replicas) for replicas in assignment.values()}) != 1:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas."
@@ -136,8 +136,8 @@ def plan_growth(
     brokers: Sequence[PlacementBroker],
     shift: int,
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of the partitions [len(current), count). `assignments` are what the client wishes for them. Raises
-    KafkaError; also for a coordinators' topic, which would lose the groups that hash elsewhere then."""
+    """Return the replicas of the partitions [len(current), count). `assignments` are those of the request. Raises
+    KafkaError; also for a coordinator's topic, whose groups would hash to other partitions."""
     if not current:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
     if any(each.is_being_reassigned for each in current.values()):
