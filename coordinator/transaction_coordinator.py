@@ -32,7 +32,6 @@ from coordinator.transaction.markers import (
 )
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.shard import TransactionShard
-from coordinator.transaction.transaction import TransactionState
 from coordinator.transaction_observation import observe
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages import describe_transactions, list_transactions
@@ -234,13 +233,6 @@ class TransactionCoordinator:
                     if row is not None:
                         rows.append(row)
         return ErrorCode.NONE, rows
-
-    def state_counts(self) -> dict[TransactionState, int]:
-        counts = dict.fromkeys(TransactionState, 0)
-        for shard in self.runtime.active_shards():
-            for state, count in shard.state_counts().items():
-                counts[state] += count
-        return counts
 
     def waiting_completions(self) -> int:
         """The transactions whose markers are written and whose completion the log has refused."""

@@ -11,7 +11,6 @@ Source: Kafka TransactionCoordinator and TransactionStateManager.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from coordinator.runtime.contract import (
@@ -104,9 +103,6 @@ class TransactionShard:
     def durable_state(self) -> dict[str, Transaction]:
         """What a replay of the log must yield again: for tests and for comparing coordinators."""
         return {name: subject.stored for name, subject in self._ids.items() if subject.stored is not None}
-
-    def state_counts(self) -> Counter[TransactionState]:
-        return Counter(transaction.state for transaction in self.durable_state().values())
 
     @property
     def waiting_completions(self) -> int:
