@@ -1,8 +1,8 @@
 """JoinGroup (key 11): become a member of a group, or of its next generation.
 
-Behaviour: answered when the rebalance is over. Static members are refused while brokers of the cluster may not know them
-(`inter.broker.protocol.version` below 2.3): UNSUPPORTED_VERSION, here and in their other requests but LeaveGroup. Versions
-below 7 cannot say "no protocol" with null and get "".
+Behaviour: the response is sent at the end of the rebalance. Static members are refused if brokers of the cluster may not know
+them (`inter.broker.protocol.version` below 2.3): UNSUPPORTED_VERSION, here and in their other requests but LeaveGroup.
+Versions below 7 get "" in place of null for no protocol.
 Source: Kafka KafkaApis.handleJoinGroupRequest.
 """
 

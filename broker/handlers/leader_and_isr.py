@@ -1,10 +1,9 @@
-"""LeaderAndIsr (key 4): the controller says which partitions this broker holds, who leads them and who is in sync.
+"""LeaderAndIsr (key 4): the controller sends this broker its partitions, with their leaders and ISRs.
 
-Behaviour: believed from the controller alone (`broker.cluster.control_requests`): STALE_BROKER_EPOCH when it is meant
-for an earlier life
-of this broker, STALE_CONTROLLER_EPOCH from anybody who is not the controller, and nothing changes then. Every partition
-has its own error in the answer, that of a refused request too. Served before the broker is ready.
-Versions: v0 and v1 do not group partitions by topic; v2 broker epochs; v5 topic ids, and answers by id.
+Behaviour: accepted only from the controller (`broker.cluster.control_requests`): a request for an earlier registration of this
+broker gets STALE_BROKER_EPOCH, one from another sender STALE_CONTROLLER_EPOCH, and nothing is changed. Every partition has its
+own error in the response, also in that to a refused request. Served before the broker is ready.
+Versions: v0 and v1 do not group partitions by topic; v2 broker epochs; v5 topic ids, and responses by id.
 Source: KIP-380, KIP-516; Kafka KafkaApis.handleLeaderAndIsrRequest.
 """
 
@@ -40,7 +39,7 @@ async def leader_and_isr(request: LeaderAndIsrRequest, context: RequestContext) 
 
 
 def _refused(request: LeaderAndIsrRequest, error: int, version: int) -> LeaderAndIsrResponse:
-    """The request's error, and once more for each of its partitions."""
+    """Return the response to a refused request, with the error for each partition, too."""
     if version >= _ANSWERS_BY_ID_SINCE:
         topics = [
             LeaderAndIsrTopicError(

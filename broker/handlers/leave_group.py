@@ -1,6 +1,6 @@
-"""LeaveGroup (key 13): members go, one (before version 3) or several.
+"""LeaveGroup (key 13): one member (before version 3) or several leave.
 
-Behaviour: below version 3 the one member's error is the answer's.
+Behaviour: below version 3 the error of the member is that of the response.
 Source: Kafka KafkaApis.handleLeaveGroupRequest, LeaveGroupResponse; KIP-345.
 """
 
@@ -13,7 +13,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse,
 from security.access import Operation, ResourceType, on_named
 
 _BATCHED_SINCE = 3
-# So many of one request leave together; a rebalance begins once, for all who leave before it.
+# Members of one request that are removed together; one rebalance follows for all that leave before it.
 _MEMBERS_STEP = 500
 
 

@@ -1,8 +1,8 @@
-"""Offsets of OffsetCommit and OffsetFetch version 0: in the tree store, under the paths of the oldest consumers.
+"""Offsets of OffsetCommit and OffsetFetch version 0: in the store, under the paths of the oldest consumers.
 
     /consumers/<group>/offsets/<topic>/<partition> -> the offset in decimal
 
-Rules: the group coordinator has no part in it, and sees none of it.
+Rules: independent of the group coordinator.
 Source: Kafka KafkaZkClient.setOrCreateConsumerOffset, getConsumerOffset.
 """
 
@@ -16,7 +16,7 @@ _NOT_IN_PATHS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
 
 
 def offset_path(group_id: str, topic: str, partition: int) -> str:
-    """Raises UNKNOWN_SERVER_ERROR, as Kafka, for a group that cannot stand in a path (the empty one, first of all)."""
+    """Return the path of an offset. Raises UNKNOWN_SERVER_ERROR, as Kafka, for a group that cannot be in a path, such as ""."""
     parts = group_id.split("/")
     if any(part in ("", ".", "..") for part in parts) or not _NOT_IN_PATHS.isdisjoint(group_id):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The group {group_id!r} cannot be part of a store's path.")
@@ -38,7 +38,7 @@ async def commit_legacy_offset(store: Store, group_id: str, topic: str, partitio
 
 
 async def fetch_legacy_offset(store: Store, group_id: str, topic: str, partition: int) -> int | None:
-    """None: never committed. Raises KafkaError, StoreError."""
+    """Return a committed offset, None if there is none. Raises KafkaError, StoreError."""
     path = offset_path(group_id, topic, partition)
     try:
         data, _stat = await store.get(path)

@@ -1,11 +1,10 @@
-"""ListOffsets (key 2): where a partition begins and ends, and which offset belongs to a time.
+"""ListOffsets (key 2): the first and last offsets of a partition, and offsets by timestamp.
 
 Behaviour: special timestamps -1 (latest), -2 (earliest), -3 (of the largest timestamp, v7), -4 (earliest local, v8) and
 -5 (last tiered, v9; always none here). "Latest" is the high watermark, at read_committed the last stable offset, for a
 replica or a debugging consumer (which may also ask a follower) the log end. Until the high watermark has reached the
-start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: an older answer would go back in time. Clients of before
-version 5 do not know that error, and are told LEADER_NOT_AVAILABLE, after which they ask again. v0 answers a list of segment
-boundaries.
+start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: the offset could be lower than in an earlier response. Versions
+below 5 do not have that error, and get LEADER_NOT_AVAILABLE, which clients retry. v0 returns a list of segment boundaries.
 Source: KIP-79, 207, 396, 405, 734; Kafka Partition.fetchOffsetForTimestamp, legacyFetchOffsetsForTimestamp,
 UnifiedLog.legacyFetchOffsetsBefore.
 """
@@ -42,7 +41,7 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-# The request version from which a special timestamp is known.
+# The request version from which a special timestamp is supported.
 SPECIAL_TIMESTAMPS = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 LEADER_EPOCH_VERSION = 4
@@ -55,7 +54,7 @@ NONE_FOUND = -1
 
 
 class _Search(Protocol):
-    """Fills in a row of the answer, as soon as all others are there."""
+    """Completes a row of the response after the other rows are there."""
 
     async def fill(self) -> None: ...
 
@@ -86,7 +85,7 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
 
 
 async def _asked(request: ListOffsetsRequest, slices: Slices) -> Counter[TopicPartition]:
-    """How often each partition is named."""
+    """Count how often each partition is named."""
     asked: Counter[TopicPartition] = Counter()
     async for topic in slices.over(request.topics):
         async for row in slices.over(topic.partitions):
@@ -120,7 +119,7 @@ def _answer(
     context: RequestContext,
     searches: list[_Search],
 ) -> ListOffsetsPartitionResponse:
-    """The row of the answer. What takes a look into the log is added to `searches` and filled in later."""
+    """Return the row of a partition. If the log must be searched, that is added to `searches` and completes it later."""
     version = context.api_version
     if row.timestamp < 0 and SPECIAL_TIMESTAMPS.get(row.timestamp, version + 1) > version:
         raise KafkaError(
@@ -159,14 +158,14 @@ def _end_offset(request: ListOffsetsRequest, partition: Partition) -> int:
 
 
 def _lags_behind_epoch(request: ListOffsetsRequest, partition: Partition) -> bool:
-    """Whether a consumer could be told of an older end than before."""
+    """Whether a consumer could get a lower end offset than before."""
     leader = partition.leader
     is_consumer = request.replica_id == CONSUMER
     return is_consumer and leader is not None and partition.log.high_watermark < leader.epoch_start_offset
 
 
 def _not_available(version: int) -> ErrorCode:
-    """What a client calls it that the leader cannot tell the end yet."""
+    """Return the version's error for an end offset that is not known yet."""
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= NOT_AVAILABLE_VERSION else ErrorCode.LEADER_NOT_AVAILABLE
 
 
@@ -177,7 +176,7 @@ def _fill(answer: ListOffsetsPartitionResponse, timestamp: int, offset: int, epo
 
 @dataclass(slots=True)
 class _TimeSearch:
-    """The offset that belongs to a time has to be looked for in the log."""
+    """Searches the log for the offset of a timestamp."""
 
     request: ListOffsetsRequest
     partition: Partition
@@ -205,7 +204,7 @@ class _TimeSearch:
 
 @dataclass(slots=True)
 class _BoundarySearch:
-    """v0: where segments begin is known, when they were written to is asked of the disk."""
+    """v0: reads the modification times of segments from the disk."""
 
     request: ListOffsetsRequest
     partition: Partition
@@ -231,7 +230,7 @@ class _BoundarySearch:
 
 
 def _offsets_before(boundaries: Sequence[tuple[int, int]], timestamp: int, max_num_offsets: int) -> list[int]:
-    """The newest of `boundaries`, rising (offset, ms), that was there at `timestamp`, and those before it, falling."""
+    """Return the offsets of the boundaries up to `timestamp`, in descending order; `boundaries` are ascending (offset, ms)."""
     if timestamp == LATEST:
         count = len(boundaries)
     elif timestamp == EARLIEST:

@@ -1,7 +1,7 @@
-"""ListPartitionReassignments (key 46): the moves of partitions that are under way.
+"""ListPartitionReassignments (key 46): the ongoing reassignments.
 
-Behaviour: null means all; of the partitions that are named, those that do not move are left out, as are unknown ones.
-NOT_CONTROLLER elsewhere than on the controller.
+Behaviour: null means all; named partitions without a reassignment are omitted, as are unknown ones. NOT_CONTROLLER on other
+brokers than the controller.
 Source: KIP-455; Kafka KafkaApis.handleListPartitionReassignmentsRequest.
 """
 

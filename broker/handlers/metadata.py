@@ -1,11 +1,11 @@
-"""Metadata (key 3): brokers, topics, and who leads what; the first request of every client.
+"""Metadata (key 3): brokers, topics and leaders of partitions; the first request of every client.
 
-Behaviour: answers from this broker's cluster image. No topics means all in v0, none from v1 on, where null means all. A
-missing topic that was asked for by name is created when the client and `auto.create.topics.enable` allow it, and is
-answered LEADER_NOT_AVAILABLE then; the client asks again. Without an authorizer every operation is authorized.
-Versions: v1 rack, controller, internal flag; v4 clients may forbid auto creation; v5 offline replicas; v7 leader
-epochs; v8-10 authorized operations; v10 topic ids, usable in requests from v12 on. A leader without the client's
-listener is LISTENER_NOT_FOUND from v6 on. v0 leaves out replicas that cannot be reached and says REPLICA_NOT_AVAILABLE.
+Behaviour: the response is made from this broker's cluster image. No topics means all in v0, none from v1 on, where null means
+all. A missing topic that is requested by name is created when the client and `auto.create.topics.enable` allow it, and gets
+LEADER_NOT_AVAILABLE, which clients retry. Without an authorizer every operation is authorized. Versions: v1 rack, controller,
+internal flag; v4 clients may forbid auto creation; v5 offline replicas; v7 leader epochs; v8-10 authorized operations; v10
+topic ids, usable in requests from v12 on. A leader without the client's listener is LISTENER_NOT_FOUND from v6 on. v0 omits
+replicas that cannot be reached, with REPLICA_NOT_AVAILABLE.
 Source: KIP-4, KIP-112, KIP-320, KIP-430, KIP-516; Kafka KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.
 """
 
@@ -87,14 +87,14 @@ def _means_all(request: MetadataRequest, version: int) -> bool:
 
 
 def _is_refused(topic: MetadataRequestTopic, version: int) -> bool:
-    """Ids stand in requests from v12 on, and only a topic that is named by its id may have no name."""
+    """Check ids and names: requests have ids from v12 on, and only a topic with an id may have no name."""
     if version < 12:
         return topic.name is None or topic.topic_id != ZERO_UUID
     return topic.name is None and topic.topic_id == ZERO_UUID
 
 
 async def _refusal(wanted: Iterable[MetadataRequestTopic], slices: Slices) -> MetadataResponse:
-    """There is no place for one error of the whole request: every topic gets it."""
+    """Return an error for every topic: the response has none of the whole request."""
     return MetadataResponse(
         brokers=[],
         topics=[
@@ -105,7 +105,7 @@ async def _refusal(wanted: Iterable[MetadataRequestTopic], slices: Slices) -> Me
 
 
 def _broker_rows(image: ClusterImage, context: RequestContext) -> list[MetadataResponseBroker]:
-    """The live brokers that have the client's listener."""
+    """Return the live brokers that have the client's listener."""
     rows = []
     for broker in image.brokers.values():
         endpoint = context.services.advertised.endpoint(
@@ -122,8 +122,8 @@ def _broker_rows(image: ClusterImage, context: RequestContext) -> list[MetadataR
 
 @dataclass(slots=True)
 class _Asked:
-    """What a request asks for, each once: topics of the image, and what is not there. A request with ids is answered by
-    ids alone."""
+    """The requested topics, each once: those in the image, and missing ones. A request with ids gets a response by ids
+    only."""
 
     topics: list[TopicImage] = field(default_factory=list)
     unknown_ids: list[bytes] = field(default_factory=list)
@@ -173,7 +173,7 @@ def _error_row(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -
 
 
 class _View:
-    """The image as clients of one listener see it in one version."""
+    """The image as seen by clients of one listener, in one version."""
 
     def __init__(self, image: ClusterImage, listener: str, version: int, slices: Slices) -> None:
         self._image = image

@@ -1,7 +1,7 @@
-"""OffsetCommit (key 8): store how far a group has read.
+"""OffsetCommit (key 8): store the offsets of a group.
 
-Behaviour: topics and partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION, and the rest goes on;
-without a rest the coordinator is not asked at all. Version 0 goes to the tree store.
+Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are committed; if there are no
+others, the coordinator is not called. Version 0 writes to the store.
 Source: Kafka KafkaApis.handleOffsetCommitRequest.
 """
 
@@ -82,7 +82,7 @@ async def _commit(
 async def _known_topics(
     topics: list[OffsetCommitRequestTopic], image: ClusterImage, slices: Slices
 ) -> list[OffsetCommitRequestTopic]:
-    """Those that exist. Of a place that is named more than once the last row counts."""
+    """Return the rows of existing partitions. Of a partition that is named more than once, the last row counts."""
     known: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
     async for topic in slices.over(topics):
         async for partition in slices.over(topic.partitions):
@@ -96,7 +96,7 @@ async def _known_topics(
 async def _merged(
     request: OffsetCommitRequest, answered: Iterable[OffsetCommitResponseTopic], slices: Slices
 ) -> OffsetCommitResponse:
-    """One row for each place that was asked for, in that order; those nobody answered do not exist."""
+    """Return one row for each row of the request, in its order; partitions without a result do not exist."""
     errors = {
         (topic.name, partition.partition_index): partition.error_code
         for topic in answered
@@ -119,7 +119,7 @@ async def _merged(
 async def _store_legacy(
     store: Store, group_id: str, topics: list[OffsetCommitRequestTopic], metadata_limit: int, slices: Slices
 ) -> list[OffsetCommitResponseTopic]:
-    """The metadata string has no place there; it is only checked."""
+    """Commit offsets to the store. The metadata string is checked but not stored."""
     answered = []
     async for topic in slices.over(topics):
         rows = []

@@ -1,7 +1,7 @@
-"""OffsetDelete (key 47): forget offsets of partitions that the group does not consume.
+"""OffsetDelete (key 47): remove offsets of partitions that the group does not consume.
 
-Behaviour: topics and partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION, and the rest goes on; an
-error of the group is the answer's, and then there are no rows at all.
+Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are removed; an error
+of the group is that of the response, without rows.
 Source: Kafka KafkaApis.handleOffsetDeleteRequest; KIP-496.
 """
 
@@ -45,7 +45,7 @@ async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -
 async def _merged(
     request: OffsetDeleteRequest, answered: Iterable[OffsetDeleteResponseTopic], slices: Slices
 ) -> OffsetDeleteResponse:
-    """One row for each place that was asked for, in that order; those nobody answered do not exist."""
+    """Return one row for each row of the request, in its order; partitions without a result do not exist."""
     errors = {(topic.name, row.partition_index): row.error_code for topic in answered for row in topic.partitions}
     rows: dict[str, dict[int, OffsetDeleteResponsePartition]] = {}
     async for asked in slices.over(request.topics):
@@ -66,7 +66,7 @@ async def _merged(
 async def _known_topics(
     topics: list[OffsetDeleteRequestTopic], image: ClusterImage, slices: Slices
 ) -> list[OffsetDeleteRequestTopic]:
-    """Those that exist. Of a place that is named more than once the last row counts."""
+    """Return the rows of existing partitions. Of a partition that is named more than once, the last row counts."""
     known: dict[str, dict[int, OffsetDeleteRequestPartition]] = {}
     async for topic in slices.over(topics):
         async for partition in slices.over(topic.partitions):

@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9): how far groups have read, one (before version 8) or several.
+"""OffsetFetch (key 9): the offsets of groups, one (before version 8) or several.
 
-Behaviour: a partition without an offset answers -1 and no error. Version 0 asks the tree store, which knows no such
-partition as UNKNOWN_TOPIC_OR_PARTITION. Version 1 has no place for an error of the group: the answer is empty, as Kafka's.
+Behaviour: a partition without an offset has offset -1 and no error. Version 0 reads from the store, with
+UNKNOWN_TOPIC_OR_PARTITION for those. Version 1 has no error of the group: the response is empty, as Kafka's.
 Source: Kafka KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse; KIP-447, KIP-709 (several groups).
 """
 
@@ -67,7 +67,7 @@ async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> 
 
 
 def _without_empty_topics(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
-    """A topic without partitions is not answered, as in Kafka."""
+    """Return the rows of a request; topics without partitions are omitted, as in Kafka."""
     if group.topics is not None and not all(topic.partition_indexes for topic in group.topics):
         group.topics = [topic for topic in group.topics if topic.partition_indexes]
     return group
@@ -78,7 +78,7 @@ def _in_group_form(topic: OffsetFetchRequestTopic) -> OffsetFetchRequestTopics:
 
 
 def _rows_count(wanted: Sequence[OffsetFetchRequestGroup]) -> int | None:
-    """None when a group is asked for all of its offsets: as many as there are."""
+    """Return the number of requested partitions, None for all offsets of a group."""
     count = len(wanted)
     for group in wanted:
         if group.topics is None:

@@ -1,7 +1,8 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ends in this leader's log, for clients and followers that truncate.
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch in this leader's log, for clients and followers that
+truncate.
 
-Behaviour: an epoch that this log does not know answers epoch -1, offset -1; the epoch of now answers the log's end
-(for a consumer as for a replica, as in Kafka).
+Behaviour: an unknown epoch gets epoch -1, offset -1; the current epoch gets the log end offset (for consumers and replicas, as
+in Kafka).
 Source: KIP-101, 279, 320; Kafka Partition.lastOffsetForLeaderEpoch.
 """
 

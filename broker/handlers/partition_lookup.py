@@ -1,5 +1,4 @@
-"""Finding the partition that a request names, with the error a client gets when it is not there or not led here, and who
-leads it then."""
+"""The lookup of the partition that a request names, with the errors of missing partitions and of other leaders."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ class KnownLeader(NamedTuple):
 
 
 def known_leader(services: Services, topic: str, index: int) -> KnownLeader | None:
-    """Who leads a partition, to tell clients that have come to another broker (KIP-951). After an election the partition
-    hears of it first, the image with the UpdateMetadata behind it: whichever is of the later epoch."""
+    """The leader of a partition, for clients that sent a request to another broker (KIP-951). After an election the partition
+    is updated first, then the image by UpdateMetadata: the one with the later epoch is used."""
     held, shown = services.partitions.find(topic, index), services.metadata.image.partition(topic, index)
     if held is not None and held.leader_id >= 0 and (shown is None or held.leader_epoch > shown.leader_epoch):
         return KnownLeader(held.leader_id, held.leader_epoch)
@@ -29,7 +28,7 @@ def known_leader(services: Services, topic: str, index: int) -> KnownLeader | No
 
 
 def is_known(services: Services, topic: str, index: int) -> bool:
-    """Whether there is such a partition, here or on other brokers."""
+    """Whether the partition exists, here or on other brokers."""
     return (
         services.partitions.find(topic, index) is not None
         or services.metadata.image.partition(topic, index) is not None
@@ -37,8 +36,8 @@ def is_known(services: Services, topic: str, index: int) -> bool:
 
 
 def held_partition(services: Services, topic: str, index: int) -> Partition:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR for one whose log directory is offline, or
-    NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""
+    """Return a partition of this broker. Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR for one whose log directory is
+    offline, or NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""
     partition = services.partitions.find(topic, index)
     if partition is not None:
         partition.check_online()
@@ -51,7 +50,8 @@ def held_partition(services: Services, topic: str, index: int) -> Partition:
 
 
 def led_partition(services: Services, topic: str, index: int, current_leader_epoch: int = ANY_EPOCH) -> Partition:
-    """Raises as `held_partition`, and FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
+    """Return a partition that this broker leads. Raises as `held_partition`, and FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+    NOT_LEADER_OR_FOLLOWER."""
     partition = held_partition(services, topic, index)
     partition.check_leader(current_leader_epoch)
     return partition

@@ -1,15 +1,13 @@
 """Produce (key 0): append record batches to the partitions this broker leads.
 
-Behaviour: every partition answers for itself, unless the request is refused as a whole (`produce_checks`). acks=1 answers
-when the batch is written, acks=-1 when every in-sync replica has it (or after `timeout_ms`), acks=0 never: a failure then
-closes the connection, which is all such a client can notice. The records are patched in the request's own buffer and go
-to the log from there, without a copy.
-Records stay in the budget of requests until the log has written them, also when nobody waits for them, because of acks=0
-or a client that is gone; who waits for replicas then keeps nothing of them.
-Records that take long to validate (`LongValidation`) are looked at beside the event loop; the request is a barrier of its
-connection then.
-Versions: below 3 message sets may come (`produce_message_sets`). v8 adds an error message and the offending records
-(KIP-467), v10 the new leader (KIP-951).
+Behaviour: every partition has its own result, unless the whole request is refused (`produce_checks`). With acks=1 the response
+is sent when the batch is appended, with acks=-1 when every in-sync replica has it (or after `timeout_ms`), with acks=0 never:
+an error closes the connection then, the only thing that such a client can notice. The records are changed in the request's
+buffer, and written from there without a copy. Records count in the budget of requests until the log has written them, also
+with acks=0 and after the client has disconnected; a request that waits for replicas keeps none of them. Records that take long
+to validate (`LongValidation`) are validated in slices; the request is a barrier of its connection then. Versions: below 3
+message sets are possible (`produce_message_sets`). v8 adds an error message and the offending records (KIP-467), v10 the new
+leader (KIP-951).
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, DelayedProduce.
 """
 
@@ -63,7 +61,7 @@ NO_OFFSET = -1
 LEADER_HINT_VERSION = 10
 # The client id with which Apache Kafka's own tools may write to internal topics.
 ADMIN_CLIENT = "__admin_client"
-# Refusals that come before the log has said where it starts.
+# Errors that are raised before the log start offset is known.
 UNKNOWN_START_ERRORS = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -78,7 +76,7 @@ UNKNOWN_START_ERRORS = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-# The row of records that are not yet where the client wants them, and their size in bytes.
+# The row of records that wait for acknowledgements, and their size in bytes.
 WaitingRow: TypeAlias = tuple[PartitionProduceResponse, int]
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
 _make_response = ProduceResponse.maker()
@@ -95,7 +93,7 @@ _make_row = PartitionProduceResponse.maker()
     versions="3-11",
 )
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
-    """Append to one partition after the other, and answer. Raises CloseConnection where no answer can tell."""
+    """Append to the partitions, and respond. Raises CloseConnection for an error if there is no response."""
     append = ProduceAppend(request, context)
     topics = append.begin(request)
     if append.start is not None and not append.start.is_decided:
@@ -105,7 +103,7 @@ def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse
 
 
 class Postponed(NamedTuple):
-    """Records that take long to validate, and the place that their row has in the answer."""
+    """Records that take long to validate, and the index of their row in the response."""
 
     topic: str
     data: PartitionProduceData
@@ -132,7 +130,7 @@ def append_records(
     checked: ValidatedRecords | None = None,
     guard: VerificationGuard | None = None,
 ) -> AppendResult:
-    """Append what a client sent for one partition, and count it. Raises KafkaError, LongValidation."""
+    """Append the records of one partition, and count them. Raises KafkaError, LongValidation."""
     result = partition.append(
         records, origin=AppendOrigin.CLIENT, acks=acks, now_ms=now_ms, produce_version=api_version, checked=checked,
         guard=guard,
@@ -142,22 +140,22 @@ def append_records(
 
 
 def has_arrived(partition: Partition, result: AppendResult, acks: int) -> bool:
-    """Whether the records are where `acks` wants them, and out of memory in any case: written."""
+    """Whether the records are acknowledged as `acks` requires, and written."""
     if acks == ALL_REPLICAS:
         return partition.is_committed(result.last_offset + 1)
     return partition.is_written(result.last_offset + 1)
 
 
 def count_until_written(services: Services, partition: Partition, end_offset: int, size_bytes: int) -> None:
-    """Keep records that nobody waits for in the budget of requests until the log has written them: clients that need no
-    answer would fill the memory while the disk is slow."""
+    """Keep records that no response waits for in the budget of requests until the log has written them: with acks=0, clients
+    could fill the memory while the disk is slow."""
     held_bytes, budget = max(size_bytes, LEAST_WAITING_BYTES), services.requests
     budget.reserve_anyway(held_bytes)
     partition.log.when_written(end_offset, lambda _: budget.release(held_bytes))
 
 
 class ProduceAppend:
-    """One produce request from its first append to its answer."""
+    """One produce request, from its first append to its response."""
 
     __slots__ = (
         "_acks",
@@ -179,7 +177,7 @@ class ProduceAppend:
         self._context = context
         self._services = context.services
         self._refusals: Refusals = {}
-        # Who waits, since the first partition has to; nobody any more once there is an answer.
+        # The waiting response, from the first partition that waits until it is sent.
         self._delayed: DelayedOperation[WaitingRow] | None = None
         self._unwritten_count = 0  # of the partitions it waits for, those that the log has still in memory
         self.deferred: Deferred[ProduceResponse] | None = None
@@ -189,7 +187,7 @@ class ProduceAppend:
         self.topics: list[TopicProduceResponse] = []
 
     def begin(self, request: ProduceRequest) -> list[TopicProduceData]:
-        """What is to be appended, every partition once: nothing when the request is refused as a whole."""
+        """Return the records to append, every partition once; none if the whole request is refused."""
         topics, api_version = request.topic_data, self._context.api_version
         if repeats_partitions(topics):
             topics, self._refusals = each_once(topics, api_version)
@@ -228,7 +226,7 @@ class ProduceAppend:
     def append(
         self, topic: str, data: PartitionProduceData, checked: ValidatedRecords | None = None
     ) -> PartitionProduceResponse:
-        """Append to one partition; its row of the answer, to be completed later when it has to wait. Raises KafkaError,
+        """Append to one partition; return its row, which is completed later if it has to wait. Raises KafkaError,
         and LongValidation unless the records are `checked`."""
         services, acks = self._services, self._acks
         index, records = data.index, data.records
@@ -243,7 +241,7 @@ class ProduceAppend:
         return self.appended(index, partition, result, len(records))
 
     async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-        """As `append`, of records that take long to validate. Raises KafkaError."""
+        """Append records that take long to validate. Raises KafkaError."""
         assert data.records is not None
         checked = await held_partition(self._services, topic, data.index).log.validate_in_thread(
             data.records, now_ms=self._services.clock.wall_ms(), produce_version=self._context.api_version
@@ -251,8 +249,8 @@ class ProduceAppend:
         return self.append(topic, data, checked)
 
     def append_verified(self, start: TransactionStart, topics: list[TopicProduceData]) -> Deferred[ProduceResponse]:
-        """Append once the coordinator on another broker has answered. What the client sends behind this request is not
-        appended before it."""
+        """Append after the response of the coordinator on another broker. Later requests of the client are not appended
+        before."""
 
         async def verified() -> list[Postponed]:
             await start.verify()
@@ -261,7 +259,7 @@ class ProduceAppend:
         return self._go_on_apart(verified(), "transaction verification")
 
     def append_apart(self, postponed: list[Postponed]) -> Deferred[ProduceResponse]:
-        """Go on with these beside the event loop. What the client sends behind them is not appended before them."""
+        """Continue with these in slices. Later requests of the client are not appended before."""
         return self._go_on_apart(_at_once(postponed), "long validation")
 
     def _go_on_apart(self, first: Coroutine[Any, Any, list[Postponed]], name: str) -> Deferred[ProduceResponse]:
@@ -275,7 +273,7 @@ class ProduceAppend:
     async def _finish(
         self, first: Coroutine[Any, Any, list[Postponed]], answer: Deferred[Any], gone: asyncio.Event
     ) -> None:
-        """A client that is `gone` has its records appended, and nobody waits for replicas."""
+        """Respond, or, if the client is `gone`, append without waiting for replicas."""
         for topic, data, rows, at in await first:
             try:
                 rows[at] = await self.append_long(topic, data)
@@ -294,7 +292,7 @@ class ProduceAppend:
     def appended(
         self, index: int, partition: Partition, result: AppendResult, size_bytes: int
     ) -> PartitionProduceResponse:
-        """The row of a partition that has taken its records, of `size_bytes`."""
+        """Return the row of a partition whose records, of `size_bytes`, were appended."""
         row = _make_row(
             index=index,
             error_code=NO_ERROR,
@@ -310,7 +308,7 @@ class ProduceAppend:
         return row
 
     def _refusal(self, topic: str, data: PartitionProduceData) -> KafkaError:
-        """Why nobody may append so, or to this topic, unless there is something worse. Raises it then."""
+        """Return why this append is not allowed, if nothing else is wrong. Raises other errors."""
         if not is_known(self._services, topic, data.index):
             held_partition(self._services, topic, data.index)
         check_batch(data, self._context.api_version)
@@ -319,7 +317,7 @@ class ProduceAppend:
         return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to the internal topic {topic}.")
 
     def failed(self, topic: str, index: int, error: KafkaError) -> PartitionProduceResponse:
-        """The row of a partition that took nothing."""
+        """Return the row of a partition with an error."""
         if self.first_error is None:
             self.first_error = error
         self._services.metrics.produce_failed(topic)
@@ -337,7 +335,7 @@ class ProduceAppend:
         return row
 
     def outcome(self) -> ProduceResponse | Deferred[ProduceResponse] | None:
-        """What the handler answers, once every partition has its row. Raises CloseConnection where no answer can tell."""
+        """Return the response when every partition has its row. Raises CloseConnection for an error if there is no response."""
         if self._refusals:
             self._tell_refusals()
         if self._acks == NO_ANSWER:
@@ -348,7 +346,7 @@ class ProduceAppend:
         return self.response() if delayed is None or not delayed.waits else self._park(delayed)
 
     def _tell_refusals(self) -> None:
-        """Of partitions that the request names more than once, for records that count for nothing."""
+        """Return the rows of partitions that are named more than once, for records that were not appended."""
         for topic in self.topics:
             rows = topic.partition_responses
             for at, row in enumerate(rows):
@@ -376,9 +374,9 @@ class ProduceAppend:
                 self._wait_no_more(wait)
 
     def _park(self, delayed: DelayedOperation[WaitingRow]) -> Deferred[ProduceResponse]:
-        """Some partitions wait: the answer comes when the last of them is through. Nothing of the frame is kept until then
-        but by the log, which holds what it has not written."""
-        self._refusals, self.first_error = {}, None  # their tracebacks hold the records
+        """Wait for some partitions, and respond after the last of them. The frame is not kept for that, except by the log
+        until it is written."""
+        self._refusals, self.first_error = {}, None  # their tracebacks refer to the records
         if self._acks == ALL_REPLICAS:
             unwritten = [wait for wait in delayed.waits if not wait.partition.is_written(wait.offset)]
             self._unwritten_count = len(unwritten)
@@ -403,7 +401,7 @@ class ProduceAppend:
             self.deferred.release_frame()
 
     def _abandon(self) -> None:
-        """The client is gone: the records stay, nobody waits for them."""
+        """Stop waiting: the client has disconnected. The records remain appended."""
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
             for wait in delayed.cancel():
@@ -413,7 +411,7 @@ class ProduceAppend:
         if not wait.partition.is_written(wait.offset):
             count_until_written(self._services, wait.partition, wait.offset, wait.subject[1])
 
-    # --- answering ---
+    # --- the response ---
 
     def response(self) -> ProduceResponse:
         response = _make_response(responses=self.topics)

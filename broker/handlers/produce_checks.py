@@ -1,8 +1,8 @@
-"""What a Produce request has to be as a whole, before any of its records are appended.
+"""Checks of a whole Produce request, before any of its records are appended.
 
-Behaviour: records that are framed as no batch is, a transactional batch without a transactional id and transactional
-batches of several producers refuse the whole request, also where the others could be appended. Of a partition that is
-named more than once, the last records that are one batch are appended; records that are not are refused in the answer.
+Behaviour: records that are not framed as a batch, a transactional batch without a transactional id and transactional
+batches of several producers are errors of the whole request, even if other records are valid. Of a partition that is named more
+than once, the last records that are one batch are appended; others are refused in the response.
 Rules: pure; nothing is changed.
 Source: Kafka KafkaApis.handleProduceRequest, RequestUtils.hasTransactionalRecords, ReplicaManager.handleProduceAppend.
 """
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _unpack_length = Struct(">8xi").unpack_from
 
 Refusals = dict[TopicPartition, KafkaError]
-"""By topic and partition."""
+"""Iterate over the records, by topic and partition."""
 
 
 def has_transaction(request: ProduceRequest) -> bool:
-    """Whether any batch is transactional; what stands behind the first of them is not looked at.
+    """Whether any batch is transactional; the records after the first of them are not checked.
 
     Raises CORRUPT_MESSAGE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
     """
@@ -56,7 +56,7 @@ def has_transaction(request: ProduceRequest) -> bool:
 
 
 def _is_transactional(records: Buffer) -> bool:
-    """Of the batch that stands first, if it is there as a whole. Raises CORRUPT_MESSAGE where no batch can stand."""
+    """Return the header of the first batch, if it is complete. Raises CORRUPT_MESSAGE if it is not framed as a batch."""
     is_usual = len(records) >= HEADER_BYTES and _unpack_length(records)[0] + LENGTH_OVERHEAD_BYTES == len(records)
     if (not is_usual or records[MAGIC_POSITION] > MAGIC_V2) and frame_end(records, 0) is None:
         return False
@@ -64,7 +64,7 @@ def _is_transactional(records: Buffer) -> bool:
 
 
 def frame_refusal(records: Buffer) -> KafkaError | None:
-    """CORRUPT_MESSAGE where no batch can stand, which `has_transaction` raises for the whole request."""
+    """Raise CORRUPT_MESSAGE if records are not framed as a batch; `has_transaction` raises it for the whole request."""
     try:
         _is_transactional(records)
     except KafkaError as refusal:
@@ -73,7 +73,7 @@ def frame_refusal(records: Buffer) -> KafkaError | None:
 
 
 def check_producer(services: Services, topics: list[TopicProduceData], api_version: int) -> None:
-    """Whether the transactional batches that may be appended are of one producer. Raises INVALID_PRODUCER_ID_MAPPING."""
+    """Check that the transactional batches that may be appended are of one producer. Raises INVALID_PRODUCER_ID_MAPPING."""
     producers: set[tuple[int, int]] = set()
     for topic in topics:
         for data in topic.partition_data:
@@ -100,8 +100,8 @@ def repeats_partitions(topics: list[TopicProduceData]) -> bool:
 
 
 def each_once(topics: list[TopicProduceData], api_version: int) -> tuple[list[TopicProduceData], Refusals]:
-    """What is to be appended, every topic and partition once; and the refusals of records that are no one batch, which
-    are what the answer tells of their partitions, whatever becomes of the others."""
+    """Return the records to append, every partition once, and the errors of records that are not one batch. An error is in
+    the response for its partition, even if other records of the partition are appended."""
     by_name: dict[str, dict[int, PartitionProduceData]] = {}
     refusals: Refusals = {}
     for topic in topics:
@@ -118,8 +118,8 @@ def each_once(topics: list[TopicProduceData], api_version: int) -> tuple[list[To
 
 
 def check_batch(data: PartitionProduceData, api_version: int) -> BatchHeader | None:
-    """The header of the one batch that there has to be; from an old client, who may send anything, only of one that is
-    transactional. Raises KafkaError."""
+    """Return the header of the only batch; for old clients, which may send message sets, only that of a transactional batch.
+    Raises KafkaError."""
     if data.records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition.")
     if api_version >= FIRST_PRODUCE_OF_V2:

@@ -1,10 +1,9 @@
 """Produce v0 to v2 (key 0): clients that may send message sets, of the formats before record batches.
 
-Behaviour: a message set is made into a batch of the format of the log, in slices, one large set at a time, and appended
-like all others (`produce`). Batches of format v2 are taken as they are, in these versions too.
-Such clients wait for one answer before they ask for the next: the handler is a barrier of its connection, so that what a
-client sends behind a set that takes long to convert is not appended before it.
-Invariant: of one request, one converted batch is in memory: a few bytes of a compressed set may make a large one.
+Behaviour: a message set is converted to a batch in the format of the log, in slices, one large set at a time, and appended like
+all others (`produce`). Batches of format v2 are not converted, in these versions, too. The handler is a barrier of its
+connection, so that later requests are not appended before a set that takes long to convert.
+Invariant: one converted batch of a request is in memory: a small compressed set may become a large batch.
 Source: Kafka KafkaApis.handleProduceRequest, LogValidator; KIP-98.
 """
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from broker.services import Services
     from replication.partition import Partition
 
-# What a set has at most of records, as a rule: compressed, it may be any number, and a thousand bytes are no short work.
+# The usual number of records of a set; compressed sets may have any number, so that few bytes may take long.
 SMALLEST_USUAL_RECORD_BYTES = 64
 SMALLEST_COMPRESSED_RECORD_BYTES = 1
 
@@ -61,12 +60,14 @@ class MessageSetsAppend(ProduceAppend):
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
         super().__init__(request, context)
-        self._converted: tuple[Partition, int] | None = None  # who has got the last batch that was made, up to where
+        self._converted: tuple[Partition, int] | None = (
+            None  # the log with the last converted batch, and its end offset
+        )
 
     async def append_set(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-        """As `append`, of a message set as well. Raises KafkaError."""
+        """Append records, also message sets. Raises KafkaError."""
         partition = self._services.partitions.find(topic, data.index)
-        # Where there is nobody to append to, appending says so.
+        # If there is no partition to append to, the append raises the error.
         if partition is None or partition.leader is None or not needs_up_conversion(data.records):
             return await self._append_any(topic, data)
         if self._converted is not None:
@@ -86,7 +87,7 @@ class MessageSetsAppend(ProduceAppend):
 
 
 async def _convert(data: PartitionProduceData, partition: Partition, services: Services) -> int:
-    """Put a batch in the place of the message set; how many records it has. Raises KafkaError."""
+    """Replace a message set by a batch; return its number of records. Raises KafkaError."""
     records = data.records
     assert records is not None
     topic = partition.topic
@@ -103,9 +104,9 @@ async def _convert(data: PartitionProduceData, partition: Partition, services: S
 
 
 async def _written(partition: Partition, end_offset: int) -> None:
-    """Return when the log holds a converted batch no longer."""
+    """Wait until the log has written the converted batch."""
     if partition.is_written(end_offset):
         return
-    operation = DelayedOperation[None](lambda _wait, _error: None)  # written or lost: it is out of memory
+    operation = DelayedOperation[None](lambda _wait, _error: None)  # written or lost: it is not in memory
     operation.wait_until_written(partition, end_offset, None)
     await operation.completed()

@@ -1,12 +1,12 @@
-"""The fast path of Produce: requests that differ from an earlier one of their connection in nothing but records.
+"""The fast path of Produce: requests that differ from an earlier one of their connection only in their records.
 
-A producer sends the same bytes around its records again and again: its client id, acks, timeout and topic before them, nothing
-behind. When two requests in a row were of one topic, what they have in common is kept, with what it means. Those that
-follow are recognised by it: they are not decoded, and the response of a success is made by one `pack`. Decoding, the objects of
+A producer repeats the bytes before its records: client id, acks, timeout and topic, and none follow. When two consecutive
+requests were of one topic, their common bytes are kept, with their meaning. Later requests are recognised by them: they are not
+decoded, and the response of a success is made by one `pack`. Decoding, the objects of
 request and response, and encoding are half of what a request of one record costs.
 
-Rules: learns from a request of one partition that is written as our own encoder would write it, to a topic that any
-client may write to. Records are appended as on the slow path (`append_records`), and what is not an immediate success
+Rules: learns from a request of one partition that is encoded exactly as our encoder does it, to a topic that any client may
+write to. Records are appended as on the slow path (`append_records`), and what is not an immediate success
 continues there (`ProduceAppend`).
 Invariant: no client can tell which path its request took: every byte of the responses is the same, and so is the log.
 Source: none in Kafka.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from broker.network.dispatch import Outcome, Route
     from runtime.filesystem import Buffer
 
-# From here on a response says where the log starts.
+# From this version on a response has the log start offset.
 FIRST_VERSION = 5
 # Of a frame: before this position are its API and version, which the route stands for, and its correlation id.
 FRONT_POSITION = 8
@@ -54,11 +54,11 @@ _ROW = Struct(">ihqqq")
 _THROTTLE_TIME = Struct(">i")
 
 Recognised = tuple[int, int, int]
-"""In a request that was recognised: its partition, where its records begin and where they end."""
+"""A recognised request: its partition, and the start and end of its records in the frame."""
 
 
 class RepeatedProduce:
-    """What the requests of one connection have in common; `route` is None until that is known."""
+    """The common bytes of the requests of one connection; `route` is None until they are known."""
 
     __slots__ = (
         "_behind_records",
@@ -89,11 +89,11 @@ class RepeatedProduce:
     def learn(
         self, route: Route, frame: Buffer, position: int, request: ProduceRequest, context: RequestContext
     ) -> None:
-        """A request took the slow path; its message begins at `position`."""
+        """Learn from a request on the slow path; its message begins at `position`."""
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
             return
         topic, data = request.topic_data[0].name, request.topic_data[0].partition_data[0]
-        if topic != self._topic:  # of no use to a client that writes to several in turn
+        if topic != self._topic:  # useless for a client that writes to several topics in turn
             self._topic, self.route = topic, None
         elif route is not self.route or frame[FRONT_POSITION : self._front_end] != self._front:
             self.route = None
@@ -109,7 +109,7 @@ class RepeatedProduce:
     def _has_learned(
         self, route: Route, frame: Buffer, position: int, request: ProduceRequest, data: PartitionProduceData
     ) -> bool:
-        """Keep what stands around the records, if it is nothing but what it has to be."""
+        """Keep the bytes around the records, if they are exactly as expected."""
         if not data.records:
             return False
         in_front, _records, *rest = request.encode_chunks(route.version)
@@ -131,7 +131,7 @@ class RepeatedProduce:
         return True
 
     def _learn_response(self, route: Route) -> None:
-        """Keep what the slow path responds around its one row."""
+        """Keep the bytes of the slow path's response around its row."""
         zeros, ones = (self._response_of(route, value) for value in (0, -1))
         row_at = next(at for at in range(len(zeros)) if zeros[at] != ones[at])
         self._front_of_row = zeros[_HEAD.size : row_at]
@@ -142,7 +142,7 @@ class RepeatedProduce:
         self._pack_response = Struct(f">ii{len(self._front_of_row)}sihqqq{len(self._behind_row)}s").pack
 
     def _response_of(self, route: Route, value: int, *, throttle_time_ms: int = 0) -> bytes:
-        """A response whose row has this value throughout."""
+        """Encode a response whose row has this value in every field."""
         row = PartitionProduceResponse(
             index=value, error_code=value, base_offset=value, log_append_time_ms=value, log_start_offset=value
         )
@@ -156,7 +156,7 @@ class RepeatedProduce:
     # --- repeating ---
 
     def recognise(self, frame: bytearray) -> Recognised | None:
-        """What is new in a request of `route`; None when it does not repeat another."""
+        """Recognise a request of `route`; None if it differs in more than its records."""
         if len(frame) < self._least_bytes or not frame.startswith(self._front, FRONT_POSITION):
             return None
         at = self._front_end
@@ -167,7 +167,7 @@ class RepeatedProduce:
             elif second < 128:
                 start, length = at + 6, (second << 7 | first & 127) - 1
             else:
-                return None  # it has so many records that the slow path is a small part of its work
+                return None  # with so many records the slow path is a small part of the work
         else:
             index, length = _unpack_classic(frame, at)
             start = at + 8
@@ -234,7 +234,7 @@ class RepeatedProduce:
 
 
 def _outcome(append: ProduceAppend, topic: str, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:
-    """What the slow path comes back with for this row alone."""
+    """Return the slow path's response for this row."""
     append.topics.append(TopicProduceResponse(name=topic, partition_responses=[row]))
     try:
         return cast("Outcome | Deferred[Outcome]", append.outcome())

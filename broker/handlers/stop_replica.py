@@ -1,6 +1,6 @@
-"""StopReplica (key 5): the controller lets this broker stop replicas, and perhaps delete them.
+"""StopReplica (key 5): the controller stops replicas of this broker, and may delete them.
 
-Behaviour: as LeaderAndIsr, believed from the controller alone. Every partition has its own error in the answer. Served
+Behaviour: as LeaderAndIsr, accepted only from the controller. Every partition has its own error in the response. Served
 before the broker is ready.
 Versions: v0 does not group partitions by topic; v1 broker epochs; v3 leader epochs, and deletion partition by partition.
 Source: KIP-380, KIP-570; Kafka KafkaApis.handleStopReplicaRequest.

@@ -1,6 +1,6 @@
-"""SyncGroup (key 14): the leader hands in the assignment, everyone fetches their part of it.
+"""SyncGroup (key 14): the leader sends the assignment, and every member gets its part.
 
-Behaviour: answered when the assignment is stored. From version 5 the protocol must be named.
+Behaviour: the response is sent when the assignment is stored. From version 5 on the request must have the protocol.
 Source: Kafka KafkaApis.handleSyncGroupRequest; KIP-559.
 """
 

@@ -1,8 +1,8 @@
-"""UpdateFeatures (key 57): finalized feature levels change.
+"""UpdateFeatures (key 57): change finalized feature levels.
 
-Behaviour: the controller checks each feature for itself. No broker in ZooKeeper mode supports any feature, so every
-update but the deletion of what is not there is refused. NOT_CONTROLLER elsewhere.
-Versions: v0 may allow a downgrade; v1 says which kind it is, and may only validate (KIP-778).
+Behaviour: the controller checks each feature independently. No broker in ZooKeeper mode supports any feature, so every
+update is refused. NOT_CONTROLLER on other brokers.
+Versions: v0 has a flag that allows a downgrade; v1 the kind of change, and a flag to validate only (KIP-778).
 Source: KIP-584, KIP-778; Kafka KafkaController.updateFeatures.
 """
 

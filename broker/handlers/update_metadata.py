@@ -1,6 +1,6 @@
-"""UpdateMetadata (key 6): the controller tells brokers and partition states, which become this broker's cluster image.
+"""UpdateMetadata (key 6): the controller sends brokers and partition states, which update this broker's cluster image.
 
-Behaviour: as LeaderAndIsr, believed from the controller alone. The first one that lists this broker opens it to clients.
+Behaviour: as LeaderAndIsr, accepted only from the controller. After the first one that lists this broker, clients are served.
 Served before the broker is ready.
 Versions: v0 one address a broker; v1 several; v3 listener names; v5 broker epochs, partitions by topic; v7 topic ids.
 Source: KIP-380, KIP-516; Kafka KafkaApis.handleUpdateMetadataRequest.
