@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
-from benchmarks import workloads
+from benchmarks import transactions, workloads
 from benchmarks.brokers import Running, kafka, ours, start_ours, three_brokers, wait_for_produce
 from benchmarks.crowd import PARTITIONS, crowd_latency
 from benchmarks.process import usage
@@ -33,12 +33,14 @@ MEGABYTES = 300
 
 @dataclass
 class Workload:
-    """`run` returns figures by name. `smaller_is_better` turns the ratio's reading round; the name says it."""
+    """`run` returns figures by name. `smaller_is_better` turns the ratio's reading round; the name says it.
+    With `transactions`, the broker's processor time is given for each."""
 
     name: str
     run: Callable[[Target], Figures]
     megabytes: float = 0
     smaller_is_better: bool = False
+    transactions: int = 0
     results: dict[str, list[Figures]] = field(default_factory=lambda: {"ours": [], "kafka": []})
 
     def run_apart(self, target: Target) -> Figures:
@@ -70,6 +72,8 @@ class Workload:
         figures["broker cpu share"] = cpu_seconds / elapsed
         if self.megabytes:
             figures["broker cpu s/GB"] = cpu_seconds / self.megabytes * 1000
+        if self.transactions:
+            figures["broker cpu ms a transaction"] = cpu_seconds / self.transactions * 1000
         figures["rss MB"] = after.rss_bytes / 1e6
         figures["peak rss MB"] = after.peak_bytes / 1e6
         self.results[broker.name].append(figures)
@@ -115,6 +119,26 @@ def all_workloads() -> list[Workload]:
         Workload("latency at 10000/s", _latency(per_second=10_000), smaller_is_better=True),
         Workload("200 producers, 200 consumers, 5 MB/s", _crowd, smaller_is_better=True),
         Workload("1000 idle consumers", _rate(workloads.idle_consumers)),
+        *transaction_workloads(),
+    ]
+
+
+def transaction_workloads() -> list[Workload]:
+    def of(records: int, count: int, *, partitions: int = 1) -> Workload:
+        def run(target: Target) -> Figures:
+            return transactions.commits(target, records=records, transactions=count, partitions=partitions)
+
+        name = f"transactions of {records} record{'s' if records > 1 else ''}"
+        return Workload(name, run, transactions=count + transactions.WARM_UP_TRANSACTIONS)
+
+    return [
+        Workload(
+            "transactions, a commit every 100 ms", lambda t: transactions.commit_every(t, interval_ms=100, seconds=5)
+        ),
+        of(1_000, 200),
+        of(10, 1_000),
+        of(1, 1_000),
+        Workload("consume committed 1 KB", _rate(lambda t: transactions.consume_committed(t, megabytes=MEGABYTES))),
     ]
 
 
