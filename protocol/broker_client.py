@@ -102,7 +102,8 @@ class BrokerClient:
             raise ConnectionError("the line was closed")
 
     def _drop(self, client: Client | None) -> None:
+        """A request whose sender has given it up must not reach the broker later, behind one that was sent again."""
         if client is not None:
-            client.close()
+            client.abort()
         if self._client is client:
             self._client = None

@@ -112,6 +112,12 @@ class Client:
         if self._connection is not None:
             self._connection.close()
 
+    def abort(self) -> None:
+        """Close without sending what is queued. Requests under way fail with ConnectionError."""
+        self._fail(ConnectionError("the client was closed"))
+        if self._connection is not None:
+            self._connection.abort()
+
     def _write(self, request: Request, version: int) -> int:
         if self._lost is not None or self._connection is None:
             raise ConnectionError("the connection is closed") from self._lost

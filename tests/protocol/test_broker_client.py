@@ -13,6 +13,8 @@ from protocol.header import decode_request_header, encode_response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from runtime.os_transport import OsNetwork
 from runtime.transport import Address, Connection, ConnectionHandler
+from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.network import SimNetwork
 
 
 class Peer:
@@ -21,6 +23,7 @@ class Peer:
     def __init__(self) -> None:
         self.connections: list[Connection] = []
         self.answers = True
+        self.requests_count = 0
 
     def __call__(self) -> PeerStream:
         return PeerStream(self)
@@ -40,6 +43,7 @@ class PeerStream:
 
     def received(self, count: int) -> None:
         for frame in self._frames.received(count):
+            self._peer.requests_count += 1
             if not self._peer.answers:
                 continue
             header, _ = decode_request_header(memoryview(frame))
@@ -131,6 +135,24 @@ def test_silence_costs_the_connection() -> None:
         assert len(peer.connections) == 2
 
     _run(story, timeout_ms=50)
+
+
+def test_a_request_that_was_given_up_does_not_arrive_later() -> None:
+    async def program(loop: SimLoop) -> None:
+        network, peer = SimNetwork(loop), Peer()
+        listener = await network.node("peer").listen("peer", 9092, peer)
+        client = BrokerClient(network.node("client"), lambda: listener.address, "test", timeout_ms=1_000)
+        await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        network.cut("client", "peer")
+        with pytest.raises(ConnectionError, match="no answer"):
+            await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        network.heal()
+        await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        await asyncio.sleep(60)
+        assert peer.requests_count == 2
+        client.close()
+
+    simulate(1, program)
 
 
 def test_an_unknown_address_is_an_error_of_the_line() -> None:
