@@ -7,8 +7,8 @@ for many partitions. One request is in progress at a time. A fetch may wait at t
 Partitions that are assigned meanwhile do not wait for it: `interrupt_wait` replaces the connection.
 
 Rules: `follow` and `forget` take effect immediately, whatever is in progress: a response counts only for a partition whose row
-in the session is still the requested one. `leave` returns when nothing of the partition is under way in its log. Between
-partitions of a large answer other work goes on.
+in the session is still the requested one. `stop_following` returns when no work on the partition's log is in progress. Between
+partitions of a large response other work runs.
 Invariant: the offset of a fetch is the written end of the log.
 Source: Kafka AbstractFetcherThread, RemoteLeaderEndPoint; KIP-227, KIP-320, KIP-595, KIP-903 (broker epoch).
 """

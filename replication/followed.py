@@ -31,7 +31,7 @@ class FollowedPartition:
     """A followed partition, for one leader epoch and one log. `is_writing`: records of the last response are being written, and
     `on_written` is due."""
 
-    __slots__ = ("_clock", "_cut", "_leader_high_watermark", "_log", "is_writing", "key", "partition", "state")
+    __slots__ = ("_clock", "_leader_high_watermark", "_log", "_truncation", "is_writing", "key", "partition", "state")
 
     def __init__(self, partition: Partition, state: FollowerState, clock: Clock) -> None:
         self.key = (partition.topic, partition.partition)
@@ -41,7 +41,7 @@ class FollowedPartition:
         self._log = partition.log
         self._clock = clock
         # Done when the truncation in progress has ended.
-        self._cut: asyncio.Future[None] | None = None
+        self._truncation: asyncio.Future[None] | None = None
         # The leader's high watermark in the last response.
         self._leader_high_watermark = 0
         self.is_writing = False
@@ -52,8 +52,8 @@ class FollowedPartition:
 
     async def await_idle(self) -> None:
         """Return when no work on the log is in progress."""
-        if self._cut is not None:
-            await asyncio.shield(self._cut)
+        if self._truncation is not None:
+            await asyncio.shield(self._truncation)
         await self.partition.log.await_appends()
 
     # --- truncating ---
@@ -80,15 +80,15 @@ class FollowedPartition:
         """Raises KafkaError."""
         log = self.partition.log
         log_end_offset = log.log_end_offset
-        self._cut = cut = asyncio.get_running_loop().create_future()
+        self._truncation = truncation = asyncio.get_running_loop().create_future()
         try:
             if restart:
                 await log.truncate_fully_and_start_at(offset)
             else:
                 await log.truncate_to(offset)
         finally:
-            self._cut = None
-            cut.set_result(None)
+            self._truncation = None
+            truncation.set_result(None)
         if log.log_end_offset != log_end_offset:
             logger.info(
                 "log truncated: topic=%s partition=%d previous_end_offset=%d end_offset=%d",

@@ -120,7 +120,7 @@ Step = AskEpoch | AskLatest | AskEarliest | TruncateTo | RestartAt | Fetch | Sto
 
 
 @dataclass(frozen=True, slots=True)
-class AppendRecords:
+class AppendFetched:
     """Append the records of the response; with `restart_at`, to a log that is emptied first and begins there."""
 
     restart_at: int | None = None
@@ -211,7 +211,7 @@ class FollowerState:
         assert isinstance(self.step, AskEpoch)
         self.step = self._cut(epoch, end_offset)
 
-    def on_fetched(self, first_offset: int, first_last_offset: int, leader_start_offset: int) -> AppendRecords:
+    def on_fetched(self, first_offset: int, first_last_offset: int, leader_start_offset: int) -> AppendFetched:
         """Handle a Fetch response without an error. The first two arguments are the first and last offset of its first whole
         batch, else -1.
 
@@ -222,7 +222,7 @@ class FollowerState:
         start_offset = max(log.log_start_offset, leader_start_offset)
         is_ours = first_offset >= 0 and log.log_end_offset <= first_last_offset
         restarts = is_ours and begins_within(first_offset, start_offset, log.log_end_offset)
-        return AppendRecords(first_offset if restarts else None)
+        return AppendFetched(first_offset if restarts else None)
 
     def on_diverging(self, epoch: int, end_offset: int) -> None:
         """Handle a Fetch response that reports divergence: the leader's log differs behind the end of `epoch`, `end_offset`

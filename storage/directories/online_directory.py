@@ -1,9 +1,9 @@
 """A log directory that is online: its files, its queues, its checkpoints, and the logs in it.
 
-Rules: runs on the event loop; what is appended, cut, swapped and flushed goes through `queue` in order, what lies beside the
-logs (checkpoints, removal of what was set aside) through `upkeep_queue`, so that no append waits for an fsync of theirs;
-whoever changes files here that are no log's holds the directory (`in_use`), which may go offline meanwhile;
-loading goes through the logs in batches, so that ten thousand of them cost some system calls each and no task.
+Rules: runs on the event loop; appends, truncations, swaps and flushes go through `queue` in order, other files (checkpoints,
+removal of what was set aside) through `upkeep_queue`, so that no append waits for their fsync; code that changes such files
+keeps the directory `in_use`, because it may go offline meanwhile; loading goes through the logs in batches, so that ten
+thousand of them cost some system calls each and no task.
 Source: Kafka LogManager.loadLogs.
 """
 

@@ -42,7 +42,6 @@ class ColdReading:
     files of the active segment when they are opened."""
 
     __slots__ = (
-        "_cut",
         "_filesystem",
         "_index_interval_bytes",
         "_on_end_opened",
@@ -50,6 +49,7 @@ class ColdReading:
         "_queue",
         "_readers",
         "_segments",
+        "_truncation",
         "truncations",
     )
 
@@ -68,7 +68,7 @@ class ColdReading:
         self._index_interval_bytes = index_interval_bytes
         self._on_end_opened = on_end_opened
         # Done when the truncation in progress has ended; None without one.
-        self._cut: asyncio.Future[None] | None = None
+        self._truncation: asyncio.Future[None] | None = None
         # Counts the starts and ends of truncations: bytes read from the files before may not be in them any more.
         self.truncations = 0
 
@@ -76,15 +76,15 @@ class ColdReading:
     def while_truncating(self) -> Iterator[None]:
         """Mark a truncation as in progress: the files of the active segment become shorter in the block, its indexes in memory
         at the end."""
-        assert self._cut is None
-        cut = self._cut = asyncio.get_running_loop().create_future()
+        assert self._truncation is None
+        truncation = self._truncation = asyncio.get_running_loop().create_future()
         self.truncations += 1
         try:
             yield
         finally:
-            self._cut = None
+            self._truncation = None
             self.truncations += 1
-            cut.set_result(None)
+            truncation.set_result(None)
 
     async def run(self, attempt: Callable[[SegmentReader], T]) -> T:
         """Run `attempt` until nothing it needs is cold; what it needed is read once, in reader threads.
@@ -128,8 +128,8 @@ class ColdReading:
 
     async def _corruption_error(self, segment: Segment, truncations: int, error: CorruptIndex) -> KafkaError:
         """Return the error to raise when the file of an index does not match what its segment has in memory."""
-        if self._cut is not None:
-            await asyncio.shield(self._cut)
+        if self._truncation is not None:
+            await asyncio.shield(self._truncation)
         self.raise_if_truncated_since(truncations)
         self._raise_if_gone(segment)
         logger.warning("index is damaged: path=%s error=%s", segment.path(LOG_SUFFIX), str(error))

@@ -263,7 +263,7 @@ class LogEnds(LogState):
         else:
             await self._truncate_at(offset)
 
-    async def _run_shielded(self, cut: Callable[[], Awaitable[None]]) -> None:
+    async def _run_shielded(self, truncate: Callable[[], Awaitable[None]]) -> None:
         """Complete a truncation even when its caller is cancelled: with truncated files and the former state in memory, a log
         would leave producers and epochs of removed records to the next start. Raises KafkaError."""
         tasks = self._environment.tasks
@@ -271,13 +271,13 @@ class LogEnds(LogState):
         if tasks.is_closed:
             raise self._closed()
         self._begin_truncation()
-        task = tasks.spawn(self._outcome_of(cut), name=f"cut {self._name}")
+        task = tasks.spawn(self._outcome_of(truncate), name=f"truncate {self._name}")
         task.add_done_callback(lambda _: self._end_truncation())
         error = await asyncio.shield(task)
         if error is not None:
             raise error
 
-    async def _outcome_of(self, cut: Callable[[], Awaitable[None]]) -> KafkaError | None:
+    async def _outcome_of(self, truncate: Callable[[], Awaitable[None]]) -> KafkaError | None:
         """Return the error of a truncation, so that an expected refusal does not end a task with an exception."""
         try:
             await self._writer.await_idle()
@@ -285,7 +285,7 @@ class LogEnds(LogState):
             if refusal is not None:
                 return refusal.again()
             with self._failing_for_good():
-                await cut()
+                await truncate()
                 await self._checkpoint_if_fallen()
         except KafkaError as error:
             return error

@@ -1,7 +1,7 @@
 """Runs one log's jobs in order, in the queue of its directory, and counts them until all are reported.
 
 Rules: a job runs in the queue's thread behind the writes and jobs that were queued before; `done` runs on the event loop.
-Invariant: after the first error, which is kept until `go_on`, no write or job of this log touches the disk.
+Invariant: after the first error, which is kept until `resume`, no write or job of this log touches the disk.
 Source: none in Kafka, whose threads write while they hold the log's lock.
 """
 

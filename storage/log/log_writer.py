@@ -375,7 +375,7 @@ class LogWriter(WriterOrder):
             return
         if self._awaiting_open:  # these are not queued yet, so a job queued now would overtake them
             await self._written(self._awaiting_open[-1].next_offset)
-            end_offset = min(end_offset, self.log_end_offset)  # the log may have been cut meanwhile
+            end_offset = min(end_offset, self.log_end_offset)  # the log may have been truncated meanwhile
         if self._segments.active.is_gone:
             return  # closed, and its folder may be set aside
         segments = self._segments.starting_from(self.recovery_point)

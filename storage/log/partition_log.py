@@ -104,7 +104,7 @@ class PartitionLog(LogEnds):
         writer = self._writer
         if writer.refusal is not None:
             self._check_refusal(writer.refusal, origin)
-        assert self._truncation is None, f"append to {self}, which is being cut"
+        assert self._truncation is None, f"append to {self}, which is being truncated"
         if self._is_closed:
             raise self._closed()
         is_client = origin is AppendOrigin.CLIENT

@@ -1,4 +1,4 @@
-"""What the files of a log tell of its producers: the newest sound snapshot, and the batches behind it.
+"""Rebuilds the producers of a log from its files: the newest valid snapshot, and the batches behind it.
 
     snapshot at 4711  -->  batches from 4711 to the offset that is asked for  -->  the producers as they were there
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProducerReplay:
-    """One replay: `restore`, and then walks whose batches `replay_batch` is told of."""
+    """One replay: call `restore`, then pass batches to `replay_batch`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ProducerReplay:
     # --- snapshots ---
 
     def restore(self, end_offset: int) -> None:
-        """Take the newest sound snapshot at or below `end_offset`."""
+        """Load the newest valid snapshot at or below `end_offset`."""
         for offset in sorted(self.snapshots, reverse=True):
             if offset <= end_offset:
                 try:
@@ -75,15 +75,15 @@ class ProducerReplay:
         self._replay_from = self._segments[0].base_offset
 
     def keep(self, offset: int) -> None:
-        """Every segment has a snapshot at its base offset, `offset`, up to which the producers are known now. One that is
-        missing is made again, or the next start would have to look further back."""
+        """Ensure a snapshot at `offset`, the base offset of a segment, up to which the producers are known now. Without it the
+        next start would have to read older batches."""
         if len(self.producers) and offset > self._replay_from and offset not in self.snapshots:
             self._filesystem.write_bytes(self._path(offset), self.producers.to_snapshot())
             self.snapshots.append(offset)
 
     def remove_obsolete(self, end_offset: int) -> None:
-        """Remove snapshots of records that are not there, and those of earlier ends: one a segment is kept, at its
-        base offset, and the newest one behind the last of these."""
+        """Remove snapshots of records that do not exist, and those of earlier ends: one a segment is kept, at its base offset,
+        and the newest one behind the last of these."""
         base_offsets = {segment.base_offset for segment in self._segments}
         strays = [offset for offset in self.snapshots if offset not in base_offsets and offset <= end_offset]
         newest = max(strays, default=-1)
@@ -92,10 +92,10 @@ class ProducerReplay:
         lost = [offset for offset in self.snapshots if offset > end_offset]
         self._drop(strays + lost)
         if lost:
-            self._filesystem.sync_directory(self._directory)  # one that came back would tell of other records
+            self._filesystem.sync_directory(self._directory)  # a snapshot that came back would describe other records
 
     def drop_all(self) -> None:
-        """There are no records any more."""
+        """Remove all snapshots, because there are no records any more."""
         self._drop(list(self.snapshots))
 
     def _drop(self, offsets: Iterable[int]) -> None:
@@ -106,12 +106,12 @@ class ProducerReplay:
     # --- batches ---
 
     def replay_to(self, end_offset: int) -> None:
-        """Bring the producers from their snapshot to `end_offset` by walking the batches between."""
+        """Advance the producers from their snapshot to `end_offset` by reading the batches between."""
         for _ in self.steps_to(end_offset):
             pass
 
     def steps_to(self, end_offset: int) -> Iterator[None]:
-        """The same, step by step."""
+        """Like `replay_to`, step by step."""
         if self._replay_from >= end_offset:
             return  # as after a clean stop: the active segment, which no other follows, has nothing behind it
         for segment in self._segments:
@@ -124,7 +124,7 @@ class ProducerReplay:
             yield from self._segment_steps(segment)
 
     def aborted_in(self, segment: Segment) -> list[AbortedTxn]:
-        """The transactions whose abort marker is in `segment`, as the `.log` tells."""
+        """Return the transactions whose abort marker is in the `.log` of `segment`."""
         self.restore(segment.base_offset)
         self.replay_to(segment.base_offset)
         self.take_aborted()
@@ -147,7 +147,7 @@ class ProducerReplay:
         if header.producer_id >= 0 and header.base_offset >= self._replay_from:
             try:
                 ended = self.producers.replay(buffer, at, header)
-            except InvalidBatch as error:  # a marker that nobody can read: not all walks check the CRC
+            except InvalidBatch as error:  # an unreadable marker: not all walks check the CRC
                 logger.warning(
                     "control batch ignored: path=%s offset=%d error=%s",
                     self._directory, header.base_offset, str(error),
@@ -157,7 +157,7 @@ class ProducerReplay:
                 self._aborted.append(self.producers.aborted(ended))
 
     def take_aborted(self) -> list[AbortedTxn]:
-        """What was aborted by the batches that were replayed since this was asked last."""
+        """Return and forget the transactions that the replayed batches have aborted since the last call."""
         aborted, self._aborted = self._aborted, []
         return aborted
 

@@ -73,7 +73,7 @@ class CompletedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ProducerDescription:
-    """One row of DescribeProducers. -1 where there is nothing."""
+    """One row of DescribeProducers. -1 for unknown values."""
 
     producer_id: int
     producer_epoch: int
@@ -84,7 +84,7 @@ class ProducerDescription:
 
 
 class ProducerStateEntry:
-    """One producer. `batches` is flat to be small: last sequence, last offset, offset delta, timestamp of each."""
+    """The state of one producer. `batches` is flat to be small: last sequence, last offset, offset delta, timestamp of each."""
 
     __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "epoch", "last_timestamp")
 
@@ -101,7 +101,7 @@ class ProducerStateEntry:
 
     @property
     def last_offset(self) -> int:
-        """Of its last batch; NO_OFFSET without one."""
+        """The offset of the last batch's last record; NO_OFFSET without one."""
         return self.batches[-3] if self.batches else NO_OFFSET
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
@@ -121,7 +121,7 @@ class ProducerStateEntry:
             self.epoch = epoch
 
     def remember(self, before: ProducerStateEntry) -> None:
-        """Take over the batches that `before`, a later state of the same log, has in front of our first one."""
+        """Prepend the batches of `before`, a later state of the same log, that precede our first one."""
         batches, known = self.batches, before.batches
         if self.epoch != before.epoch:
             return
@@ -131,7 +131,7 @@ class ProducerStateEntry:
                 return
 
     def recall(self, known: ProducerStateEntry) -> None:
-        """Take over what `known` has heard last, at or before the marker that we may know of."""
+        """Take over the newest timestamp and coordinator epoch of `known`, up to the newest marker that both may have."""
         self.epoch, self.batches = known.epoch, known.batches
         self.last_timestamp = max(self.last_timestamp, known.last_timestamp)
         self.coordinator_epoch = max(self.coordinator_epoch, known.coordinator_epoch)
@@ -161,7 +161,7 @@ class ProducerStates:
         return producer_id in self._states
 
     def describe(self) -> Iterator[ProducerDescription]:
-        """Those that are known now, each as it is when it is its turn: there may be many."""
+        """Yield the producers known at the call, each in its state when it is yielded: there may be many."""
         for producer_id, state in list(self._states.items()):
             yield ProducerDescription(
                 producer_id, state.epoch, state.last_sequence, state.last_timestamp, state.coordinator_epoch,
@@ -169,17 +169,17 @@ class ProducerStates:
             )  # fmt: skip
 
     def last_records(self) -> Iterator[tuple[int, int | None, int]]:
-        """(producer, offset of the last record of its last batch, None without one, epoch) of each."""
+        """Yield (producer, offset of the last record of its last batch, None without one, epoch) of each."""
         for producer_id, state in self._states.items():
             yield producer_id, state.last_offset if state.batches else None, state.epoch
 
     # --- appending as leader ---
 
     def check(self, header: BatchHeader, *, is_client: bool = True) -> Duplicate | None:
-        """Whether a batch may be appended now: None when it may, or how the same batch was appended before.
+        """Check whether a batch may be appended now. Returns None when it may, or how the same batch was appended before.
 
-        A coordinator's batches are checked for their epoch alone. Raises OUT_OF_ORDER_SEQUENCE_NUMBER,
-        INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE.
+        Only the epoch of a coordinator's batch is checked. Raises OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+        INVALID_TXN_STATE.
         """
         if not header.has_producer_id:
             return None
@@ -205,7 +205,7 @@ class ProducerStates:
         return None
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
-        """Whether the transaction coordinator may write this marker.
+        """Check whether the transaction coordinator may write this marker.
 
         Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
@@ -226,7 +226,7 @@ class ProducerStates:
             )
 
     def apply(self, header: BatchHeader, base_offset: int) -> None:
-        """A data batch got its place in the log: it is at [base_offset, base_offset + last_offset_delta]."""
+        """Note a data batch at its place in the log: [base_offset, base_offset + last_offset_delta]."""
         if not header.has_producer_id:
             return
         state = self._state(header.producer_id)
@@ -238,7 +238,7 @@ class ProducerStates:
             self._ongoing[base_offset] = header.producer_id
 
     def apply_marker(self, header: BatchHeader, marker: EndTxnMarker, offset: int) -> CompletedTransaction | None:
-        """A marker is at `offset`. Answers the transaction it ends, None when it ends an empty one."""
+        """Note a marker at `offset`. Returns the transaction that it ends, None when that has no records."""
         state = self._state(header.producer_id)
         first_offset = state.current_txn_first_offset
         state.move_to_epoch(header.producer_epoch)
@@ -252,7 +252,7 @@ class ProducerStates:
         return CompletedTransaction(header.producer_id, first_offset, offset, marker.type is ControlType.ABORT)
 
     def replay(self, buffer: Buffer, position: int, header: BatchHeader) -> CompletedTransaction | None:
-        """A batch as it stands in a log, data or control, taken without a check. Raises InvalidBatch."""
+        """Note a batch of a log, data or control, without checks. Raises InvalidBatch."""
         if not header.has_producer_id:
             return None
         if not header.is_control:
@@ -270,7 +270,7 @@ class ProducerStates:
     # --- transactions ---
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has written here, in this epoch or a later one, in a transaction that no marker has ended."""
+        """Whether the producer has written in a transaction of this epoch that no marker has ended."""
         state = self._states.get(producer_id)
         return state is not None and state.current_txn_first_offset != NO_OFFSET and producer_epoch <= state.epoch
 
@@ -282,8 +282,8 @@ class ProducerStates:
         return state.find(header.base_sequence, header.last_sequence)
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
-        """Whether the earliest open transaction should have been ended by its coordinator long ago: it hangs, and
-        readers of committed records wait behind it. `max_timeout_ms` is `transaction.max.timeout.ms`."""
+        """Whether the earliest open transaction hangs: its coordinator should have ended it long ago, and read_committed
+        consumers wait behind it. `max_timeout_ms` is `transaction.max.timeout.ms`."""
         producer_id = next(iter(self._ongoing.values()), None)
         if producer_id is None:
             return False
@@ -292,42 +292,42 @@ class ProducerStates:
 
     @property
     def has_transactions(self) -> bool:
-        """Whether any is open, or ended by a marker that is not replicated yet."""
+        """Whether any transaction is open, or ended by a marker that is not replicated yet."""
         return bool(self._ongoing or self._unreplicated)
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the earliest transaction without a marker begins."""
+        """The start of the earliest transaction without a marker."""
         return next(iter(self._ongoing), None)
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest transaction begins whose marker is missing or not replicated yet; None without any."""
+        """The start of the earliest transaction whose marker is missing or not replicated yet; None without any."""
         ongoing, unreplicated = next(iter(self._ongoing), None), min(self._unreplicated, default=None)
         if ongoing is None or unreplicated is None:
             return unreplicated if ongoing is None else ongoing
         return min(ongoing, unreplicated)
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """Up to where everything was decided when `completed` ended."""
+        """Return the offset below which everything was decided when `completed` ended."""
         return next(iter(self._ongoing), completed.last_offset + 1)
 
     def aborted(self, completed: CompletedTransaction) -> AbortedTxn:
-        """What the transaction index keeps of a transaction that was aborted just now."""
+        """Return the entry of the transaction index for a transaction that was aborted just now."""
         assert completed.is_aborted
         return AbortedTxn(
             completed.producer_id, completed.first_offset, completed.last_offset, self.last_stable_offset(completed)
         )
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Markers below `high_watermark` are replicated."""
+        """Note that markers below `high_watermark` are replicated."""
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
 
     # --- forgetting ---
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have been idle for `producer.id.expiration.ms`; answers how many."""
+        """Forget producers that have been idle for `producer.id.expiration.ms`; returns how many."""
         expired = [key for key, state in self._states.items() if state.is_expired(now_ms, expiration_ms)]
         for producer_id in expired:
             del self._states[producer_id]
@@ -336,17 +336,17 @@ class ProducerStates:
     # --- snapshots ---
 
     def remember(self, before: ProducerStates) -> None:
-        """The log was cut, and this is what its files tell of it. `before` was known until then, and has what snapshots
-        leave out: of each producer the batches before the last one, which may be sent again yet."""
+        """Add what snapshots lack to these states, which were rebuilt from the files after a truncation. `before` are the
+        states until then: they have, of each producer, the batches before the last one, which may still be retried."""
         for producer_id, state in self._states.items():
             known = before._states.get(producer_id)
             if known is not None:
                 state.remember(known)
 
     def recall(self, before: ProducerStates, end_offset: int) -> bool:
-        """Take over from `before`, of a log with the same records up to `end_offset`, those whose last batches are not left in
-        them: only snapshots tell of these, a marker or an older batch may be there still. Whether there were any. What it has
-        heard behind the end is left out."""
+        """Take over producers from `before`, of a log with the same records up to `end_offset`, whose last batches were
+        compacted away there: only snapshots have them, though a marker or an older batch may remain. Returns whether there were
+        any. What `before` knows of records behind the end is ignored."""
         has_recalled = False
         for producer_id, known in before._states.items():
             own = self._states.get(producer_id)
@@ -358,7 +358,7 @@ class ProducerStates:
         return has_recalled
 
     def to_snapshot(self) -> bytes:
-        """The content of a `.snapshot` file. Of each producer's batches it holds the last one."""
+        """Encode the content of a `.snapshot` file, with the last batch of each producer."""
         entries = [_SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, 0, len(self._states))]
         for producer_id, state in self._states.items():
             last_sequence, last_offset, offset_delta, _ = state.batches[-4:] or (NO_SEQUENCE, NO_OFFSET, 0, 0)
@@ -376,7 +376,7 @@ class ProducerStates:
     def from_snapshot(
         cls, content: bytes, *, now_ms: int | None = None, expiration_ms: int | None = None
     ) -> ProducerStates:
-        """Those that have expired are left out when both times are given. Raises CorruptSnapshot."""
+        """Decode a `.snapshot` file. Expired producers are dropped when both times are given. Raises CorruptSnapshot."""
         states = cls()
         ongoing: dict[int, int] = {}
         for row in snapshot_rows(content):
@@ -398,7 +398,7 @@ class ProducerStates:
 
 
 class _NoProducers(ProducerStates):
-    """See `NO_PRODUCERS`."""
+    """The type of `NO_PRODUCERS`, which refuses changes."""
 
     __slots__ = ()
 
@@ -407,11 +407,11 @@ class _NoProducers(ProducerStates):
 
 
 NO_PRODUCERS: ProducerStates = _NoProducers()
-"""Of all the logs without any: most logs never have one. Nothing can be noted in it."""
+"""Shared by all logs without producers, which most logs are. It cannot be changed."""
 
 
 def snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
-    """The producers of a `.snapshot` file, with the columns of `_SNAPSHOT_ENTRY`. Raises CorruptSnapshot."""
+    """Decode the producers of a `.snapshot` file, with the columns of `_SNAPSHOT_ENTRY`. Raises CorruptSnapshot."""
     try:
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
     except StructError as error:

@@ -1,7 +1,7 @@
-"""The codec that a topic keeps batches in, and how much of bringing one into it is done on the event loop. Pure.
+"""Decides the codec in which a topic stores batches, and how much recompression runs on the event loop. Pure.
 
-A codec's work grows with the plain bytes, and zstd's with the level as well: what takes some ten milliseconds is done at
-once, what takes longer beside the loop (`storage.log.validation.LongValidation`).
+A codec's work grows with the plain bytes, and zstd's with the level as well: up to some ten milliseconds of work run inline,
+longer work runs in a thread (`storage.log.validation.LongValidation`).
 
 Rules: pure. Source: Kafka LogValidator, BrokerCompressionType.
 """
@@ -21,7 +21,7 @@ INLINE_COSTLY_BYTES = 16 * 1024
 
 
 def target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
-    """The codec to bring the batch into; None when it may stay as it is."""
+    """Return the codec to recompress the batch with; None when it may stay as it is."""
     target = topic_compression(config)
     if target is None or target is header.compression or (header.is_control and header.compression is Compression.NONE):
         return None
@@ -29,7 +29,7 @@ def target_compression(header: BatchHeader, config: LogConfig) -> Compression | 
 
 
 def topic_compression(config: LogConfig) -> Compression | None:
-    """The codec that the topic keeps batches in; None for the producer's."""
+    """Return the codec in which the topic stores batches; None for the producer's."""
     wanted = config.compression_type
     if wanted == "producer":
         return None
@@ -37,7 +37,7 @@ def topic_compression(config: LogConfig) -> Compression | None:
 
 
 def compression_level(target: Compression, config: LogConfig) -> int | None:
-    """The topic's level of that codec; None for a codec without."""
+    """Return the topic's level of that codec; None for a codec without levels."""
     match target:
         case Compression.GZIP:
             return config.compression_gzip_level
@@ -50,7 +50,7 @@ def compression_level(target: Compression, config: LogConfig) -> int | None:
 
 
 def inline_plain_bytes(target: Compression, config: LogConfig) -> int | None:
-    """How many bytes may be brought into that codec on the event loop; None when it takes no work."""
+    """Return how many bytes may be recompressed with that codec on the event loop; None when it takes no work."""
     if target is Compression.NONE:
         return None
     is_costly = target is Compression.ZSTD and config.compression_zstd_level >= COSTLY_ZSTD_LEVEL

@@ -1,6 +1,6 @@
-"""What is wrong with single records of a batch that is refused, as its producer is told (KIP-467). Pure.
+"""The errors of single records in a refused batch, as the producer receives them (KIP-467). Pure.
 
-Rules: pure. Invariants: all are counted, and so many are named as make an answer that can be sent.
+Rules: pure. Invariants: all errors are counted, and only as many are described as fit into a response.
 Source: Kafka LogValidator.processRecordErrors, RecordValidationException.
 """
 
@@ -14,7 +14,7 @@ _SHOWN_RECORD_ERRORS = 3
 
 
 class RecordsRejected(KafkaError):
-    """Single records are the reason: (index in the batch, message) of the first `MAX_RECORD_ERRORS`."""
+    """Raised when single records are the reason: (index in the batch, message) of the first `MAX_RECORD_ERRORS`."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -22,7 +22,7 @@ class RecordsRejected(KafkaError):
 
 
 class RecordErrors:
-    """What is wrong with single records: all are counted, and the first ones named."""
+    """Collects the errors of single records: counts all, and describes the first ones."""
 
     __slots__ = ("_named", "code", "count")
 
@@ -32,7 +32,7 @@ class RecordErrors:
         self._named: list[tuple[int, str]] = []
 
     def add(self, index: int, message: str, *values: object) -> None:
-        """`message` has places for the values."""
+        """Count an error; `message` has places for the values."""
         self.count += 1
         if self.count <= MAX_RECORD_ERRORS:
             self._named.append((index, message.format(*values)))

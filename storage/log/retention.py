@@ -1,4 +1,4 @@
-"""Which of a log's oldest segments its retention lets go. Pure.
+"""Decides which of a log's oldest segments have expired. Pure.
 
     [ segment ][ segment ][ segment ][ active ]
      start offset  ------->                         nothing of it is readable any more
@@ -21,7 +21,7 @@ from typing import Protocol
 
 
 class RetentionLimits(Protocol):
-    """The topic settings that decide (see `config.topic.LogConfig`). Negative limits are none."""
+    """The topic settings that retention needs (see `config.topic.LogConfig`). Negative limits mean none."""
 
     @property
     def deletes_by_retention(self) -> bool: ...
@@ -35,8 +35,8 @@ class RetentionLimits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SegmentExtent:
-    """A segment as retention sees it. `newest_ms` is the largest timestamp of its records, or when its file was last
-    written to if they have none; None while nobody has looked."""
+    """A segment as retention needs it. `newest_ms` is the largest timestamp of its records, or the modification time of its
+    file if they have none; None while it is unknown."""
 
     end_offset: int
     size_bytes: int
@@ -45,13 +45,13 @@ class SegmentExtent:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The first segments of a log that go, by what they have breached."""
+    """The number of expired segments at the start of a log, by the limit that they have exceeded."""
 
     by_start_offset: int = 0
     by_size: int = 0
     by_time: int = 0
     undated: int | None = None
-    """The segment whose `newest_ms` has to be known before more can be said."""
+    """The segment whose `newest_ms` has to be known before the result is complete."""
 
     @property
     def count(self) -> int:
@@ -66,7 +66,7 @@ def expired_segments(
     high_watermark: int,
     now_ms: int,
 ) -> Expired:
-    """`segments` in order, the active one last."""
+    """Count the expired segments; `segments` in order, the active one last."""
     deletable = _deletable(segments, high_watermark)
     by_start_offset = 0
     # The active segment stays: that all of it lies below the start says nothing about what is appended next.
@@ -97,7 +97,7 @@ def expired_segments(
 
 
 def _deletable(segments: Sequence[SegmentExtent], high_watermark: int) -> int:
-    """How many of the first segments may go at all."""
+    """Return how many of the first segments may be deleted at all."""
     count = len(segments) if segments[-1].size_bytes else len(segments) - 1
     while count and segments[count - 1].end_offset > high_watermark:
         count -= 1

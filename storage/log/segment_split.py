@@ -38,9 +38,9 @@ def split_segment(
     parts: list[CleanedSegment],
     begun: list[int],
 ) -> Iterator[int]:
-    """Each step answers how many bytes it has copied; `parts` are complete, but for their names, when all are through.
+    """Split a segment; each step yields how many bytes it has copied. `parts` are complete, but for their names, at the end.
 
-    Raises OSError, InvalidBatch, CorruptTxnIndex; the parts that were `begun` (base offsets) are the caller's to discard.
+    Raises OSError, InvalidBatch, CorruptTxnIndex; then the caller discards the parts that were `begun` (base offsets).
     """
     path = segment_path(directory, base_offset, LOG_SUFFIX)
     modified_ms = filesystem.stat(path).mtime_ms
@@ -92,7 +92,7 @@ def log_split(directory: str, base_offset: int, parts: Sequence[CleanedSegment])
 
 
 def _first_offset(buffer: Buffer, at: int, header: BatchHeader) -> int:
-    """Of a message set of before v2 the header tells the last one."""
+    """Return the first offset of a batch; the header of a message set from before v2 has the last one."""
     if header.magic >= MAGIC_V2:
         return header.base_offset
     return next(record.offset for record in iter_any_records(buffer, at, header, MAX_LOADED_BYTES))

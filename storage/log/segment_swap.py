@@ -1,4 +1,4 @@
-"""Exchanging segments of a log for a cleaned one that holds what is left of them.
+"""Replaces segments of a log by the cleaned ones made from them.
 
     .cleaned ──► .swap   the new files count from here on, whatever happens: `storage.segments.interrupted_swap`
     finishes the rest
@@ -35,7 +35,7 @@ async def swap_segments(
     *,
     delay_ms: int,
 ) -> None:
-    """Take `cleaned`, in order, for those they replace, all of which the log has, none of them active; their files are
+    """Replace segments by `cleaned`, in order. The log has all of the replaced ones, none of them active; their files are
     removed `delay_ms` later. Raises OSError."""
     directory = segments.first.directory
     new = [_segment(directory, each) for each in cleaned]
@@ -70,7 +70,7 @@ def _segment(directory: str, cleaned: CleanedSegment) -> Segment:
 
 
 def swap_files(filesystem: FileSystem, directory: str, cleaned: Sequence[CleanedSegment]) -> list[str]:
-    """A job; answers the files set aside, which the caller removes later."""
+    """A job: rename the files; returns the files set aside, which the caller removes later."""
     for each in reversed(cleaned):  # so that a `.cleaned` file tells that nothing behind it counts
         for suffix in each.suffixes:
             path = segment_path(directory, each.base_offset, suffix)
@@ -86,7 +86,7 @@ def swap_files(filesystem: FileSystem, directory: str, cleaned: Sequence[Cleaned
 
 
 def _set_aside(filesystem: FileSystem, directory: str, cleaned: CleanedSegment) -> list[str]:
-    """The producers' snapshot at the new segment's base offset stays: it is as true as before."""
+    """Set aside the replaced files. The producers' snapshot at the new segment's base offset stays valid, and is kept."""
     set_aside: list[str] = []
     for base_offset in cleaned.replaced:
         suffixes: Sequence[str] = CLEANED_SUFFIXES

@@ -1,4 +1,4 @@
-"""The first record of a segment that has a timestamp: what ListOffsets by time looks for.
+"""Finds the first record of a segment with a given timestamp, for ListOffsets by time.
 
     chunk of the segment -> `next_batch`: is a batch in it that may hold the record? -> `first_in_batch`: does it?
 
@@ -6,8 +6,8 @@ An index leads near the record, but nothing leads to it for sure: what it leads 
 the header of a batch which timestamp is the largest, as it likes. Then all that is behind it is looked at, so whoever walks
 goes by pieces: of the segment, and of a batch with many records, a small one compressed among them.
 
-Rules: pure. `first_in_batch` stops every `STEP_RECORDS` records and every chunk that was decompressed, so that its caller
-can give the loop back.
+Rules: pure. `first_in_batch` stops every `STEP_RECORDS` records and every chunk that was decompressed, so that its caller can
+yield to the loop.
 Source: Kafka LogSegment.findOffsetByTimestamp, FileRecords.searchForTimestamp, RecordBatch.offsetOfMaxTimestamp.
 """
 
@@ -27,7 +27,7 @@ STEP_RECORDS = 256
 
 @dataclass(frozen=True, slots=True)
 class TimestampOffset:
-    """An answer of a search by timestamp."""
+    """The result of a search by timestamp."""
 
     timestamp: int
     offset: int
@@ -57,8 +57,8 @@ class Sought:
 def next_batch(
     chunk: Buffer, at: int, segment: Segment, position: int, sought: Sought
 ) -> tuple[int, BatchHeader | None]:
-    """(where in the chunk, header) of the first batch from `at` on that may hold the record, of those whose headers are in
-    the chunk as a whole; without one (where the next batch begins, None). The chunk lies at `position` of the segment.
+    """Find the first batch from `at` on that may contain the record, of those whose headers are complete in the chunk. Returns
+    (its position in the chunk, header), or (position of the next batch, None). The chunk begins at `position` of the segment.
     Raises CORRUPT_MESSAGE."""
     last_at = len(chunk) - MIN_BATCH_BYTES
     while at <= last_at or not at:  # the last message of an old segment may be smaller than any batch
@@ -71,7 +71,7 @@ def next_batch(
 
 
 def first_in_batch(batch: Buffer, header: BatchHeader, sought: Sought) -> Generator[None, None, TimestampOffset | None]:
-    """The first such record of the batch that `batch` begins with. Raises InvalidBatch."""
+    """Find the first such record of the batch at the start of `batch`. Raises InvalidBatch."""
     if sought.is_largest and not header.magic:
         return None
     records = yield from any_records_in_steps(batch, 0, header, MAX_LOADED_BYTES)

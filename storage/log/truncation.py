@@ -41,7 +41,7 @@ from storage.segments.segment_files import (
 )
 from storage.segments.segment_list import Segments
 from storage.segments.segment_scan import open_and_mend_segment
-from storage.segments.txn_index import CorruptTxnIndex, TxnIndex, check_content, cut_content, encode_transactions
+from storage.segments.txn_index import CorruptTxnIndex, TxnIndex, check_content, encode_transactions, truncated_content
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ async def truncate_segments(
         return None
     gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
     assert segment.file is not None
-    cut = TruncationPoint(
+    point = TruncationPoint(
         segment.base_offset, position, offset, [each.base_offset for each in gone], segment.file,
         [(index.suffix, *index.unwritten()) for index in (segment.offset_index, segment.time_index)],
     )  # fmt: skip
@@ -77,7 +77,9 @@ async def truncate_segments(
     for each in gone:
         environment.open_segments.remove(each)
     environment.open_segments.forget(segment)  # active again
-    job = partial(truncate_files, environment.filesystem, segment.directory, cut, list(segments), index_interval_bytes)
+    job = partial(
+        truncate_files, environment.filesystem, segment.directory, point, list(segments), index_interval_bytes
+    )
     with reader.cold.while_truncating():
         opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
@@ -181,26 +183,26 @@ class TruncationPoint:
 
 
 def truncate_files(
-    filesystem: FileSystem, directory: str, cut: TruncationPoint, segments: Sequence[Segment], interval_bytes: int
+    filesystem: FileSystem, directory: str, point: TruncationPoint, segments: Sequence[Segment], interval_bytes: int
 ) -> tuple[OpenedSegment, TxnIndex | None]:
     """Truncate the files of a log that keeps `segments`; returns the state of the last one, and its transaction index."""
-    base_offset = cut.base_offset
+    base_offset = point.base_offset
     begin_truncation(filesystem, directory)
-    for gone in sorted(cut.gone_base_offsets, reverse=True):
+    for gone in sorted(point.gone_base_offsets, reverse=True):
         remove_segment_files(filesystem, directory, gone)
-    if cut.gone_base_offsets:
+    if point.gone_base_offsets:
         filesystem.sync_directory(directory)  # otherwise they could come back behind a shortened segment
     for snapshot in _snapshots(filesystem, directory):
-        if snapshot > cut.offset:
+        if snapshot > point.offset:
             filesystem.unlink(segment_path(directory, snapshot, SNAPSHOT_SUFFIX))
-    cut.file.truncate(cut.position)
-    for suffix, content, position in cut.index_tails:
+    point.file.truncate(point.position)
+    for suffix, content, position in point.index_tails:
         _end_index(filesystem, segment_path(directory, base_offset, suffix), content, position)
-    relative = cut.offset - base_offset
-    _truncate_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=cut.position)
+    relative = point.offset - base_offset
+    _truncate_index(filesystem, OffsetIndex(), directory, base_offset, key=relative, value=point.position)
     _truncate_index(filesystem, TimeIndex(), directory, base_offset, value=relative)
-    txn_index = _truncate_txn_index(filesystem, directory, cut, segments)
-    sync_data(cut.file)
+    txn_index = _truncate_txn_index(filesystem, directory, point, segments)
+    sync_data(point.file)
     filesystem.sync_directory(directory)  # removed records must not come back after a loss of power
     end_truncation(filesystem, directory)
     opened = open_and_mend_segment(filesystem, directory, base_offset, interval_bytes)
@@ -215,14 +217,14 @@ def _snapshots(filesystem: FileSystem, directory: str) -> list[int]:
 
 
 def _truncate_txn_index(
-    filesystem: FileSystem, directory: str, cut: TruncationPoint, segments: Sequence[Segment]
+    filesystem: FileSystem, directory: str, point: TruncationPoint, segments: Sequence[Segment]
 ) -> TxnIndex | None:
-    path = segment_path(directory, cut.base_offset, TXN_INDEX_SUFFIX)
+    path = segment_path(directory, point.base_offset, TXN_INDEX_SUFFIX)
     if not filesystem.exists(path):
         return None
-    content = cut_content(filesystem.read_bytes(path), cut.offset)
+    content = truncated_content(filesystem.read_bytes(path), point.offset)
     try:
-        check_content(content, cut.base_offset)
+        check_content(content, point.base_offset)
     except CorruptTxnIndex as error:
         logger.warning("transaction index rebuilt: path=%s error=%s", path, str(error))
         replay = ProducerReplay(filesystem, directory, segments, _snapshots(filesystem, directory))

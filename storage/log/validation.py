@@ -1,11 +1,10 @@
-"""What may enter a log: the checks on records that come to be appended, and what the topic's settings do to them.
-Pure.
+"""Validates records before they are appended, and applies the topic's settings to them. Pure.
 
 A client's records: one batch of format v2 (`up_conversion` has made it of what old clients send), not larger than
 `max.message.bytes`, with a right CRC, a header that agrees with itself, no control batch, and records that are what the
 header says. How far records are looked into is `barnabas.produce.validation`; timestamp limits and compacted topics need
-their fields in any case. What would keep the event loop for long is not done there (`LongValidation`). A coordinator's
-batches are this broker's own, a replica's were checked by the leader: only what transport or disk can do is looked for.
+their fields in any case. Long work is not done on the event loop (`LongValidation`). A coordinator's
+batches are this broker's own, a replica's were checked by the leader: only damage by transport or disk is checked.
 
 Rules: pure; works in the caller's buffer, and copies it only if that cannot be written to. Base offset and leader epoch
 are not assigned here. Raises KafkaError; the buffer may be patched then, and is of no further use.
@@ -68,7 +67,7 @@ _LARGEST_RECOMPRESSED_BYTES = 8 * 1024 * 1024
 
 
 class AppendOrigin(Enum):
-    """Who appends."""
+    """The kind of sender whose records are appended."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -84,11 +83,11 @@ class ValidationLevel(Enum):
 
 
 class RequestRejected(InvalidBatch):
-    """Records that a request of its version may not hold: refused before the log is asked anything."""
+    """Raised for records that the version of their request does not allow, before any log is involved."""
 
 
 class LongValidation(Exception):
-    """Not on the event loop: these records take too long. Nothing was changed."""
+    """Raised when the records take too long for the event loop. Nothing was changed."""
 
 
 @dataclass(slots=True)
@@ -96,14 +95,14 @@ class ValidatedRecords:
     """Records that may be appended. `headers` describe `records` as they are now, batch by batch."""
 
     records: bytearray | memoryview
-    """Writable and whole batches: a cut one at the end is gone, as in Kafka."""
+    """Writable and complete batches: an incomplete one at the end is dropped, as in Kafka."""
     headers: list[BatchHeader]
     """One for a client or coordinator; none when there is nothing to append (Produce below v3 may send that)."""
     log_append_time_ms: int
     """-1 unless the topic stamps records itself."""
 
     def stamp_again(self, now_ms: int) -> None:
-        """Time has passed since they were checked, and later ones may have been appended with a later stamp."""
+        """Set a new log append time, because records with a later one may have been appended since the validation."""
         if self.log_append_time_ms == NO_TIMESTAMP:
             return
         self.log_append_time_ms = now_ms
@@ -172,7 +171,7 @@ def validate(
 
 
 class PlainBatchRules:
-    """What `plain_batch` must know of one configuration of a topic, worked out once."""
+    """The values that `plain_batch` needs of a topic's settings, computed once."""
 
     __slots__ = ("checks_structure", "config", "largest_bytes", "level")
 
@@ -192,10 +191,10 @@ class PlainBatchRules:
 
 
 def plain_batch(records: Buffer, rules: PlainBatchRules) -> BatchHeader | None:
-    """The header of a client's batch that `validate` would take as it is; None when it takes `validate` to tell.
+    """Return the header of a client's batch that `validate` would accept unchanged; None when only `validate` can decide.
 
-    This is the short way of nearly every produced batch: whatever is not quite usual goes the long way, which knows why
-    not. Raises InvalidBatch as `validate` does.
+    This is the fast path for nearly every produced batch; anything unusual takes the slow path. Raises InvalidBatch as
+    `validate` does.
     """
     size_bytes = len(records)
     if not HEADER_BYTES <= size_bytes <= rules.largest_bytes:
@@ -236,7 +235,7 @@ def _writable(records: Buffer, size_bytes: int) -> bytearray | memoryview:
 
 
 def _validate_replica(records: Buffer) -> ValidatedRecords:
-    """Batches and old messages as the leader has them: whole, undamaged, offsets rising."""
+    """Check batches and old messages of a leader: complete, undamaged, offsets rising."""
     headers: list[BatchHeader] = []
     end, next_offset = 0, -1
     for position, header in iter_any_headers(records):
@@ -256,9 +255,9 @@ def _validate_replica(records: Buffer) -> ValidatedRecords:
 
 
 def only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | None:
-    """The header of the one batch that a client may send; None for nothing at all from an old client.
+    """Return the header of the one batch that a client may send; None for an old client that sends nothing.
 
-    Its first step is finding out what there is, as Kafka does it: a batch that is not there as a whole does not count.
+    Like Kafka it first determines what was sent: an incomplete batch does not count.
     """
     if len(records) >= HEADER_BYTES:  # what nearly every request holds, and nothing below would object to
         header = BatchHeader(records)
@@ -299,7 +298,7 @@ def only_batch(records: Buffer, produce_version: int | None) -> BatchHeader | No
 
 
 def batch_end(records: Buffer, position: int) -> int | None:
-    """Where the batch or message at `position` ends; None when it is not there as a whole. Raises InvalidBatch."""
+    """Return the end of the batch or message at `position`; None when it is incomplete. Raises InvalidBatch."""
     end = frame_end(records, position)
     if end is not None and end - position < HEADER_BYTES and magic_at(records, position) == MAGIC_V2:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"A batch of {end - position} bytes has no whole header.")
@@ -307,7 +306,7 @@ def batch_end(records: Buffer, position: int) -> int | None:
 
 
 def frame_end(records: Buffer, position: int) -> int | None:
-    """As `batch_end`, by length and magic alone."""
+    """Like `batch_end`, by length and magic alone."""
     left = len(records) - position
     if left < LENGTH_OVERHEAD_BYTES:
         return None
@@ -327,7 +326,7 @@ def frame_end(records: Buffer, position: int) -> int | None:
 
 
 def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig, partition: str) -> None:
-    """What the header and the CRC tell."""
+    """Check the header and the CRC."""
     if header.base_offset != 0:
         raise InvalidBatch(
             ErrorCode.INVALID_RECORD,
@@ -390,7 +389,7 @@ def _check_records(
     is_log_append_time: bool,
     partition: str,
 ) -> None:
-    """Look as far into the records as the topic and `level` ask for; into every field before they are written anew."""
+    """Check the records as far as the topic and `level` require; every field when they are rewritten."""
     max_decompressed_bytes, max_steps = MAX_DECOMPRESSED_BYTES, None
     if is_inline:
         max_decompressed_bytes, max_steps = _inline_bytes(header, config), INLINE_STEPS
@@ -414,7 +413,7 @@ def _check_records(
 
 
 def _takes_long(header: BatchHeader, config: LogConfig) -> bool:
-    """As far as the header tells. What is compressed may turn out to be large yet."""
+    """Whether the header shows long work. Compressed data may turn out to be large later."""
     if header.records_count > INLINE_RECORDS:
         return True
     if target_compression(header, config) is None:
@@ -423,14 +422,14 @@ def _takes_long(header: BatchHeader, config: LogConfig) -> bool:
 
 
 def _inline_bytes(header: BatchHeader, config: LogConfig) -> int:
-    """How large a batch on the event loop may turn out to be."""
+    """Return the maximum decompressed size of a batch on the event loop."""
     target = target_compression(header, config)
     most_bytes = None if target is None else inline_plain_bytes(target, config)
     return INLINE_DECOMPRESSED_BYTES if most_bytes is None else most_bytes
 
 
 def _timestamp_limits(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
-    """(earliest, latest) timestamp, None when any goes: the defaults of both limits leave nothing to check."""
+    """Return the (earliest, latest) timestamp, None when any is valid: the defaults of both limits allow all."""
     before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
     if before == after == _NO_LIMIT:
         return None
@@ -452,7 +451,7 @@ def _check_fields(
     is_recompressed: bool,
     partition: str,
 ) -> None:
-    """Every record. Sets a right max timestamp in `header` and batch, as Kafka does."""
+    """Check every record. Corrects the max timestamp in `header` and batch, as Kafka does."""
     earliest, latest = limits or (-_NO_LIMIT - 1, _NO_LIMIT)
     is_compacted = config.is_compacted
     claims_append_time = header.is_log_append_time
@@ -486,7 +485,7 @@ def _check_fields(
 
 
 def _check_producer(header: BatchHeader, partition: str) -> None:
-    """What Apache Kafka looks at in a batch that it makes itself, and lets pass in one that stays as it came."""
+    """Check what Apache Kafka checks in a batch that it rewrites, and accepts in one that it stores unchanged."""
     if header.producer_id == NO_PRODUCER_ID:
         if header.is_transactional:
             raise InvalidBatch(

@@ -1,4 +1,4 @@
-"""What goes to the disk early, beside the appends: dirty pages of the active segment, full pages of index entries.
+"""Writes to the disk early, beside the appends: dirty pages of the active segment, full pages of index entries.
 
 After every 16 MiB a reader thread flushes the segment, so that a later `write` or fsync seldom meets the kernel's limit of
 dirty pages. An index keeps two pages of entries in memory; the older one goes to its file when both are full.
@@ -24,7 +24,7 @@ WRITE_BACK_BYTES = 16 * 1024 * 1024
 
 
 class WriteBack:
-    """`is_flushing`: a flush is on its way, and no other one begins."""
+    """Starts the writes. `is_flushing`: a flush is in progress, and no other one begins."""
 
     __slots__ = ("_environment", "_jobs", "_segments", "is_flushing")
 
@@ -46,7 +46,7 @@ class WriteBack:
         try:
             await self._environment.open_segments.run_pinned(segment, file.sync)
         except OSError as error:
-            self._jobs.owner.fail(error)  # the kernel tells of a lost page once: nobody else may hear of it
+            self._jobs.owner.fail(error)  # the kernel reports a lost page once, so no other flush may report it
         finally:
             self.is_flushing = False
 

@@ -5,7 +5,7 @@ After an unclean stop everything from the recovery point on is walked with its c
 valid batch ends the log. After a clean one only the bytes behind the last index entry are walked, by their headers.
 
 Rules: blocking functions of a file and a byte range that loop over batches; they touch nothing else, so that they can
-run in a thread or in a worker process. Nothing is cut off here: the caller decides about what lies behind `end_position`.
+run in a thread or in a worker process. Nothing is truncated here: the caller decides about what lies behind `end_position`.
 Invariants: everything before `end_position` is whole batches with rising offsets.
 Source: Kafka LogSegment.recover.
 """

@@ -160,7 +160,7 @@ class StoredBatches:
     # --- bytes ---
 
     def view(self, position: int, length: int) -> memoryview:
-        """These bytes, fewer where the file was cut meanwhile."""
+        """Return these bytes, fewer where the file was truncated meanwhile."""
         at = position - self._window_position
         if at < 0 or at + length > len(self._window):
             self._window = self._file.read_at(max(length, WINDOW_BYTES), position)

@@ -149,6 +149,6 @@ class TxnIndex:
         return added, position
 
 
-def cut_content(content: Buffer, offset: int) -> Buffer:
-    """What is left of an index file when its segment is cut at `offset`."""
+def truncated_content(content: Buffer, offset: int) -> Buffer:
+    """Return what remains of an index file when its segment is truncated at `offset`."""
     return content[: _position_of(content, offset)]

@@ -15,10 +15,10 @@ from storage.segments.txn_index import (
     CorruptTxnIndex,
     TxnIndex,
     check_content,
-    cut_content,
     decode_transactions,
     encode_transactions,
     find_in,
+    truncated_content,
 )
 
 KAFKAS_ENTRY = bytes.fromhex("0000000000000000000700000000000000140000000000000020000000000000001e")
@@ -76,7 +76,7 @@ def test_a_search_finds_what_a_walk_finds(entries: list[AbortedTxn], start: int,
 
 @given(histories(), st.integers(0, 60))
 def test_a_cut_leaves_the_markers_below_it(entries: list[AbortedTxn], offset: int) -> None:
-    left = cut_content(encode_transactions(entries), offset)
+    left = truncated_content(encode_transactions(entries), offset)
     assert list(decode_transactions(left)) == [entry for entry in entries if entry.last_offset < offset]
 
 
