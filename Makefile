@@ -9,9 +9,14 @@ SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
 CASES  ?= 100000
 ARGS   ?=
+# Where tests are marked serial.
+SERIAL := tests/robustness
 PROCESSES ?= auto
 # Options such as -k may select tests of one of two calls only: pytest's exit code for no tests is 5.
 MAY_BE_NONE = $(if $(ARGS),|| test $$? -eq 5)
+
+# Each of many processes would compile all modules again otherwise, where the environment forbids to keep bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-fast format lint types coverage bench interop interop-long fuzz sim docs cluster example-spark lock clean
@@ -54,7 +59,7 @@ cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a Z
 
 test: lint types ## Run the checks, the tests in a process a core, and then those that need the machine to themselves
 	$(PY) -m pytest -m "not oracle and not serial" -n $(PROCESSES) --maxprocesses 4 --dist worksteal $(ARGS) $(MAY_BE_NONE)
-	$(PY) -m pytest -m "serial and not oracle" $(ARGS) $(MAY_BE_NONE)
+	$(PY) -m pytest $(SERIAL) -m "serial and not oracle" $(ARGS) $(MAY_BE_NONE)
 
 test-fast: $(DEV)/.stamp ## The fast unit tests: under a minute
 	$(PY) -m pytest $(FAST) $(ARGS)

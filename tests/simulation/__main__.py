@@ -137,7 +137,6 @@ def _print_coverage(coverage: Counter[str]) -> None:
 
 
 def _hunt(names: Iterable[str], seeds: range, jobs: int) -> int:
-    """Each bug is planted in a process of its own."""
     wanted = set(names) or {mutant.name for mutant in ALL}
     unknown = wanted - {mutant.name for mutant in ALL}
     if unknown:
@@ -145,7 +144,7 @@ def _hunt(names: Iterable[str], seeds: range, jobs: int) -> int:
         return 2
     lived = 0
     numbers = [number for number, mutant in enumerate(ALL) if mutant.name in wanted]
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for name, seeds_count, violation in pool.imap(partial(_hunt_one, seeds), numbers):
             lived += violation is None
             verdict = "LIVED" if violation is None else violation.splitlines()[0][:150]

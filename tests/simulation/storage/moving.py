@@ -36,7 +36,7 @@ class Moving:
         self._moves: dict[TopicPartition, asyncio.Task[None]] = {}
         self._stopped: set[TopicPartition] = set()
 
-    def go_on(self, logged: Logged) -> None:
+    def resume(self, logged: Logged) -> None:
         """Copy what there is a copy for; no effect while that is done."""
         move = self._moves.get(logged.key)
         if move is None or move.done():
