@@ -1,6 +1,6 @@
-"""`max.connections.per.ip.overrides`: limits of single addresses, "address:count,..."; IPv6 addresses hold colons themselves.
+"""`max.connections.per.ip.overrides`: limits of single addresses, "address:count,..."; IPv6 addresses contain colons, too.
 
-Rules: pure. Host names are not looked up: they would be another address tomorrow.
+Rules: pure. Host names are not resolved: their addresses may change.
 Source: Kafka ConnectionQuotas; the colons of IPv6 as there, in brackets or not.
 """
 
@@ -16,7 +16,7 @@ _COUNT = re.compile(r"[0-9]{1,10}")
 
 
 def address_limits(name: str, text: str) -> dict[str, int]:
-    """The limits that setting `name` gives, by address as the network writes it. Raises ConfigError."""
+    """Parse the limits in setting `name`, by address in the network's notation. Raises ConfigError."""
     limits: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, separator, count = (part.strip() for part in item.rpartition(":"))

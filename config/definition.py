@@ -3,7 +3,7 @@
 A table is a class whose rows are its attributes; an instance holds the parsed values under the same attributes and
 never changes. The attribute is the wire name with underscores for dots and dashes.
 Rules: pure. Values come in as text and are parsed as Kafka's ConfigDef parses them, with its error texts.
-Invariant: a value that exists has its row's type and passed its validator. Passwords show in no repr and no text.
+Invariant: a value that exists has its row's type and passed its validator. Passwords are in no repr and no text.
 Source: Kafka ConfigDef, AbstractConfig.
 """
 
@@ -57,7 +57,7 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = Update.READ_ONLY, Update.PER_BROKER, Updat
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A secret: only `value` has it."""
+    """A secret, only in `value`."""
 
     value: str = field(repr=False)
 
@@ -69,9 +69,10 @@ class Password:
 
 @dataclass(slots=True)
 class Setting:
-    """One row. `default` is parsed already; `kafka_default` differs from it only where ours does on purpose.
+    """One row. `default` is parsed already; `kafka_default` differs from it only where this broker's default differs on
+    purpose.
 
-    `effective` says that the broker acts on it; every other setting is accepted and has no effect.
+    `effective` says that the broker uses it; other settings are accepted and have no effect.
     `synonyms` are the broker settings that a topic setting falls back to, strongest first. `checked` is the range of a setting
     that has no validator in Kafka, and is checked together with others.
     """
@@ -102,7 +103,7 @@ class Setting:
         return "" if self.valid is None else str(self.valid)
 
     def parse(self, text: str) -> object:
-        """The value that `text` means. Raises ConfigError."""
+        """Parse `text`. Raises ConfigError."""
         try:
             value = parse_text(self.name, text, self.type)
         except ConfigError as error:
@@ -111,8 +112,8 @@ class Setting:
         return value
 
     def _valid_number(self, text: str) -> str:
-        """The range for who gave no number, or one that the type cannot hold: then with the type's own limit. Empty when the
-        type is the only limit."""
+        """Return the valid range, for errors about text that is no number, or one out of the type's range; empty if the type
+        is the only limit."""
         if not isinstance(self.valid, Range):
             return self.checked
         is_number = _WHOLE_OF_ANY_LENGTH.fullmatch(java_trim(text)) is not None
@@ -125,7 +126,7 @@ class Setting:
             self.valid(self.name, value)
 
     def format(self, value: object) -> str | None:
-        """`value` as text, None for null. Passwords are given in clear: ask `is_sensitive` first."""
+        """Return `value` as text, None for null. Passwords are in clear: check `is_sensitive` first."""
         return format_value(value)
 
 
@@ -146,7 +147,7 @@ def setting(
     synonyms: tuple[str, ...] = (),
     checked: str = "",
 ) -> Any:
-    """A row of a table. Typed Any, so that the attribute's own annotation is the type of its value."""
+    """Make a row of a table. Typed Any, so that the attribute's own annotation is the type of its value."""
     if kafka_default is _NO_DIFFERENCE:
         kafka_default = default
     return Setting(name, type, default, valid, update, effective, internal, kafka_default, synonyms, doc, checked)
@@ -160,7 +161,7 @@ _SPLIT = re.compile(r"\s*,\s*", re.ASCII)
 
 
 def parse_text(name: str, text: str, type: Type) -> object:  # noqa: A002  as above
-    """`text` as a value of `type`, trimmed as in Java. Raises ConfigError, without the text of a secret."""
+    """Parse `text` as a value of `type`, trimmed as in Java. Raises ConfigError, without the text of a secret."""
     text = java_trim(text)
     match type:
         case Type.STRING | Type.CLASS:
@@ -188,7 +189,7 @@ def parse_text(name: str, text: str, type: Type) -> object:  # noqa: A002  as ab
 
 
 def format_value(value: object) -> str | None:
-    """A parsed value in the form that Kafka shows it."""
+    """Return a parsed value in Kafka's text form."""
     match value:
         case None:
             return None
@@ -236,18 +237,18 @@ class SettingTable:
         return self.__dict__["_given"]  # type: ignore[no-any-return]
 
     def value(self, name: str) -> object:
-        """The parsed value of wire name `name`, before any derivation."""
+        """Return the parsed value of wire name `name`, before any derivation."""
         return self.__dict__["_values"][name]
 
     def text(self, name: str) -> str | None:
-        """That value as text; None for null. Secrets in clear."""
+        """Return that value as text; None for null. Secrets are in clear."""
         return self.definitions[name].format(self.value(name))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"settings do not change: {name}")
 
     def __repr__(self) -> str:
-        """What was given, without secrets and without the values of unknown names, which may be secrets."""
+        """Return the given texts, without secrets and without the values of unknown names, which may be secrets."""
         shown = (name for name in sorted(self.given))
         return f"<{type(self).__name__} {' '.join(f'{name}={self._shown(name)}' for name in shown)}>"
 

@@ -57,7 +57,7 @@ _PROVIDER_ROWS = {
     ),
 }
 _PROVIDED = """
-A reference that finds nothing (no such variable, key or file, not allowed, an unknown provider) stays in the value as it
+A reference without a value (no such variable, key or file, not allowed, an unknown provider) stays in the value as it
 stands, and the start warns of it; a file that cannot be read stops the start. What comes out of a reference is not resolved
 again, nor are the providers' own settings and dynamic settings. DescribeConfigs shows the values, but for passwords and
 settings that nobody knows; errors show the reference in place of the value, `barnabas settings` both where the value is no
@@ -100,7 +100,7 @@ def _code(row: Setting, value: object) -> str:
 
 
 def valid_words(row: Setting) -> str:
-    """What a value must be; empty where anything of its type goes."""
+    """Return the valid values; empty if any value of the type is valid."""
     text = row.valid_text or row.checked
     return _A_VERSION if text.startswith("[0.8.0") else text
 

@@ -1,4 +1,4 @@
-"""The one error of this package: a setting's value that cannot be.
+"""The error of this package: an invalid value of a setting.
 
 Source: Kafka ConfigException; the texts are worded as clients and operators know them from there.
 """
@@ -9,7 +9,7 @@ HIDDEN = "[hidden]"
 
 
 class ConfigError(Exception):
-    """`str(error)` is the text Kafka answers; `line` also names what would have been valid."""
+    """An invalid value. `str(error)` is Kafka's text; `line` also has the valid range."""
 
     def __init__(self, message: str, *, valid: str = "") -> None:
         super().__init__(message)
@@ -17,12 +17,12 @@ class ConfigError(Exception):
 
     @property
     def line(self) -> str:
-        """One line for an operator: setting, value and valid range."""
+        """Return one line for an operator: setting, value and valid range."""
         text = str(self).rstrip(".")
         return f"{text} (valid: {self.valid})" if self.valid else text
 
 
 def invalid_value(name: str, value: object, reason: str, *, valid: str = "") -> ConfigError:
-    """Setting `name` cannot have `value`."""
+    """Return the error for an invalid `value` of setting `name`."""
     shown = "null" if value is None else value
     return ConfigError(f"Invalid value {shown} for configuration {name}: {reason}", valid=valid)

@@ -1,11 +1,10 @@
-"""What `inter.broker.protocol.version` means: which version of each request brokers send each other, and of the records in
-which group coordinators hand groups on. Pure.
+"""The versions of inter-broker requests, and of the records of group coordinators, by `inter.broker.protocol.version`. Pure.
 
-Brokers do not ask each other what they understand: everybody sends what this setting says, so that a cluster can be
-upgraded broker by broker and the setting last. Versions are ordered by their release.
+Brokers do not negotiate versions: all use those of this setting, so that a cluster can be upgraded broker by broker, and the
+setting last. Versions are ordered by their release.
 
-Rules: a table per request or record, oldest first; a version sends what the last row at or below it says.
-Source: Kafka MetadataVersion; the versions of control requests stand in ControllerChannelManager, those of records in
+Rules: a table per request or record, oldest first; a version uses the last row at or below it.
+Source: Kafka MetadataVersion; the versions of control requests are in ControllerChannelManager, those of records in
 GroupMetadataManager.
 """
 
@@ -84,7 +83,7 @@ _UPDATE_METADATA = _table(
 )
 _STOP_REPLICA = _table(("0.8.0", 0), ("2.2-IV0", 1), ("2.4-IV1", 2), ("2.6-IV0", 3), ("3.4-IV0", 4))
 _WRITE_TXN_MARKERS = _table(("0.8.0", 0), ("2.8-IV0", 1))
-# Records of __consumer_offsets: whichever broker leads their partition next must read them.
+# Records of __consumer_offsets: the next leader of their partition must be able to read them.
 _OFFSET_COMMIT_VALUE = _table(("0.8.0", 1), ("2.1-IV0", 2), ("2.1-IV1", 3))
 _GROUP_METADATA_VALUE = _table(("0.8.0", 0), ("0.10.1-IV0", 1), ("2.1-IV0", 2), ("2.3-IV0", 3))
 
@@ -97,7 +96,7 @@ class InterBrokerVersion:
 
     @classmethod
     def parse(cls, text: str) -> InterBrokerVersion:
-        """ "3.9-IV0"; or "3.9" and "3.9.1", which mean the last version of that release. Raises ConfigError."""
+        """ "3.9-IV0"; or "3.9" and "3.9.1", the last version of that release. Raises ConfigError."""
         METADATA_VERSIONS(NAME, text)
         segments = text.split(".")
         head = ".".join(segments[: 3 if text.startswith("0.") else 2])
@@ -137,7 +136,7 @@ class InterBrokerVersion:
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """KIP-595: the answer to a fetch tells the epoch at which the logs part."""
+        """KIP-595: the response to a fetch has the epoch at which the logs diverge."""
         return self.is_at_least("2.7-IV1")
 
     # From the controller.
@@ -164,7 +163,7 @@ class InterBrokerVersion:
 
     @property
     def offset_commit_value(self) -> int:
-        """Of a commit that does not say when it expires."""
+        """The version of an offset commit without an expiry time."""
         return self._request_version(_OFFSET_COMMIT_VALUE)
 
     @property
@@ -176,11 +175,11 @@ class InterBrokerVersion:
         """KIP-345; a coordinator from below it drops the instance ids of the groups that it loads."""
         return self.is_at_least("2.3-IV0")
 
-    # To the controller, and in its tree.
+    # To the controller, and in the store.
 
     @property
     def supports_alter_partition(self) -> bool:
-        """KIP-497; below it a leader writes its in-sync set into the tree itself."""
+        """KIP-497; below it a leader writes its ISR to the store."""
         return self.is_at_least("2.7-IV2")
 
     @property
@@ -200,12 +199,12 @@ class InterBrokerVersion:
 
     @property
     def supports_producer_id_allocation(self) -> bool:
-        """KIP-730; below it a broker takes its blocks from the tree itself."""
+        """KIP-730; below it a broker allocates its blocks in the store."""
         return self.is_at_least("3.0-IV0")
 
     @property
     def writes_feature_minimum(self) -> bool:
-        """Before KIP-778 a finalized feature was stored with its lowest level as well."""
+        """Before KIP-778 a finalized feature was stored with its lowest level, too."""
         return not self.is_at_least("3.3-IV0")
 
 

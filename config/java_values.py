@@ -1,6 +1,6 @@
-"""Texts as Java reads them where Kafka does: what is trimmed, and what counts as a number. Pure.
+"""Java's rules for trimming texts and parsing numbers, as Kafka applies them. Pure.
 
-Rules: Python's own `strip` and `int` take more: other spaces, underscores, spaces around a number.
+Rules: Python's own `strip` and `int` accept more: other spaces, underscores, spaces around a number.
 Source: java.lang.String.trim, Integer.parseInt, Long.parseLong, Double.parseDouble; Kafka ConfigDef.parseType.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 _TRIMMED = "".join(map(chr, range(0x21)))
-# Of no more digits than a LONG has: Python refuses to read thousands of them, and takes its time with hundreds.
-# Java takes the decimal digits of every script, of the first 65,536 characters of Unicode alone.
+# At most as many digits as a LONG has: Python refuses thousands of digits, and is slow with hundreds.
+# Java accepts the decimal digits of every script, in the first 65,536 characters of Unicode.
 _WHOLE = re.compile(r"([+-]?)0*(\d{1,19})")
 _LAST_CHARACTER = "\uffff"
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
@@ -19,12 +19,12 @@ DOUBLE_MAX = 1.7976931348623157e308
 
 
 def java_trim(text: str) -> str:
-    """`text` without the control characters and spaces up to U+0020 at its ends: a no-break space stays."""
+    """Return `text` without the control characters and spaces up to U+0020 at its ends; a no-break space remains."""
     return text.strip(_TRIMMED)
 
 
 def java_integer(text: str, bits: int = 32) -> int:
-    """The number that `parseInt` (32 bits) or `parseLong` (64) reads. Raises ValueError."""
+    """Return the number that `parseInt` (32 bits) or `parseLong` (64) reads. Raises ValueError."""
     match = _WHOLE.fullmatch(text)
     number = None if match is None or max(text) > _LAST_CHARACTER else int(match[1] + match[2])
     if number is None or not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
@@ -33,8 +33,8 @@ def java_integer(text: str, bits: int = 32) -> int:
 
 
 def java_double(text: str) -> float:
-    """The number that `parseDouble` reads, decimal or hexadecimal. What is larger than any number is Infinity in Java;
-    here the largest number serves, and can be calculated with. Raises ValueError; also for NaN."""
+    """Return the number that `parseDouble` reads, decimal or hexadecimal. A number out of range is Infinity in Java; here it
+    is the largest number, which can be calculated with. Raises ValueError; also for NaN."""
     if _DECIMAL.fullmatch(text):
         value = float(text.rstrip("dDfF"))
     elif (match := _HEXADECIMAL.fullmatch(text)) is not None:

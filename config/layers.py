@@ -1,8 +1,8 @@
-"""Where a broker setting's value comes from when several places set it.
+"""The layers of broker settings, and the source of each value.
 
-Strongest first: this broker's dynamic settings, the cluster's dynamic defaults, what the broker was started with, the
-default. Rules: pure values; texts as they were given.
-Invariant: `settings` is what the broker acts on; it equals the layers laid over each other.
+Strongest first: this broker's dynamic settings, the cluster's dynamic defaults, the static settings, the default. Rules: pure
+values; texts as given.
+Invariant: `settings` are the effective settings of the layers.
 Source: KIP-226; Kafka DynamicBrokerConfig, ConfigHelper.
 """
 
@@ -22,7 +22,7 @@ from config.validators import at_least
 
 
 class ConfigSource(enum.IntEnum):
-    """Numbers of DescribeConfigs."""
+    """The sources, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -34,7 +34,7 @@ class ConfigSource(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One place that sets a value. `value` is the text there, secrets in clear."""
+    """One source that sets a value. `value` is its text, secrets in clear."""
 
     name: str
     value: str
@@ -43,7 +43,7 @@ class Synonym:
 
 FETCHERS = "num.replica.fetchers"
 
-# Broker settings that are spelled in several units: each is a synonym of the others, strongest first.
+# Broker settings that exist in several units: each is a synonym of the others, strongest first.
 _UNITS = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -55,7 +55,8 @@ _SYNONYMS = {name: group for group in _UNITS for name in group} | {
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Names under which `name` may be set, strongest first; a listener's own setting falls back to the general one."""
+    """Return the names under which `name` may be set, strongest first; a listener's own setting falls back to the general
+    one."""
     general = base_name(name)
     return (name, general) if general != name else _SYNONYMS.get(name, (name,))
 
@@ -90,19 +91,19 @@ class Throttles(SettingTable):
 
 
 def broker_definition(name: str) -> Setting | None:
-    """The row of a broker setting, a throttle or a listener's own setting; None when nobody knows it."""
+    """Return the row of a broker setting, a throttle or a listener's own setting; None for an unknown name."""
     return BrokerSettings.definitions.get(base_name(name)) or Throttles.definitions.get(name)
 
 
 def update_mode(name: str) -> Update | None:
-    """How `name` may be changed at run time; None when it is not known (such names are kept for plug-ins)."""
+    """Return how `name` may be changed at run time; None for an unknown name (these are kept for plug-ins)."""
     row = broker_definition(name)
     return None if row is None else row.update
 
 
 @dataclass(frozen=True)
 class Layers:
-    """`static` are the settings the process was started with; the two others are texts from the store."""
+    """The layers. `static` are the settings of the start; the two others are texts from the store."""
 
     static: BrokerSettings
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class Layers:
 
     @cached_property
     def settings(self) -> BrokerSettings:
-        """The layers laid over each other; a setting hides weaker ones in other units. Raises ConfigError."""
+        """Return the effective settings; a setting hides weaker ones in other units. Raises ConfigError."""
         if not self.dynamic_default and not self.dynamic_broker:
             return self.static
         given = dict(self.static.given)
@@ -124,8 +125,8 @@ class Layers:
         return settings
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """All places that set `name`, strongest first. The head is where its value comes from; none when only another
-        unit of it is set."""
+        """Return all sources that set `name`, strongest first: the first one is effective. None if only another unit of it
+        is set."""
         found = [
             Synonym(synonym, layer[synonym], source)
             for layer, source in (
@@ -142,7 +143,7 @@ class Layers:
         return found
 
     def topic_synonyms(self, name: str, overrides: Mapping[str, str]) -> list[Synonym]:
-        """The same for topic setting `name` of a topic whose own settings are `overrides`."""
+        """Return the same for topic setting `name` of a topic whose own settings are `overrides`."""
         row = LogConfig.definitions.get(name)
         found = self.synonyms(row.synonyms[0]) if row is not None and row.synonyms else []
         if name in overrides:
@@ -156,7 +157,7 @@ _DEFAULTS: Mapping[str, str] = {
 
 
 def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker: bool) -> Layers:
-    """The layers after this broker's dynamic settings, or the cluster's defaults, became `given`.
+    """Return the layers after this broker's dynamic settings, or the cluster's defaults, became `given`.
 
     Raises ConfigError when one of them may not be changed at run time, not here, or not to that value.
     """
@@ -177,7 +178,7 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
         changed = Layers(layers.static, given, layers.dynamic_broker)
-    # All of them are computed here, so that a value that fits no other is refused.
+    # All of them are computed here, so that a value that is invalid with another is refused.
     fetchers_count = changed.settings.num_replica_fetchers
     if FETCHERS in given and fetchers_count < 1:
         message = f"Dynamic thread count update validation failed for {FETCHERS}={fetchers_count}"
@@ -185,7 +186,7 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
     return changed
 
 
-# Settings that may be set for a listener and still hold for the whole cluster.
+# Settings of a listener that apply to the whole cluster.
 _CLUSTER_LEVEL_LISTENER_SETTINGS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 # Dynamic only for single listeners.
 _LISTENER_ONLY_SETTINGS = frozenset(

@@ -1,4 +1,4 @@
-"""Config providers: settings whose values stand elsewhere, `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`.
+"""Config providers: settings whose values are in other places, `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`.
 
     config.providers=env,file
     config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
@@ -6,11 +6,10 @@
     config.providers.file.param.allowed.paths=/etc/secrets
     ssl.key.password=${file:/etc/secrets/tls.properties:password}
 
-Rules: pure; environment and files come in. A value may hold several references; what comes out of one is not looked at again.
-All settings are resolved but those of the providers themselves. As in Apache Kafka a reference that finds nothing stays in
-the value as it stands, and each is told; a file that cannot be read, a path that `env` does not take, and a provider or
-parameter that cannot be are errors.
-Invariants: no value that a provider gave is in an error, a warning or a repr of this module.
+Rules: pure; environment and files are parameters. A value may contain several references; their values are not resolved again.
+All settings are resolved except those of the providers. As in Apache Kafka a reference without a value remains unchanged in the
+setting, with a warning; a file that cannot be read, a path for `env`, and an invalid provider or parameter are errors.
+Invariants: no value from a provider is in an error, a warning or a repr of this module.
 Source: KIP-297, KIP-421, KIP-887, KIP-993; Kafka ConfigTransformer, AbstractConfig, EnvVarConfigProvider, FileConfigProvider,
 DirectoryConfigProvider, AllowedPaths.
 """
@@ -35,7 +34,7 @@ _PACKAGE = "org.apache.kafka.common.config.provider"
 ENV_CLASS = f"{_PACKAGE}.EnvVarConfigProvider"
 FILE_CLASS = f"{_PACKAGE}.FileConfigProvider"
 DIRECTORY_CLASS = f"{_PACKAGE}.DirectoryConfigProvider"
-# Shorter values come about by chance in any text: to hide them would only garble it.
+# Shorter values occur by chance in any text: they are not hidden.
 HIDDEN_FROM_LENGTH = 4
 
 _REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
@@ -45,7 +44,7 @@ class ProviderFiles(Protocol):
     """The files that providers may read."""
 
     def read_bytes(self, path: str) -> bytes:
-        """Raises OSError."""
+        """Read a file. Raises OSError."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -53,7 +52,7 @@ class ProviderFiles(Protocol):
 
 
 class NoFiles:
-    """None at all."""
+    """No files."""
 
     def read_bytes(self, path: str) -> bytes:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -67,14 +66,14 @@ class NoFiles:
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """What providers made of settings. `references` are those that were followed, by setting; `unresolved` are warnings."""
+    """The result of the providers. `references` are those that were resolved, by setting; `unresolved` are warnings."""
 
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
     _values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def hide(self, text: str) -> str:
-        """`text` with references in place of what they stand for."""
+        """Return `text` with references in place of their values."""
         for reference, value in sorted(self._values.items(), key=lambda pair: -len(pair[1])):
             if len(value.strip()) >= HIDDEN_FROM_LENGTH:
                 text = text.replace(value.strip(), reference)
@@ -83,19 +82,19 @@ class Provided:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """Why a reference has no value."""
+    """A reference without a value, and why."""
 
     reason: str
 
 
-# A provider's answer to a reference's path (None without one) and key. Raises ConfigError without the setting's name.
+# A provider's result for a reference's path (None without one) and key. Raises ConfigError without the setting's name.
 _Provider = Callable[[str | None, str], "str | _Missing"]
 
 
 def resolve(
     given: Mapping[str, str], environment: Mapping[str, str], files: ProviderFiles, is_secret: Callable[[str], bool]
 ) -> tuple[dict[str, str], Provided]:
-    """`given` with its references resolved. `is_secret` says whose value is shown nowhere. Raises ConfigError."""
+    """Return `given` with its references resolved. `is_secret` says which values must not be shown. Raises ConfigError."""
     providers = _providers(given, environment, files)
     resolved: dict[str, str] = {}
     references: dict[str, tuple[str, ...]] = {}
@@ -115,7 +114,7 @@ def resolve(
             value = _value(name, match, providers)
             if isinstance(value, _Missing):
                 parts.append(reference)
-                # That of no provider may be part of a password.
+                # A reference to no provider may be part of a password.
                 shown = HIDDEN if is_secret(name) and match[1] not in providers else reference
                 unresolved.append(f"{name}: {shown} is taken as it stands: {value.reason}")
             else:
@@ -133,7 +132,7 @@ def is_of_providers(name: str) -> bool:
 
 
 def known_provider_settings(given: Mapping[str, str]) -> set[str]:
-    """The names that are read, of those that begin with `config.providers`."""
+    """Return the names that are used, of those that begin with `config.providers`."""
     known = {PROVIDERS}
     for provider in _names(given):
         known.add(_class_setting(provider))
@@ -144,7 +143,7 @@ def known_provider_settings(given: Mapping[str, str]) -> set[str]:
 
 
 def _names(given: Mapping[str, str]) -> list[str]:
-    """Of providers; with their blanks, as Apache Kafka takes them."""
+    """Return the names of providers, with blanks as in Apache Kafka."""
     return [name for name in given.get(PROVIDERS, "").split(",") if name]
 
 
@@ -225,7 +224,7 @@ class _FileProvider:
             properties = read_properties(self._files.read_bytes(taken).decode())
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
-        except ValueError as error:  # whose text may hold what the file does
+        except ValueError as error:  # its text may contain that of the file
             raise ConfigError(f"{path} is not a properties file in UTF-8") from error
         return properties.get(key, _Missing("the file has no such key"))
 
@@ -264,7 +263,7 @@ class _AllowedPaths:
             self._allowed.append(_normal(path))
 
     def taken(self, path: str) -> str | None:
-        """The path to read; None when it is not allowed. Links are not followed to find out."""
+        """Return the path to read, None if it is not allowed. Links are not resolved for the check."""
         if not self._allowed:
             return path
         normal = _normal(path)
@@ -273,6 +272,6 @@ class _AllowedPaths:
 
 
 def _normal(path: str) -> str:
-    """Without `.` and `..`; two slashes in front are one, other than POSIX may have it."""
+    """Normalise a path: without `.` and `..`; two leading slashes become one, unlike in POSIX."""
     normal = posixpath.normpath(path)
     return normal[1:] if normal.startswith("//") else normal

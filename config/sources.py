@@ -1,4 +1,4 @@
-"""Where settings are written: Java properties files and environment variables.
+"""The sources of static settings: Java properties files and environment variables.
 
 Rules: pure; text in, names and values out. Source: java.util.Properties.load; the variables' rule is that of the Kafka
 container images: KAFKA_ in front, `.` as `_`, `_` as `__`, `-` as `___`.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 PREFIX = "KAFKA_"
 
-# Variables with the prefix that are for the JVM, for the start scripts, or for commands of ours, not settings.
+# Variables with the prefix that are no settings, but for the JVM, the start scripts, or our commands.
 NOT_SETTINGS = frozenset(
     """KAFKA_OPTS KAFKA_HEAP_OPTS KAFKA_JVM_PERFORMANCE_OPTS KAFKA_GC_LOG_OPTS KAFKA_LOG4J_OPTS KAFKA_LOG4J_LOGGERS
     KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_TOOLS_LOG4J_LOGLEVEL KAFKA_LOG4J_CMD_OPTS KAFKA_JMX_OPTS KAFKA_JMX_PORT
@@ -24,7 +24,7 @@ _BLANKS = " \t\f"
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Names and values of a `.properties` text; the last of equal names wins. Raises ValueError at a bad escape."""
+    """Parse names and values of a `.properties` text; the last of equal names wins. Raises ValueError at a bad escape."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         name, value = _split(line)
@@ -33,7 +33,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones, with those that end in a lone backslash joined."""
+    """Iterate over lines that are no comments and not blank; lines that end in an unescaped backslash are joined."""
     joined = ""
     for natural in re.split(r"\r\n|\n|\r", text):
         line = natural.lstrip(_BLANKS)
@@ -51,7 +51,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """At the first separator or blank that no backslash protects."""
+    """Split a line at the first unescaped separator or blank."""
     position = 0
     while position < len(line) and line[position] not in _SEPARATORS + _BLANKS:
         position += 2 if line[position] == "\\" else 1
@@ -87,7 +87,7 @@ def _unescape(text: str) -> str:
 
 
 def settings_in_environment(environment: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
-    """Settings among environment variables, under their wire names."""
+    """Return the settings among environment variables, by wire name."""
     spelling = {name.lower(): name for name in known}
     found: dict[str, str] = {}
     for variable, value in environment.items():

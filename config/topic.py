@@ -1,7 +1,7 @@
 """Settings of a topic, and the effective ones of a log.
 
 A topic's own settings come first, then the broker's under the names in `synonyms`, then the broker's default.
-Rules: pure; a value that never changes. Source: Kafka LogConfig, ServerTopicConfigSynonyms, extractLogConfigMap.
+Rules: pure; an immutable value. Source: Kafka LogConfig, ServerTopicConfigSynonyms, extractLogConfigMap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LogConfig(SettingTable):
-    """Every setting of one topic, effective, as an attribute: the wire name with underscores for dots."""
+    """The effective settings of one topic, as attributes: the wire name with underscores for dots."""
 
     cleanup_policy: tuple[str, ...] = setting(
         "cleanup.policy", LIST, ("delete",), one_of("compact", "delete"), effective=True,
@@ -150,9 +150,9 @@ class LogConfig(SettingTable):
 
     @classmethod
     def from_settings(cls, broker_settings: BrokerSettings, overrides: Mapping[str, str]) -> LogConfig:
-        """What holds for a topic with `overrides` on a broker with `broker_settings`.
+        """Return the settings of a topic with `overrides` on a broker with `broker_settings`.
 
-        `overrides` is what the topic's znode holds. Unknown names in it are ignored. Raises ConfigError.
+        `overrides` are those of the topic's znode; unknown names are ignored. Raises ConfigError.
         """
         config = cls(overrides)
         state = config.__dict__
@@ -169,8 +169,8 @@ class LogConfig(SettingTable):
 
     @cached_property
     def roll_ms(self) -> int:
-        """Age at which the active segment rolls: a compacted log's active segment cannot be cleaned, so it has to end
-        before its records are due."""
+        """Return the age at which the active segment rolls: a compacted log's active segment cannot be cleaned, so it has to
+        end before its records are due."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @cached_property
@@ -179,13 +179,13 @@ class LogConfig(SettingTable):
 
     @cached_property
     def timestamp_before_max_ms(self) -> int:
-        """How far a timestamp may lie in the past; the deprecated setting counts where the newer one is not used."""
+        """Return how old a timestamp may be; the deprecated setting applies if the newer one is not set."""
         newer = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if newer == LONG_MAX else newer
 
     @cached_property
     def timestamp_after_max_ms(self) -> int:
-        """The same for the future."""
+        """Return how far a timestamp may be in the future."""
         newer = self.message_timestamp_after_max_ms
         return self.message_timestamp_difference_max_ms if newer == LONG_MAX else newer
 
@@ -205,7 +205,7 @@ def _from_broker(settings: BrokerSettings, synonyms: tuple[str, ...]) -> object:
 
 
 def check_topic_settings(given: Mapping[str, str], broker_settings: BrokerSettings) -> LogConfig:
-    """What CreateTopics and AlterConfigs check before they store `given`. Raises ConfigError."""
+    """Check `given` before CreateTopics or AlterConfigs stores it. Raises ConfigError."""
     for name in given:
         if name not in LogConfig.definitions:
             raise ConfigError(f"Unknown topic config name: {name}")

@@ -1,4 +1,4 @@
-"""What a setting's value may be, beyond its type.
+"""The valid values of settings, beyond their types.
 
 Rules: a validator is a callable value; `str(validator)` is the valid range as documentation and error lines show it.
 It gets the parsed value and raises `ConfigError`. Source: Kafka ConfigDef's validators, with their texts.
@@ -23,7 +23,7 @@ class Validator(Protocol):
 class Range:
     """Numbers from `low` to `high`, both included; None is no limit. `also` is one more value that is allowed.
 
-    `optional` lets null pass, for settings that may be left out.
+    `optional` accepts null.
     """
 
     low: float
@@ -93,7 +93,7 @@ def one_of_ignoring_case(*choices: str) -> OneOf:
 
 @dataclass(frozen=True, slots=True)
 class NonEmpty:
-    """A text or a list that holds something; null passes."""
+    """A text or list that is not empty; null is accepted."""
 
     kind: str
 
@@ -146,7 +146,7 @@ class MetadataVersion:
 
     releases: tuple[str, ...]
     unfinished: str
-    """The release that goes by its parts alone: what its short name would mean is not known yet."""
+    """The unfinished release, which has no short name yet."""
 
     def __call__(self, name: str, value: object) -> None:
         assert isinstance(value, str)

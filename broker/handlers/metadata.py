@@ -2,10 +2,10 @@
 
 Behaviour: the response is made from this broker's cluster image. No topics means all in v0, none from v1 on, where null means
 all. A missing topic that is requested by name is created when the client and `auto.create.topics.enable` allow it, and gets
-LEADER_NOT_AVAILABLE, which clients retry. Without an authorizer every operation is authorized. Versions: v1 rack, controller,
-internal flag; v4 clients may forbid auto creation; v5 offline replicas; v7 leader epochs; v8-10 authorized operations; v10
-topic ids, usable in requests from v12 on. A leader without the client's listener is LISTENER_NOT_FOUND from v6 on. v0 omits
-replicas that cannot be reached, with REPLICA_NOT_AVAILABLE.
+LEADER_NOT_AVAILABLE, which clients retry. Without an authorizer every operation is authorized.
+Versions: v1 rack, controller, internal flag; v4 clients may forbid auto creation; v5 offline replicas; v7 leader epochs;
+v8-10 authorized operations; v10 topic ids, usable in requests from v12 on. A leader without the client's listener is
+LISTENER_NOT_FOUND from v6 on. v0 omits replicas that cannot be reached, with REPLICA_NOT_AVAILABLE.
 Source: KIP-4, KIP-112, KIP-320, KIP-430, KIP-516; Kafka KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.
 """
 

@@ -5,9 +5,9 @@ is sent when the batch is appended, with acks=-1 when every in-sync replica has 
 an error closes the connection then, the only thing that such a client can notice. The records are changed in the request's
 buffer, and written from there without a copy. Records count in the budget of requests until the log has written them, also
 with acks=0 and after the client has disconnected; a request that waits for replicas keeps none of them. Records that take long
-to validate (`LongValidation`) are validated in slices; the request is a barrier of its connection then. Versions: below 3
-message sets are possible (`produce_message_sets`). v8 adds an error message and the offending records (KIP-467), v10 the new
-leader (KIP-951).
+to validate (`LongValidation`) are validated in slices; the request is a barrier of its connection then.
+Versions: below 3 message sets are possible (`produce_message_sets`). v8 adds an error message and the offending records
+(KIP-467), v10 the new leader (KIP-951).
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, DelayedProduce.
 """
 

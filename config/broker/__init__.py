@@ -1,8 +1,8 @@
 """Settings of a broker: one table, in modules by topic, and the checks between rows.
 
 Kafka's own settings keep Kafka's names, types, defaults and ranges; where a default differs on purpose the row says
-`kafka_default`. Rules: pure; a `BrokerSettings` is a value and never changes: a dynamic change makes another one.
-Source: Kafka KafkaConfig and the *Config(s) classes it gathers.
+`kafka_default`. Rules: pure; a `BrokerSettings` is immutable: a dynamic change makes another one.
+Source: Kafka KafkaConfig and its *Config(s) classes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 @dataclass(frozen=True, slots=True)
 class UnknownSetting:
-    """A name no table has; `nearest` is the one that was probably meant, or None."""
+    """An unknown name; `nearest` is a similar known name, or None."""
 
     name: str
     nearest: str | None
@@ -50,14 +50,14 @@ class UnknownSetting:
 
 
 ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
-"""Kafka's AclAuthorizer reads it; no setting of the broker."""
+"""Whether Kafka's AclAuthorizer reads it; it is no setting of the broker."""
 
 
 class BrokerSettings(
     GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, ConsumerGroupSettings, TransactionSettings,
     CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
 ):  # fmt: skip
-    """Every setting of a broker as an attribute: the wire name with underscores for dots."""
+    """The settings of a broker, as attributes: the wire name with underscores for dots."""
 
     @classmethod
     def from_sources(
@@ -70,12 +70,12 @@ class BrokerSettings(
         """Overrides win over the environment's KAFKA_ variables, and those over the properties file. References in any of
         them are resolved by the config providers, which read `files`.
 
-        Raises ConfigError for the first value, in the order of names, that cannot be.
+        Raises ConfigError for the first invalid value, in the order of names.
         """
         given = {**properties, **settings_in_environment(environment, cls.definitions), **overrides}
         given, provided = resolve(given, environment, files or NoFiles(), cls._is_secret)
         for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
-            if name in given:  # two names of one thing
+            if name in given:  # two names of one setting
                 given.setdefault(other, given[name])
         given = dict(sorted(given.items()))
         try:
@@ -94,7 +94,7 @@ class BrokerSettings(
 
     @classmethod
     def _check_provided(cls, given: Mapping[str, str], provided: Provided) -> None:
-        """Values from providers first: what they were is not told, however short."""
+        """Check the values from providers first: their errors must not contain the value."""
         for name, references in provided.references.items():
             row = cls.definitions.get(name)
             if row is not None:
@@ -107,13 +107,13 @@ class BrokerSettings(
 
     @property
     def provided(self) -> Provided:
-        """What config providers gave."""
+        """The result of the config providers."""
         found: Provided = self.__dict__.get("_provided", _NOTHING)
         return found
 
     @property
     def unknown(self) -> tuple[UnknownSetting, ...]:
-        """What was given under names nobody reads; worth a warning each."""
+        """The given names that are unknown; each gets a warning."""
         of_providers = known_provider_settings(self.given)
         return tuple(
             UnknownSetting(name, next(iter(difflib.get_close_matches(name, (*self.definitions, *of_providers), n=1)), None))
@@ -123,8 +123,8 @@ class BrokerSettings(
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """What was set to something else than its default and changes nothing; worth a warning. Names in order. Nothing is
-        read for one listener only."""
+        """The names, in order, that were set to another value than the default and have no effect; each gets a warning.
+        Settings of single listeners have none."""
         return tuple(
             name
             for name in sorted(self.given)
@@ -136,7 +136,7 @@ class BrokerSettings(
 
     @property
     def effective_broker_id(self) -> int:
-        """`broker.id`, or `node.id` under its other name; -1 when the store shall choose."""
+        """`broker.id`, or `node.id` under its other name; -1 when the store chooses it."""
         return self.broker_id if self.broker_id >= 0 else self.node_id
 
     @cached_property
@@ -169,23 +169,23 @@ class BrokerSettings(
 
     @cached_property
     def limits_by_address(self) -> Mapping[str, int]:
-        """Raises ConfigError, which `check` has done before."""
+        """The parsed limits. Raises ConfigError, but not after `check`."""
         return address_limits("max.connections.per.ip.overrides", self.max_connections_per_ip_overrides)
 
     # --- checks between rows ---
 
     def check(self) -> None:
-        """Raises ConfigError for values that are valid alone and not together."""
+        """Check values that depend on each other. Raises ConfigError."""
         self._check_identity()
         self._check_logs()
         self._check_replication()
-        # A warning would be too little for who relies on it; where everybody may do what no ACL forbids, it is enough.
+        # Without an authorizer ACLs would not be enforced: an error, unless everything is allowed without ACLs.
         if self.authorizer_class_name and java_trim(self.given.get(ALLOW_EVERYONE, "")).lower() != "true":
             raise ConfigError(
                 "authorizer.class.name must be empty, but with allow.everyone.if.no.acl.found=true: this broker has no ACLs "
                 "yet, it would be open to everybody."
             )
-        limits_by_address = self.limits_by_address  # a value that cannot be is refused here, before anybody acts on it
+        limits_by_address = self.limits_by_address  # refuses an invalid value before it is used
         if self.max_connections_per_ip == 0 and not limits_by_address:
             raise ConfigError(
                 "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
@@ -255,7 +255,7 @@ def is_listener_setting(name: str) -> bool:
 def base_name(name: str) -> str:
     """The setting behind a listener's own: `listener.name.internal.ssl.keystore.location` -> `ssl.keystore.location`.
 
-    A SASL mechanism may stand between the two: `listener.name.internal.plain.sasl.jaas.config` -> `sasl.jaas.config`.
+    There may be a SASL mechanism between the two: `listener.name.internal.plain.sasl.jaas.config` -> `sasl.jaas.config`.
     """
     match = LISTENER_PREFIX.fullmatch(name)
     if match is None:

@@ -32,7 +32,7 @@ class CoordinationSettings(SettingTable):
         doc="Session timeout with ZooKeeper.")
     zookeeper_max_in_flight_requests: int = setting("zookeeper.max.in.flight.requests", INT, 10, at_least(1),
         effective=True,
-        doc="Requests sent to ZooKeeper before an answer is awaited; while it is not set, their bytes are bounded.")
+        doc="Requests sent to ZooKeeper before a response is awaited; while it is not set, their bytes are bounded.")
     zookeeper_set_acl: bool = setting("zookeeper.set.acl", BOOLEAN, False, effective=True,
         doc="Whether nodes are created with access control lists.")
     zookeeper_clientCnxnSocket: str | None = setting("zookeeper.clientCnxnSocket", STRING, None,
@@ -73,7 +73,7 @@ class CoordinationSettings(SettingTable):
         "zookeeper.metadata.migration.min.batch.size", INT, 200, at_least(1), internal=True,
         doc="Records in a batch of the move from ZooKeeper to a quorum controller.")
     controller_socket_timeout_ms: int = setting("controller.socket.timeout.ms", INT, 30_000, effective=True,
-        doc="Time the controller waits for a broker's answer.")
+        doc="Time the controller waits for a broker's response.")
     controller_listener_names: str | None = setting("controller.listener.names", STRING, None,
         doc="Listeners of a quorum controller.")
     controller_quorum_append_linger_ms: int = setting("controller.quorum.append.linger.ms", INT, 25,
@@ -86,9 +86,9 @@ class CoordinationSettings(SettingTable):
     controller_quorum_election_timeout_ms: int = setting("controller.quorum.election.timeout.ms", INT, 1000,
         doc="Time until a quorum candidate gives up.")
     controller_quorum_fetch_timeout_ms: int = setting("controller.quorum.fetch.timeout.ms", INT, 2000,
-        doc="Time without fetches until a quorum elects anew.")
+        doc="Time without fetches until a quorum elects again.")
     controller_quorum_request_timeout_ms: int = setting("controller.quorum.request.timeout.ms", INT, 2000,
-        doc="Time to wait for an answer in a quorum.")
+        doc="Time to wait for a response in a quorum.")
     controller_quorum_retry_backoff_ms: int = setting("controller.quorum.retry.backoff.ms", INT, 20,
         doc="Pause before a quorum request is repeated.")
     controller_quorum_voters: tuple[str, ...] = setting("controller.quorum.voters", LIST, (), NON_EMPTY_LIST,

@@ -15,7 +15,7 @@ class NetworkSettings(SettingTable):
         kafka_default="PLAINTEXT://:9092",
         doc="Addresses the broker listens on: NAME://host:port, separated by commas; an empty host is every interface.")
     advertised_listeners: str | None = setting("advertised.listeners", STRING, None, None, PER_BROKER, effective=True,
-        doc="Addresses told to clients; without it those of listeners. An empty host is the name of this machine.")
+        doc="Addresses sent to clients; without it those of listeners. An empty host is the name of this machine.")
     listener_security_protocol_map: str = setting(
         "listener.security.protocol.map", STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None, PER_BROKER,
@@ -70,15 +70,15 @@ class NetworkSettings(SettingTable):
         "queued.max.request.bytes", LONG, 32 * MiB, effective=True, kafka_default=-1,
         doc="Bytes of requests with records held in memory at once, and as many of others; -1 sets no limit.")
     request_timeout_ms: int = setting("request.timeout.ms", INT, 30_000, effective=True,
-        doc="Time a broker waits for another's answer.")
+        doc="Time a broker waits for another's response.")
     fetch_max_bytes: int = setting("fetch.max.bytes", INT, 55 * MiB, at_least(1024), effective=True,
-        doc="Largest answer to one fetch, in bytes.")
+        doc="Largest response to one fetch, in bytes.")
     max_incremental_fetch_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0), effective=True,
         doc="Incremental fetch sessions kept at most.")
     max_request_partition_size_limit: int = setting(
         "max.request.partition.size.limit", INT, 2000, at_least(1),
-        doc="Partitions one answer to DescribeTopicPartitions holds at most.")
+        doc="Partitions in one response to DescribeTopicPartitions at most.")
     fetch_purgatory_purge_interval_requests: int = setting("fetch.purgatory.purge.interval.requests", INT, 1000,
         doc="Finished fetches that may lie in Apache Kafka's purgatory; waiters are removed at once here.")
     producer_purgatory_purge_interval_requests: int = setting("producer.purgatory.purge.interval.requests", INT, 1000,

@@ -13,7 +13,7 @@ class OwnSettings(SettingTable):
         "may use all but a quarter. Unset: two segments, 256 MiB at least, a quarter of the disk at most.")
     barnabas_fetch_response_memory_bytes: int = setting(
         "barnabas.fetch.response.memory.bytes", LONG, 32 * MiB, at_least(MiB), effective=True,
-        doc="Bytes of fetch answers held in memory at once; when short, a fetch answers fewer bytes.")
+        doc="Bytes of fetch responses in memory at a time; when short, a fetch returns fewer bytes.")
     barnabas_group_waiting_max_bytes: int = setting(
         "barnabas.group.waiting.max.bytes", LONG, 128 * MiB, at_least(1), effective=True,
         doc="Bytes of JoinGroup and SyncGroup requests that wait for their groups; beyond it new members have to try again.")

@@ -17,10 +17,10 @@ class ReplicationSettings(SettingTable):
     replica_fetch_max_bytes: int = setting("replica.fetch.max.bytes", INT, MiB, at_least(0), effective=True,
         doc="Bytes a follower asks for in one partition.")
     replica_fetch_min_bytes: int = setting("replica.fetch.min.bytes", INT, 1, effective=True,
-        doc="Bytes a leader gathers before it answers a follower.")
+        doc="Bytes a leader collects before it responds to a follower.")
     replica_fetch_response_max_bytes: int = setting("replica.fetch.response.max.bytes", INT, 10 * MiB, at_least(0),
         effective=True,
-        doc="Bytes a follower asks for in one answer.")
+        doc="Bytes a follower requests in one response.")
     replica_fetch_wait_max_ms: int = setting("replica.fetch.wait.max.ms", INT, 500, effective=True,
         doc="Time a leader waits for replica.fetch.min.bytes at most.")
     replica_high_watermark_checkpoint_interval_ms: int = setting(
@@ -33,7 +33,7 @@ class ReplicationSettings(SettingTable):
     replica_socket_receive_buffer_bytes: int = setting("replica.socket.receive.buffer.bytes", INT, 64 * KiB,
         doc="SO_RCVBUF of a follower's socket, in bytes.")
     replica_socket_timeout_ms: int = setting("replica.socket.timeout.ms", INT, 30_000, effective=True,
-        doc="Time a follower waits for its leader's answer.")
+        doc="Time a follower waits for its leader's response.")
     replication_quota_window_num: int = setting("replication.quota.window.num", INT, 11, at_least(1), effective=True,
         doc="Samples kept of replication rates.")
     replication_quota_window_size_seconds: int = setting("replication.quota.window.size.seconds", INT, 1, at_least(1),

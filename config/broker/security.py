@@ -63,7 +63,7 @@ class SecuritySettings(SettingTable):
     password_encoder_keyfactory_algorithm: str | None = setting("password.encoder.keyfactory.algorithm", STRING, None,
         doc="Key derivation for passwords among dynamic settings.")
     sasl_client_callback_handler_class: str | None = setting("sasl.client.callback.handler.class", CLASS, None,
-        doc="Java class that answers a SASL client's questions.")
+        doc="Java class of a SASL client's callback handler.")
     sasl_enabled_mechanisms: tuple[str, ...] = setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, PER_BROKER,
         doc="SASL mechanisms that are offered.")
     sasl_jaas_config: Password | None = setting("sasl.jaas.config", PASSWORD, None, None, PER_BROKER,
@@ -85,13 +85,13 @@ class SecuritySettings(SettingTable):
         "sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, None, PER_BROKER,
         doc="Share of a ticket's life after which it is renewed.")
     sasl_login_callback_handler_class: str | None = setting("sasl.login.callback.handler.class", CLASS, None,
-        doc="Java class that answers a login's questions.")
+        doc="Java class of a login's callback handler.")
     sasl_login_class: str | None = setting("sasl.login.class", CLASS, None,
         doc="Java class of the login.")
     sasl_login_connect_timeout_ms: int | None = setting("sasl.login.connect.timeout.ms", INT, None,
         doc="Time to connect to an authentication provider.")
     sasl_login_read_timeout_ms: int | None = setting("sasl.login.read.timeout.ms", INT, None,
-        doc="Time to wait for an authentication provider's answer.")
+        doc="Time to wait for an authentication provider's response.")
     sasl_login_refresh_buffer_seconds: int = setting(
         "sasl.login.refresh.buffer.seconds", SHORT, 300, None, PER_BROKER,
         doc="Time before expiry in which a login is not refreshed any more.")
@@ -138,7 +138,7 @@ class SecuritySettings(SettingTable):
     sasl_oauthbearer_token_endpoint_url: str | None = setting("sasl.oauthbearer.token.endpoint.url", STRING, None,
         doc="Where tokens are asked for.")
     sasl_server_callback_handler_class: str | None = setting("sasl.server.callback.handler.class", CLASS, None,
-        doc="Java class that answers a SASL server's questions.")
+        doc="Java class of a SASL server's callback handler.")
     sasl_server_max_receive_size: int = setting("sasl.server.max.receive.size", INT, 512 * KiB,
         doc="Largest SASL message, in bytes.")
     ssl_allow_dn_changes: bool = setting("ssl.allow.dn.changes", BOOLEAN, False,

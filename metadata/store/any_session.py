@@ -1,6 +1,6 @@
-"""What a starting broker reads and prepares in the store, whatever becomes of its session meanwhile.
+"""Steps of a starting broker in the store, retried when the session ends.
 
-Rules: for steps that may be done twice. Acting under one session only, as a controller does, is `Store.session()`.
+Rules: for steps that may be repeated. Acting under one session only, as a controller does, is `Store.session()`.
 Source: ours; Apache Kafka's start fails when its session ends meanwhile.
 """
 
@@ -21,7 +21,7 @@ PAUSE_S = 0.1
 
 
 async def in_any_session(step: Callable[[], Awaitable[T]]) -> T:
-    """Run `step`, again under the next session when its own ends meanwhile. Other errors are the step's."""
+    """Run `step`, and again under the next session if its session ends meanwhile. Raises other errors of the step."""
     while True:
         try:
             return await step()

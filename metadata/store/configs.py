@@ -1,7 +1,7 @@
-"""Dynamic settings in the tree: /config/<type>/<name>, and the notifications that make brokers read them again.
+"""Dynamic settings in the store: /config/<type>/<name>, and the notifications of their changes.
 
-Rules: the settings are written first and the notification after, so that whoever hears it finds the new values. Any
-broker writes them, not only the controller. A notification says only which entity changed.
+Rules: the settings are written before the notification, so that brokers read the new values. Any broker writes them, not only
+the controller. A notification has only the entity that changed.
 Source: Kafka AdminZkClient.changeEntityConfig, ZkNodeChangeNotificationListener.
 """
 
@@ -16,7 +16,9 @@ from metadata.store import znodes
 from metadata.store.port import Delete, NodeExistsError, NoNodeError, Tree, Watch
 
 CHANGE_PREFIX = "config_change_"
-CHANGE_EXPIRATION_MS = 15 * 60 * 1000  # Kafka's: a broker that sleeps longer reads everything at its new session
+CHANGE_EXPIRATION_MS = (
+    15 * 60 * 1000
+)  # Kafka's: a broker that is suspended longer reads everything with its new session
 DEFAULT_ENTITY = "<default>"
 QUOTA_TYPES = ("users", "clients", "ips")
 
@@ -32,7 +34,7 @@ class ConfigChange:
 
 
 async def entity_config(store: Tree, entity_type: str, name: str) -> dict[str, str]:
-    """The settings of one entity ("topics", "orders"); empty when it has none."""
+    """Return the settings of one entity ("topics", "orders"); empty when it has none."""
     try:
         data, _ = await store.get(znodes.config_path(entity_type, name))
     except NoNodeError:
@@ -41,12 +43,12 @@ async def entity_config(store: Tree, entity_type: str, name: str) -> dict[str, s
 
 
 async def entity_configs(store: Tree, entity_type: str) -> dict[str, dict[str, str]]:
-    """The settings of every entity of a type, by name: what a broker reads at its start."""
+    """Return the settings of every entity of a type, by name."""
     return await named_configs(store, entity_type, await _names(store, f"{znodes.CONFIG}/{entity_type}"))
 
 
 async def named_configs(store: Tree, entity_type: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The settings of the named entities of a type; those that have none are left out."""
+    """Return the settings of the named entities of a type, without those that have none."""
     paths = [znodes.config_path(entity_type, name) for name in names]
     nodes = await store.read_many(paths)
     return {
@@ -55,7 +57,7 @@ async def named_configs(store: Tree, entity_type: str, names: Sequence[str]) -> 
 
 
 async def quota_entities(store: Tree) -> dict[str, Mapping[str, str]]:
-    """The settings of users, clients and addresses, and of clients of one user, by path ("users/alice/clients/app")."""
+    """Return the settings of users, clients and addresses, and of clients of one user, by path ("users/alice/clients/app")."""
     found: dict[str, Mapping[str, str]] = {}
     for entity_type in QUOTA_TYPES:
         entities = await entity_configs(store, entity_type)
@@ -76,7 +78,7 @@ async def _names(store: Tree, parent: str) -> list[str]:
 
 
 def _decoded(path: str, data: bytes) -> dict[str, str]:
-    """A node that is none of ours counts as no settings: it must not stop a broker."""
+    """Decode a node; an invalid one has no settings: it must not stop a broker."""
     try:
         return znodes.decode_config(data)
     except ValueError as error:
@@ -85,7 +87,7 @@ def _decoded(path: str, data: bytes) -> dict[str, str]:
 
 
 async def write_entity_config(store: Tree, entity_type: str, name: str, config: Mapping[str, str]) -> None:
-    """Replace an entity's settings, without telling anybody: for entities that nobody has read yet."""
+    """Replace an entity's settings without a notification: for entities that no broker has read yet."""
     path, data = znodes.config_path(entity_type, name), znodes.encode_config(config)
     try:
         await store.set(path, data)
@@ -107,9 +109,9 @@ async def notify(store: Tree, entity_path: str) -> None:
 
 
 async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) -> list[ConfigChange]:
-    """The notifications behind `sequence` (-1: all), in order. `watch` is left on the list."""
+    """Return the notifications after `sequence` (-1: all), in order. `watch` is set on the list."""
     names = await store.children(znodes.CONFIG_CHANGES, watch)
-    # They stay for a quarter of an hour, and a change of thousands of topics makes thousands: only the end is looked at.
+    # They remain for a quarter of an hour, and there may be thousands: only those at the end are read.
     known = f"{CHANGE_PREFIX}{sequence:010}" if sequence >= 0 else ""
     newer = [
         (int(name.removeprefix(CHANGE_PREFIX)), name)

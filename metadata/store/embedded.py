@@ -1,17 +1,17 @@
-"""The embedded store: the coordination tree of a single broker, in this process, kept in one SQLite file.
+"""The embedded store: the tree of a standalone broker, in this process, in one SQLite file.
 
 Rules:
 - The tree is in memory, so reads never wait. A write is staged, committed to the file by the disk queue, and only then
-  applied, told to watches and answered: nobody acts on what a crash could take back. Writes that arrive during a commit
+  applied, sent to watches and returned: nothing depends on a write that a crash could undo. Writes that arrive during a commit
   share the next one.
-- One session for the life of the process; the ephemeral nodes of the one before vanish at the start.
-- A commit that the disk refuses is undone; its callers, and those staged upon them, get ConnectionLossError. Without room it
-  is tried again with the next write; any other failure is the end of the store, which its owner is told of once.
-- The file stands in the first log directory as a file: Apache Kafka reads an unknown folder there as a partition.
+- One session for the life of the process; the ephemeral nodes of the one before are removed at the start.
+- A commit that the disk refuses is undone; its callers, and those staged upon them, get ConnectionLossError. On a full disk
+  it is retried with the next write; any other failure ends the store, and `on_failed` is called once.
+- The file is in the first log directory, not in a folder: Apache Kafka reads an unknown folder there as a partition.
 
 Why WAL with synchronous=FULL: a commit is one append and one fsync (a rollback journal takes three and a file
-creation), and it is durable, as an ensemble's answer is. Locking is exclusive, so a second process on the file fails at
-once and no shared-memory file is needed.
+creation), and it is durable, as a write of an ensemble is. Locking is exclusive, so a second process on the file fails
+immediately and no shared-memory file is needed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS node (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
-# In KiB. The tree is in memory already, and commits write pages that are neighbours: SQLite's own 2 MB serve nobody.
+# In KiB. The tree is in memory already, and commits write pages that are neighbours: SQLite's own 2 MB are useless.
 _CACHE = "cache_size=-256"
 _PUT_NODE = "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_FACT = "INSERT OR REPLACE INTO fact VALUES (?, ?)"
@@ -74,7 +74,7 @@ class _File:
     def __init__(self, path: str) -> None:
         self._path = path
         try:
-            # The queue runs one job at a time, on whatever thread: the connection is never used by two at once.
+            # The queue runs one job at a time, on any thread: the connection is never used concurrently.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
             for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", _CACHE):
                 self._connection.execute(f"PRAGMA {pragma}")
@@ -88,7 +88,7 @@ class _File:
             raise StoreFileError(f"the store {path} has format {version}, this release reads format {FORMAT_VERSION}")
 
     def load(self) -> tuple[NodeTree, int]:
-        """The tree, and the id of a new session: one more than any before. Raises StoreFileError, OSError."""
+        """Load the tree and the id of a new session, higher than any before. Raises StoreFileError, OSError."""
         try:
             nodes = Nodes()
             for path, *values in self._connection.execute("SELECT * FROM node ORDER BY path"):  # parents first
@@ -132,7 +132,7 @@ class _File:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if self._connection.in_transaction:
-                with suppress(sqlite3.Error):  # the first error says it all
+                with suppress(sqlite3.Error):  # the first error is reported
                     self._connection.execute("ROLLBACK")
             is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             code = errno.ENOSPC if is_full else errno.EIO
@@ -144,8 +144,8 @@ class _File:
 
 @dataclass(slots=True)
 class _Write:
-    """A write on its way: what was staged, or why it was refused. Refusals wait in line too: what refuses them may
-    not be committed yet, and the caller must be able to see it."""
+    """A pending write: the staged changes, or its error. Errors are returned in order, too: they may depend on writes that
+    are not committed yet, and that the caller must be able to read."""
 
     outcome: Staged | StoreError
     answer: Future[list[OperationResult]]
@@ -187,8 +187,8 @@ class EmbeddedStore:
         tasks: TaskScope,
         on_failed: Callable[[OSError], None] = lambda error: None,
     ) -> EmbeddedStore:
-        """`queue` is best the store's own, so that its fsyncs do not queue appends; `tasks` must outlive the store;
-        `on_failed` is told when nothing can be written any more. Raises StoreFileError, OSError."""
+        """Open the store. `queue` should be the store's own, so that its fsyncs do not queue appends; `tasks` must outlive the
+        store; `on_failed` is called when nothing can be written any more. Raises StoreFileError, OSError."""
 
         def load() -> tuple[_File, NodeTree, int]:
             file = _File(path)
@@ -219,13 +219,13 @@ class EmbeddedStore:
         if own:
             try:
                 await self.multi([Delete(each) for each in own])
-            except ConnectionLossError:  # the disk may be full; the next start takes them away
+            except ConnectionLossError:  # the disk may be full; the next start removes them
                 logger.warning("ephemeral nodes not removed from the store: nodes=%d", len(own))
         self._is_closed = True
         self._watches.clear()
         await self._queue.run(self._file.close)
 
-    # Reads: at once, from memory.
+    # Reads: immediately, from memory.
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
         self._check_open(path)
@@ -261,7 +261,7 @@ class EmbeddedStore:
     async def sync(self, path: str) -> None:
         self._check_open(path)
 
-    # Writes: staged in the order of calls, answered after the commit.
+    # Writes: staged in the order of calls, returned after the commit.
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
         [created] = await self._write([Create(path, data, ephemeral, sequential)])
@@ -339,7 +339,7 @@ class EmbeddedStore:
             self._is_committing = False
 
     def _finish(self, write: _Write) -> None:
-        """Watches are told before the answer: no read can come between."""
+        """Apply a committed write. Watches are triggered before it returns: no read can come between."""
         if isinstance(write.outcome, Staged):
             self._tree.apply(write.outcome)
             for event in write.outcome.events:
@@ -351,7 +351,7 @@ class EmbeddedStore:
             write.answer.set_exception(write.outcome)
 
     def _fail_pending(self) -> None:
-        """Everything staged goes: later transactions were checked against the ones that failed."""
+        """Drop everything staged: later transactions were checked against the failed ones."""
         failed, self._pending = self._pending, []
         self._tree.abandon_staged()
         for write in failed:

@@ -1,4 +1,4 @@
-"""Reading nodes that other brokers wrote: one that cannot be decoded counts as missing.
+"""Reading nodes of other writers: one that cannot be decoded is treated as missing.
 
 Source: Kafka KafkaZkClient.getAllBrokerAndEpochsInCluster.
 """
@@ -21,16 +21,16 @@ logger = logging.getLogger(__name__)
 
 
 def decoded(path: str, decode: Callable[[], T]) -> T | None:
-    """None for a node that nobody can read, whoever wrote it: one bad node must not stop every controller."""
+    """Decode a node; return None for an invalid one: it must not stop every controller."""
     try:
         return decode()
-    except (ValueError, TypeError, AttributeError) as error:  # of JSON that is something else than it should be
+    except (ValueError, TypeError, AttributeError) as error:  # JSON of an unexpected type
         logger.warning("node unreadable, treated as missing: path=%s error=%s", path, reason_of(error))
         return None
 
 
 async def read_registrations(session: Tree, watch: Watch | None = None) -> Mapping[int, tuple[BrokerRegistration, int]]:
-    """The brokers that are registered now, with their epochs. `watch` is left on the list and on every broker."""
+    """Return the registered brokers with their epochs. `watch` is set on the list and on every broker."""
     ids = znodes.numbers_among(await session.children(znodes.BROKER_IDS, watch))
     nodes = await session.read_many([znodes.broker_path(each) for each in ids], watch)
     found: dict[int, tuple[BrokerRegistration, int]] = {}

@@ -1,10 +1,10 @@
-"""The tree itself: what a transaction does to it, and which watches that tells. Pure.
+"""The tree: the effects of transactions on it, and the watches that they trigger. Pure.
 
-Shared by the embedded store (which writes the changes down before it applies them) and the simulated ensemble.
+Shared by the embedded store (which commits the changes before it applies them) and the simulated ensemble.
 
-Rules: `stage` checks a transaction against the tree as the staged ones before it will leave it, and changes nothing.
-`apply` makes staged changes visible, in the order of staging. A transaction that fails leaves no trace.
-Invariants: a node's parent exists; an ephemeral node has no children; zxids grow.
+Rules: `stage` checks a transaction against the tree after all staged transactions, and changes nothing.
+`apply` makes staged changes visible, in the order of staging. A failed transaction has no effect.
+Invariants: a node's parent exists; an ephemeral node has no children; zxids increase.
 Source: ZooKeeper DataTree, PrepRequestProcessor. A sequence number counts the children ever created under the parent;
 the reported cversion counts creations and deletions.
 """
@@ -40,7 +40,7 @@ from metadata.store.port import (
 
 @dataclass(slots=True)
 class Staged:
-    """One accepted transaction: the nodes it leaves (None: deleted), what it answers and what watches will see."""
+    """One accepted transaction: the changed nodes (None: deleted), its results and watch events."""
 
     zxid: int
     nodes: dict[str, Node | None]
@@ -50,13 +50,13 @@ class Staged:
 
 @dataclass(slots=True)
 class Watches:
-    """The one-shot watches of one session, by what they look at."""
+    """The one-shot watches of one session, by path and kind."""
 
     data: dict[str, list[Watch]] = field(default_factory=dict)
     children: dict[str, list[Watch]] = field(default_factory=dict)
 
     def take(self, event: WatchEvent) -> list[Watch]:
-        """The watches that `event` sets off; they are gone from here."""
+        """Remove and return the watches that `event` triggers."""
         if event.kind is WatchKind.CHILDREN:
             return self.children.pop(event.path, [])
         taken = self.data.pop(event.path, [])
@@ -76,7 +76,7 @@ class NodeTree:
         self.nodes = nodes if nodes is not None else Nodes()
         self.zxid = zxid
         self._staged_zxid = zxid
-        self._staged_nodes: dict[str, tuple[int, Node | None]] = {}  # path -> (zxid of the newest, what it leaves)
+        self._staged_nodes: dict[str, tuple[int, Node | None]] = {}  # path -> (zxid of the newest, the node)
 
     # Reads of what is applied.
 
@@ -125,7 +125,7 @@ class NodeTree:
                 self.nodes.put(path, node)
 
     def abandon_staged(self) -> None:
-        """Forget every staged transaction: none of them will be applied."""
+        """Drop every staged transaction: none of them will be applied."""
         self._staged_nodes.clear()
         self._staged_zxid = self.zxid
 

@@ -1,15 +1,15 @@
-"""The tree store that coordinates a cluster: the port that every controller speaks to, and the words of its answers.
+"""The store that coordinates a cluster: the interface of the store, its results and errors.
 
-A tree of small nodes with versions, as ZooKeeper keeps it. Adapters: `metadata.store.embedded` (in process, one file) and
+A tree of small nodes with versions, as in ZooKeeper. Adapters: `metadata.store.embedded` (in process, one file) and
 one over a real ensemble; the simulation has its own. All pass one conformance suite.
 
 Rules:
 - Everything runs on the event loop. Watches and replies of one session arrive in the order in which the store decided:
-  a watch is told before any answer that already shows the change.
+  a watch is triggered before any result that contains the change.
 - A watch is one-shot, and lost when its session ends.
-- `session()` binds the operations to the session of now. Whoever must not act under a later session (a controller that
-  may have been deposed meanwhile) keeps that object: its operations raise SessionExpired once the session is gone.
-- ConnectionLoss on a write means "outcome unknown": read and decide. On a read it means nothing: read again.
+- `session()` binds the operations to the current session. A caller that must not act under a later session (a controller that
+  may have been replaced meanwhile) keeps that object: its operations raise SessionExpiredError when the session has ended.
+- ConnectionLoss on a write means "outcome unknown": read and decide. A read can be repeated.
 - Paths are absolute, without a slash at the end; "/" always exists.
 
 Source: ZooKeeper's programmer's guide; Kafka KafkaZkClient.
@@ -28,7 +28,7 @@ NOT_EPHEMERAL = 0
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What a store knows of a node. `czxid` and `mzxid` are the transactions that made it and last set its data."""
+    """The metadata of a node. `czxid` and `mzxid` are the transactions that made it and last set its data."""
 
     version: int
     cversion: int
@@ -45,7 +45,7 @@ class Stat:
 
 
 class StoreError(Exception):
-    """A store's refusal or silence. `operation_index` tells which operation of a multi failed."""
+    """An error of the store, or no response. `operation_index` is the operation of a multi that failed."""
 
     def __init__(self, path: str = "", operation_index: int | None = None) -> None:
         super().__init__(path)
@@ -58,11 +58,11 @@ class NoNodeError(StoreError):
 
 
 class NodeExistsError(StoreError):
-    """The node to create is there already."""
+    """The node to create exists already."""
 
 
 class BadVersionError(StoreError):
-    """The node's data has another version than the caller believed."""
+    """The node's data has another version than the caller expected."""
 
 
 class NotEmptyError(StoreError):
@@ -74,23 +74,23 @@ class NoChildrenForEphemeralsError(StoreError):
 
 
 class FinalError(StoreError):
-    """The store refuses this for good: asked again, it would say the same."""
+    """The store refuses the operation finally: a retry would fail, too."""
 
 
 class AccessDeniedError(FinalError):
-    """The node's access list forbids it, or the list for a new node names nobody."""
+    """The node's access list forbids it, or the list for a new node is empty."""
 
 
 class RefusedError(FinalError):
-    """The store cannot carry this out at all: it is too large, or malformed in the store's eyes."""
+    """The store cannot execute the operation: it is too large, or malformed."""
 
 
 class SessionExpiredError(StoreError):
-    """The session that this operation belongs to is over; its ephemeral nodes are gone or going."""
+    """The session that this operation belongs to has ended; its ephemeral nodes are or will be removed."""
 
 
 class ConnectionLossError(StoreError):
-    """No answer came: a write may or may not have happened."""
+    """No response came: a write may or may not have been executed."""
 
 
 class WatchKind(Enum):
@@ -110,8 +110,8 @@ Watch = Callable[[WatchEvent], None]
 
 
 class SessionEvent(Enum):
-    """CONNECTED: a new session, or the old one back after SUSPENDED. EXPIRED: the session's watches and ephemerals are
-    gone."""
+    """CONNECTED: a new session, or the same one after SUSPENDED. EXPIRED: the session's watches and ephemeral nodes
+    are removed."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -163,7 +163,7 @@ class Tree(Protocol):
         """Raises NoNodeError for a missing parent, NodeExistsError, NoChildrenForEphemeralsError."""
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Raises NoNodeError, and leaves no watch then. `watch` tells CHANGED or DELETED."""
+        """Raises NoNodeError, and sets no watch then. `watch` reports CHANGED or DELETED."""
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Raises NoNodeError, BadVersionError."""
@@ -172,23 +172,24 @@ class Tree(Protocol):
         """Raises NoNodeError, BadVersionError, NotEmptyError."""
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """`watch` tells CREATED, CHANGED or DELETED, and is left in any case."""
+        """Return the node's Stat, or None. `watch` reports CREATED, CHANGED or DELETED, and is set in any case."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Sorted names. Raises NoNodeError, and leaves no watch then. `watch` tells CHILDREN, or DELETED of the
+        """Return sorted names. Raises NoNodeError, and sets no watch then. `watch` reports CHILDREN, or DELETED of the
         node."""
 
     async def multi(self, operations: Transaction) -> list[OperationResult]:
-        """All or nothing; results in order. Raises the error of the first operation that fails, with its index."""
+        """Execute operations atomically; returns results in order. Raises the error of the first operation that fails, with
+        its index."""
 
     async def sync(self, path: str) -> None:
-        """Later reads see at least what was decided before this call."""
+        """Ensure that later reads return at least the state at this call."""
 
     async def read_many(self, paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
         """`get` of each path, pipelined: results in order, None (and no watch) for a missing node."""
 
     async def write_many(self, transactions: Sequence[Transaction]) -> list[list[OperationResult] | StoreError]:
-        """`multi` of each transaction, pipelined in order: one's refusal does not stop the next. Raises only
+        """`multi` of each transaction, pipelined in order: a failed one does not stop the next. Raises only
         SessionExpiredError and ConnectionLossError."""
 
 
@@ -199,15 +200,15 @@ class Session(Tree, Protocol):
 
 
 class Store(Tree, Protocol):
-    """A client of the store, over all of its sessions. Operations go to the session of now."""
+    """A client of the store, over all of its sessions. Operations use the current session."""
 
     def session(self) -> Session: ...
 
     def subscribe(self, callback: Callable[[SessionEvent], None]) -> None:
-        """Tell session events, in one order with watches and replies."""
+        """Call `listener` with session events, in one order with watches and replies."""
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go at once."""
+        """End the session: its ephemeral nodes are removed immediately."""
 
 
 def parent_of(path: str) -> str:
@@ -215,11 +216,11 @@ def parent_of(path: str) -> str:
 
 
 async def ensure_path(store: Tree, path: str) -> None:
-    """Create `path` and what is missing above it, empty."""
+    """Create `path` and its missing parents, empty."""
     if path == "/" or await store.exists(path) is not None:
         return
     await ensure_path(store, parent_of(path))
     try:
         await store.create(path)
     except NodeExistsError:
-        return  # another session was faster, which serves as well
+        return  # another session has created it

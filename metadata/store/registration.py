@@ -1,8 +1,9 @@
-"""A broker's place in the tree: the persistent paths, the cluster id, its own id, and /brokers/ids/N with the broker's epoch.
+"""A broker's registration in the store: the persistent paths, the cluster id, its own id, and /brokers/ids/N with the broker's
+epoch.
 
 Rules: the broker epoch is the czxid of the broker's node. A node of the same id that belongs to another session is
-never removed: it is another broker, or our own earlier self whose session must end first. A write without an answer is
-looked up: what it wanted is there, or it is tried again, a few times.
+never removed: it is of another broker, or of an earlier run whose session must end first. After a write without response the
+node is read, and the write is retried a few times.
 Source: Kafka KafkaZkClient.registerBroker, createTopLevelPaths, createOrGetClusterId, generateBrokerSequenceId; KIP-380.
 """
 
@@ -23,7 +24,7 @@ from runtime.randomness import Randomness, uuid_bytes
 
 T = TypeVar("T")
 
-# A store that never answers is the caller's to deal with.
+# A store that never responds is handled by the caller.
 ATTEMPTS_MAX: Final = 5
 
 
@@ -38,7 +39,7 @@ async def ensure_persistent_paths(store: Tree) -> None:
 
 
 async def cluster_id(store: Tree, randomness: Randomness, remembered: str | None = None) -> str:
-    """The cluster's id. The first broker of a cluster makes it, from what its data directory remembers if it does."""
+    """Return the cluster's id. The first broker of a cluster creates it, from its meta.properties if they have one."""
     own = remembered or base64.urlsafe_b64encode(uuid_bytes(randomness)).rstrip(b"=").decode()
     await _until_answered(lambda: ensure_path(store, znodes.CLUSTER))
     await _until_answered(lambda: _ensure_node(store, znodes.CLUSTER_ID, znodes.encode_cluster_id(own)))
@@ -47,8 +48,8 @@ async def cluster_id(store: Tree, randomness: Randomness, remembered: str | None
 
 
 async def choose_broker_id(store: Tree, settings: BrokerSettings, remembered: int | None) -> int:
-    """`broker.id`, else the one in meta.properties, else a new one above `reserved.broker.max.id`. A broker alone that has lost
-    its meta.properties is who it was: nobody else has this store, so that its topics are its own."""
+    """`broker.id`, else the one in meta.properties, else a new one above `reserved.broker.max.id`. A standalone broker
+    that has lost its meta.properties keeps its id: no other broker has this store, so that its topics are its own."""
     if settings.effective_broker_id >= 0:
         return settings.effective_broker_id
     if remembered is not None:
@@ -65,7 +66,7 @@ async def choose_broker_id(store: Tree, settings: BrokerSettings, remembered: in
 
 
 async def brokers_of_topics(store: Tree, sought: int | None = None) -> set[int]:
-    """Who has replicas of the topics there are. No more of them are looked at once `sought` is among these."""
+    """Return the brokers that have replicas. Stops reading topics when `sought` is found."""
     found: set[int] = set()
     for name in await store.children(znodes.TOPICS):
         path = znodes.topic_path(name)
@@ -79,12 +80,12 @@ async def brokers_of_topics(store: Tree, sought: int | None = None) -> set[int]:
 
 
 async def register_broker(store: Tree, session_id: int, registration: BrokerRegistration) -> int:
-    """Make the broker's node and return the broker epoch. A node that is this session's already is brought up to date.
-    `store` is best the session itself, so that nothing is made under a later one. Raises BrokerIdTakenError, and
-    ConnectionLossError when the store did not answer: then, too, it may be called again."""
+    """Make the broker's node and return the broker epoch. An existing node of this session is updated.
+    `store` should be the session itself, so that nothing is created under a later one. Raises BrokerIdTakenError, and
+    ConnectionLossError when the store did not respond: then, too, it may be called again."""
     path, content = znodes.broker_path(registration.broker_id), registration.encode()
     for _ in range(ATTEMPTS_MAX):
-        with suppress(NodeExistsError, ConnectionLossError):  # whose it is, the node itself tells
+        with suppress(NodeExistsError, ConnectionLossError):  # the node itself has its owner
             await store.create(path, content, ephemeral=True)
         try:
             data, stat = await store.get(path)
@@ -95,22 +96,22 @@ async def register_broker(store: Tree, session_id: int, registration: BrokerRegi
                 await store.set(path, content)
             return stat.czxid
         except NoNodeError:
-            continue  # never made, or its owner's session has ended this moment
+            continue  # never created, or its owner's session has just ended
     raise ConnectionLossError(path)
 
 
 async def _ensure_node(store: Tree, path: str, data: bytes) -> None:
-    """Create the node with `data` unless it is there."""
+    """Create the node with `data` unless it exists."""
     if await store.exists(path) is not None:
         return
     try:
         await store.create(path, data)
     except NodeExistsError:
-        return  # another broker was faster
+        return  # another broker has created it
 
 
 async def _until_answered(attempt: Callable[[], Awaitable[T]]) -> T:
-    """`attempt` looks before it writes, so it may be made again after a write without an answer."""
+    """Retry `attempt` after a write without response; it reads before it writes."""
     for _ in range(ATTEMPTS_MAX - 1):
         try:
             return await attempt()

@@ -1,7 +1,6 @@
-"""JSON of nodes as Apache Kafka's encoders write it, and one error for whatever is no such JSON. Pure.
+"""JSON of nodes as Apache Kafka's encoders write it, and one error for invalid JSON. Pure.
 
-Rules: pure. Apache Kafka keeps what a node holds in hash maps, so that the order of keys follows from Java's string hash
-and from the kind of map.
+Rules: pure. Apache Kafka encodes hash maps, so that the order of keys depends on Java's string hash and the kind of map.
 Source: java.lang.String.hashCode, java.util.Properties, scala.collection.mutable.HashMap, immutable.HashMap; Kafka's Json.
 """
 
@@ -41,8 +40,8 @@ def _signed(value: int) -> int:
 
 
 def scala_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a Scala mutable.HashMap walks `keys`: by bucket of a table of 16 that doubles when adding
-    would fill three quarters, and by hash within a bucket."""
+    """Return the order in which a Scala mutable.HashMap iterates over `keys`: by bucket of a table of 16 that doubles when
+    adding would fill three quarters, and by hash within a bucket."""
     names = list(keys)
     buckets = 16
     while len(names) >= buckets * 3 // 4:
@@ -55,20 +54,21 @@ def scala_map_order(keys: Iterable[str]) -> list[str]:
     return sorted(names, key=place)
 
 
-# As many entries an immutable Scala map keeps in their order; from then on it is a tree of hashes, five bits a level.
+# Up to so many entries an immutable Scala map keeps their order; a larger one is a tree of hashes, five bits a level.
 _SCALA_SMALL_MAP = 4
 _BITS_A_LEVEL = 5
 _HASH_BITS = 32
 
 
 def scala_immutable_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a Scala immutable.Map walks `keys`: as they were added while they are few, else by hash."""
+    """Return the order in which a Scala immutable.Map iterates over `keys`: as they were added while they are few, else by
+    hash."""
     names = list(dict.fromkeys(keys))
     return names if len(names) <= _SCALA_SMALL_MAP else _tree_order(names, 0)
 
 
 def _tree_order(names: list[str], shift: int) -> list[str]:
-    """Of one node of the tree: its own entries, then those of the nodes below it."""
+    """Iterate over one node of the hash tree: its entries, then those of its children."""
     if shift >= _HASH_BITS:
         return names
     places: dict[int, list[str]] = {}
@@ -91,8 +91,8 @@ def _improved(text: str) -> int:
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a Java Properties walks `keys`: by bucket of a table of 16 that doubles at three quarters, in
-    order of insertion within a bucket."""
+    """Return the order in which a Java Properties iterates over `keys`: by bucket of a table of 16 that doubles at three
+    quarters, in order of insertion within a bucket."""
     names = list(keys)
     buckets = 16
     while len(names) >= buckets * 3 // 4:
@@ -105,7 +105,7 @@ def encode_json(value: Mapping[str, Any]) -> bytes:
 
 
 def one_error(decode: Callable[P, T]) -> Callable[P, T]:
-    """Anybody may have written a node: whatever is wrong with it is a ValueError, which its readers pass over."""
+    """Decode a node of any writer. Every error is a ValueError."""
 
     @wraps(decode)
     def decoded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -128,7 +128,7 @@ def decode_json(data: bytes, what: str) -> dict[str, Any]:
 
 
 def int32(value: Any) -> int:
-    """As requests between brokers can carry it."""
+    """Return a broker id in the range of requests between brokers."""
     number = int(value)
     if not -INT32_MAX <= number <= INT32_MAX:
         raise ValueError(f"{number} is too large")

@@ -2,8 +2,8 @@
 Pure.
 
 Rules: pure. Encoders write JSON without spaces, keys in the order in which Apache Kafka's encoder happens to walk its
-maps, so that a tree written here cannot be told from one written there. Decoders take any order, ignore unknown keys,
-and accept every version of a node that a running cluster may still hold. `ValueError` means the data is no such node.
+maps, so that nodes are byte for byte the same. Decoders accept any order, ignore unknown keys, and accept every
+version of a node that a running cluster may still have. `ValueError` means that the data is invalid.
 
 Order of keys: fixed maps stand as read off a running cluster. Maps that grow (partitions, settings, a broker's
 description) are hash maps over there, so their order follows from Java's string hash; see `znode_json`.
@@ -53,7 +53,7 @@ TOPICS = "/brokers/topics"
 
 ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
 
-# What every broker makes sure of at its start, in Apache Kafka's order.
+# The nodes that every broker creates at its start, in Apache Kafka's order.
 PERSISTENT_PATHS = (
     CONSUMERS,
     BROKER_IDS,
@@ -77,7 +77,7 @@ INITIAL_CONTROLLER_EPOCH = 0
 RECOVERED = 0
 RECOVERING = 1
 
-SHARED_MAX = 512  # different values that equal ones are shared among: brokers say the same of thousands of partitions
+SHARED_MAX = 512  # distinct values that are shared: thousands of partitions have equal ones
 
 
 def broker_path(broker_id: int) -> str:
@@ -109,12 +109,12 @@ def config_path(entity_type: str, entity_name: str) -> str:
 
 
 def config_change_path() -> str:
-    """Created sequentially: the counter follows."""
+    """The path of a sequential node, without its counter."""
     return f"{CONFIG_CHANGES}/config_change_"
 
 
 def isr_change_path() -> str:
-    """Created sequentially by leaders that write their in-sync sets themselves."""
+    """Created sequentially by leaders that write ISRs themselves."""
     return f"{ISR_CHANGES}/isr_change_"
 
 
@@ -142,7 +142,7 @@ class RegisteredEndpoint:
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
     """/brokers/ids/N. `endpoints` keep their order; the first PLAINTEXT one fills the fields of old clients. `host_id` is
-    barnabas.host.id, under a key that Apache Kafka does not look at."""
+    barnabas.host.id, under a key that Apache Kafka ignores."""
 
     broker_id: int
     endpoints: tuple[RegisteredEndpoint, ...]
@@ -185,7 +185,7 @@ class BrokerRegistration:
                 raise ValueError(f"{what}: endpoint {endpoint!r} is not listener://host:port")
             protocol = text(protocols.get(listener, listener))
             endpoints.append(RegisteredEndpoint(listener, host.strip("[]"), int32(port), protocol))
-        if not endpoints:  # version 1 knows one host and port only
+        if not endpoints:  # version 1 has one host and port only
             host, port = text(require(value, "host", what)), int32(require(value, "port", what))
             endpoints.append(RegisteredEndpoint("PLAINTEXT", host, port))
         rack, host_id = value.get("rack"), value.get(HOST_ID)
@@ -226,7 +226,7 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 @one_error
 def decode_controller(data: bytes) -> int:
-    """The id of the broker that controls."""
+    """Return the broker id of the controller."""
     return int(require(decode_json(data, CONTROLLER), "brokerid", CONTROLLER))
 
 
@@ -241,7 +241,7 @@ def decode_controller_epoch(data: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
-    """/feature. `levels` by feature; they count only while features are enabled at all."""
+    """/feature. `levels` by feature; they apply only while features are enabled."""
 
     levels: Mapping[str, int] = field(default_factory=dict)
     is_enabled: bool = True
@@ -301,19 +301,19 @@ def _ids(values: Iterable[Any]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=SHARED_MAX)
 def _broker_ids(ids: tuple[int, ...]) -> tuple[int, ...]:
-    """One that stands there twice is one replica."""
+    """Return the replicas without repetitions."""
     return tuple(dict.fromkeys(map(int32, ids)))
 
 
 @lru_cache(maxsize=SHARED_MAX)
 def _assignment(replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> ReplicaAssignment:
-    """One object for all partitions that have their replicas in one place."""
+    """Return one shared object for equal assignments."""
     return ReplicaAssignment(_broker_ids(replicas), _broker_ids(adding), _broker_ids(removing))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRegistration:
-    """/brokers/topics/T. A topic made by an old or foreign writer has no id until the controller gives it one."""
+    """/brokers/topics/T. A topic created by an old writer has no id until the controller gives it one."""
 
     topic_id: bytes
     assignments: Mapping[int, ReplicaAssignment]
@@ -377,7 +377,7 @@ class PartitionState:
     @lru_cache(maxsize=SHARED_MAX)
     @one_error
     def decode(cls, data: bytes, partition_epoch: int) -> PartitionState:
-        """The same object for the same data."""
+        """Decode a state; returns the same object for the same data."""
         what = "partition state"
         value = decode_json(data, what)
         recovery = int(value.get("leader_recovery_state", RECOVERED))
@@ -395,11 +395,11 @@ class PartitionState:
 
 @lru_cache(maxsize=SHARED_MAX)
 def shared(state: PartitionState) -> PartitionState:
-    """The one that is kept for all partitions in this state."""
+    """Return one shared object for equal states."""
     return state
 
 
-# --- wishes and notifications about partitions ---
+# --- requests and notifications about partitions ---
 
 
 def _topic_partitions(value: Mapping[str, Any], what: str) -> list[Mapping[str, Any]]:
@@ -425,7 +425,7 @@ def decode_topic_partitions(data: bytes) -> list[TopicPartition]:
 
 
 def encode_reassignments(targets: Mapping[TopicPartition, Sequence[int]]) -> bytes:
-    """/admin/reassign_partitions: the replicas that each partition shall have."""
+    """/admin/reassign_partitions: the target replicas of each partition."""
     rows = [
         {"topic": name, "partition": partition, "replicas": list(replicas)}
         for (name, partition), replicas in targets.items()
@@ -461,7 +461,7 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 @one_error
 def decode_config(data: bytes) -> dict[str, str]:
-    """Empty data counts as no settings: the node may have been made before its content."""
+    """Decode settings; empty data has none: the node may have been created before its content."""
     if not data:
         return {}
     config = decode_json(data, CONFIG).get("config") or {}
@@ -475,7 +475,7 @@ def encode_config_change(entity_path: str) -> bytes:
 
 @one_error
 def decode_config_change(data: bytes) -> str:
-    """The entity's path; version 1 names type and entity apart."""
+    """Return the entity's path; version 1 has type and entity in two fields."""
     value = decode_json(data, CONFIG_CHANGES)
     if "entity_path" in value:
         return str(value["entity_path"])
@@ -509,5 +509,5 @@ class ProducerIdBlock:
 
 
 def numbers_among(names: Iterable[str]) -> list[int]:
-    """The ids among the children of a node, sorted; who made the others is nobody's concern."""
+    """The ids among the children of a node, sorted; other names are ignored."""
     return sorted(number for name in names if name.isascii() and name.isdigit() and (number := int(name)) <= INT32_MAX)
