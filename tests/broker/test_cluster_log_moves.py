@@ -52,7 +52,7 @@ async def started(loop: SimLoop) -> ClusterWorld:
 
 def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    for name in ("leave", "follow"):
+    for name in ("stop_following", "follow"):
         original = getattr(Fetchers, name)
 
         def noted(self: Fetchers, *args: Any, original: Any = original, name: str = name) -> Any:
@@ -67,7 +67,7 @@ def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(monkeypatc
         calls.clear()
         target = await move(world, 2)
         await world.until(lambda: place_of(world, 2) == target)
-        await world.until(lambda: calls == ["leave", "follow"])
+        await world.until(lambda: calls == ["stop_following", "follow"])
         assert await world.produce(TOPIC, b"two") == (ErrorCode.NONE, 1)
         await world.until(lambda: log_of(world, 2).log_end_offset == 2)
 

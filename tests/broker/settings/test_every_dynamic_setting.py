@@ -117,7 +117,7 @@ ROWS: dict[str, Row] = {
         False,
     ),
     "replica.alter.log.dirs.io.max.bytes.per.second": Row(
-        "5000", lambda broker: broker.services.log_moves._doors.quota.limit_bytes_per_second, NO_LIMIT, 5000
+        "5000", lambda broker: broker.services.log_moves._dependencies.quota.limit_bytes_per_second, NO_LIMIT, 5000
     ),
 }
 TOPIC_VALUES = {
