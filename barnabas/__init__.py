@@ -1,4 +1,4 @@
-"""Barnabas, a Kafka-compatible broker: its public face.
+"""Barnabas, a Kafka-compatible broker: its public interface.
 
     with EmbeddedBroker(topics={"orders": 3}) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The embedded form is loaded when it is used: the command passes through here on its way to the server."""
+    """Load the embedded form at its first use: the command imports this module, too, and must start quickly."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from barnabas import embedded  # noqa: PLC0415  see above

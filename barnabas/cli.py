@@ -1,6 +1,6 @@
 """The command `barnabas`: becomes the server's process, in Python's isolated mode.
 
-Rules: no parsing here, so that the way to the server is short; `broker.__main__` knows the options.
+Rules: no parsing here, so that the server starts quickly; `broker.__main__` has the options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.launch import command
 def main() -> NoReturn:
     # A Ctrl-C from here on waits for the runner: an interpreter that starts up would answer it with a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    if sys.stdout is not None:  # else whoever started it has closed it
+    if sys.stdout is not None:  # else the parent process has closed it
         sys.stdout.flush()
     line = command(*sys.argv[1:])
     os.execv(line[0], line)  # noqa: S606  our own interpreter, no shell

@@ -3,8 +3,8 @@
 Rules: standard library only; nothing of the server is imported: brokers are started as their own processes. The ZooKeeper
 comes from the jars in the pyspark package, unless `--zookeeper` names a running one. Data and logs stay in the folder, so that
 the next start finds them. Ctrl-C, or the end of the terminal, ends the brokers in order, then the ZooKeeper; a second Ctrl-C
-ends them at once. A broker that ends by itself, or is killed, is started again; the cluster ends with its ZooKeeper, and with
-a broker that cannot start. Brokers end with this process, however it ends.
+ends them immediately. A broker that ends by itself, or is killed, is started again; the cluster ends with its ZooKeeper, and
+with a broker that cannot start. Brokers end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": "6000",
     "zookeeper.connection.timeout.ms": "45000",  # the ZooKeeper starts beside its brokers, on a busy machine for long
 }
-"""Those of every broker; `--override` comes behind them."""
+"""Return the settings of every broker; `--override` is applied after them."""
 
 
 class ClusterStartError(RuntimeError):
@@ -48,7 +48,7 @@ class ClusterStartError(RuntimeError):
 
 @dataclass
 class Child:
-    """A process with its log. `ready` is a descriptor that tells a line when the process serves, -1 where nobody tells.
+    """A process with its log. `ready` is a descriptor with a line when the process serves, -1 if it reports nothing.
     `number` is a broker's, 0 is the ZooKeeper. `address` is where clients find it."""
 
     name: str
@@ -62,7 +62,7 @@ class Child:
 
 @dataclass
 class Cluster:
-    """`zookeeper` names a running one; without it one is started on `zookeeper_port`."""
+    """The processes. `zookeeper` is a running one; without it one is started on `zookeeper_port`."""
 
     folder: Path
     zookeeper: str | None = None
@@ -83,7 +83,7 @@ class Cluster:
         return ",".join(f"localhost:{port}" for port in self.ports)
 
     def start(self) -> None:
-        """Returns when every broker serves. Raises ClusterStartError."""
+        """Start the processes; return when every broker serves. Raises ClusterStartError."""
         self._lifeline = os.pipe()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._connect = self.zookeeper or self._start_zookeeper()
@@ -92,7 +92,7 @@ class Cluster:
             self._wait_until_ready(child)
 
     def stop(self) -> None:
-        """In the reverse order of the start, so that brokers still find their ZooKeeper."""
+        """Stop the processes in the reverse order of the start, so that brokers can use their ZooKeeper."""
         brokers = [child for child in self.children if child.ready >= 0]
         for group in (brokers, [child for child in self.children if child.ready < 0]):
             for child in group:
@@ -109,13 +109,13 @@ class Cluster:
         self._lifeline = None
 
     def kill(self) -> None:
-        """At once."""
+        """Kill the processes."""
         for child in self.children:
             child.process.kill()
 
     def keep_running(self) -> Child:
-        """Start brokers again that have served. Returns the process whose end is the cluster's: the ZooKeeper, or a broker
-        that did not get so far."""
+        """Restart ended brokers that had served. Returns the process whose end ends the cluster: the ZooKeeper, or a broker
+        that had not served."""
         while True:
             child = self._ended.get()
             if not child.number or not (child.has_served or _is_told(child.ready)):
@@ -129,7 +129,7 @@ class Cluster:
             )
 
     def table(self) -> str:
-        """The processes, a line each, brokers first: broker id, address, process id, log file."""
+        """Return the processes, a line each, brokers first: broker id, address, process id, log file."""
         rows = [("", "broker.id", "address", "process id", "log")]
         for child in sorted(self.children, key=lambda child: child.number or BROKERS + 1):
             broker_id = str(child.number) if child.number else "-"
@@ -196,7 +196,7 @@ class Cluster:
                 stdout=output,
                 stderr=output,
                 pass_fds=descriptors,
-                start_new_session=True,  # a Ctrl-C is this process's business: it ends them in order
+                start_new_session=True,  # Ctrl-C is handled by this process, which stops them in order
             )
         child = Child(name, number, address, process, log, ready)
         self.children.append(child)
@@ -209,7 +209,7 @@ class Cluster:
         return child
 
     def _wait_until_ready(self, child: Child) -> None:
-        """The pipe is at its end when the broker has told that it serves, or when it has ended."""
+        """Wait until the broker has written that it serves, or has ended: then the pipe is at its end."""
         told: list[bytes] = []
         reader = threading.Thread(target=lambda: told.append(os.read(child.ready, 4096)), daemon=True)
         reader.start()
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _hang_up(number: int, frame: FrameType | None) -> NoReturn:
-    """The terminal is gone. Shell and kernel may both say so: that is one wish."""
+    """Handle the end of the terminal; shell and kernel may both send the signal, which counts as one."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.default_int_handler(number, frame)
 

@@ -1,7 +1,7 @@
-"""A broker for tests: a child process on a free port, with a data directory of its own, gone without a trace.
+"""A broker for tests: a child process on a free port, with a data directory of its own, which is deleted at the end.
 
-Rules: standard library only; nothing of the server is imported. The child tells through a pipe when it serves (no
-polling), and holds the other end of a lifeline: when this process ends, however it ends, the pipe closes and the child
+Rules: standard library only; nothing of the server is imported. The child reports through a pipe when it serves (no
+polling), and has the other end of a lifeline: when this process ends, however it ends, the pipe closes and the child
 deletes its data and ends too. (Not PR_SET_PDEATHSIG: that follows the thread that started the child.)
 """
 
@@ -23,7 +23,7 @@ from barnabas.launch import command
 START_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 20
 
-# What suits tests; `settings` may say otherwise.
+# Defaults for tests; `settings` override them.
 DEFAULTS: Mapping[str, str] = {
     "broker.id": "0",
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -92,7 +92,7 @@ class EmbeddedBroker:
         self.close()
 
     def start(self) -> None:
-        """Return when topics exist and clients are served. Raises BrokerStartError, and then nothing is left."""
+        """Return when topics exist and clients are served. Raises BrokerStartError, without leaving anything behind."""
         assert self._process is None, "the broker is running"
         self._folder = tempfile.mkdtemp(prefix="barnabas-")
         try:
@@ -102,7 +102,7 @@ class EmbeddedBroker:
             raise
 
     def close(self) -> None:
-        """End the broker at once and delete its data. Closing twice is no error."""
+        """End the broker immediately and delete its data. Closing twice is no error."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -118,7 +118,7 @@ class EmbeddedBroker:
     def _launch(self) -> None:
         properties = os.path.join(self._folder, "server.properties")
         settings = {"log.dirs": os.path.join(self._folder, "data"), **self._settings}
-        with open(properties, "w", encoding="latin-1") as file:  # a file, since arguments can be read by everybody
+        with open(properties, "w", encoding="latin-1") as file:  # a file, since all users can read arguments
             file.writelines(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
         lifeline_end, self._lifeline = os.pipe()
         ready, ready_end = os.pipe()
@@ -134,7 +134,7 @@ class EmbeddedBroker:
                     stdout=log,
                     stderr=log,
                     pass_fds=(ready_end, lifeline_end),
-                    start_new_session=True,  # a Ctrl-C is this process's business
+                    start_new_session=True,  # Ctrl-C is handled by this process
                     env={name: value for name, value in os.environ.items() if not name.upper().startswith("KAFKA_")},
                 )
         finally:
@@ -153,12 +153,12 @@ class EmbeddedBroker:
 
 
 def _text(value: object) -> str:
-    """Python's values as a properties file has them."""
+    """Return a Python value as text for a properties file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _escaped(text: str) -> str:
-    """For a properties file, which is ASCII here."""
+    """Escape a text for a properties file, which is ASCII here."""
     plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     for character in " =:#!":
         plain = plain.replace(character, f"\\{character}")
@@ -172,7 +172,7 @@ def _units(character: str) -> list[int]:
 
 
 def _read_line(pipe: int, timeout_s: float) -> bytes:
-    """What arrives until the end of a line; nothing when the writer goes first or the time is over."""
+    """Read until the end of a line; returns nothing if the writer ends before, or at the timeout."""
     line = b""
     deadline = time.monotonic() + timeout_s  # noqa: TID251  the user's process, not the broker
     while not line.endswith(b"\n"):

@@ -1,1 +1,1 @@
-"""The tree store over a real ZooKeeper ensemble: session, wire format, client."""
+"""The store over a ZooKeeper ensemble: session, wire format, client."""

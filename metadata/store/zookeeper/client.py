@@ -1,13 +1,13 @@
-"""The shell around one ZooKeeper session: connects, reconnects, moves bytes and tells answers, on the event loop.
+"""The client of one ZooKeeper session: it connects, sends and receives, and delivers responses and watches, on the event loop.
 
 Rules:
-- What is to be told goes through one FIFO in the order in which it arrived. A watch is told at once when its turn has
-  come; an answer wakes its caller, who runs before any later watch is told.
-- One connection at a time, one server after another; after a round without success a pause that grows and is jittered. A
-  server that greets, and is gone before it has answered anything else, is no success.
-- A server that does not greet within its share of the session's timeout, a third at most, is given up: one that is just
-  starting may accept a connection and never answer on it, also where it is the only one.
-- Bytes of a connection that was given up are not looked at any more.
+- Responses and watch events are delivered through one FIFO, in the order of arrival. A watch is called immediately in its
+  turn; a response wakes its caller, which runs before any later watch is called.
+- One connection at a time, one server after another; after a round without success a pause that grows, with jitter. A
+  server that completes the handshake, and closes before any other response, is no success.
+- A connection without a handshake within its share of the session's timeout, a third at most, is closed: a server that is just
+  starting may accept a connection and never respond, also if it is the only one.
+- Bytes of a closed connection are ignored.
 Source: ZooKeeper ClientCnxn, ClientCnxn.SendThread.
 """
 
@@ -28,9 +28,9 @@ from metadata.store.zookeeper.session import (
     Drop,
     Effect,
     Fire,
+    OnOutcome,
     Outcome,
     Send,
-    Settle,
     Tell,
     ZooKeeperRequest,
 )
@@ -62,7 +62,7 @@ class ClientDependencies:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """`fire` is told watches with the server's path of their node, `tell` the events of the session."""
+    """`fire` gets watch events with the server's path of their node, `tell` gets the events of the session."""
 
     fire: Callable[[list[Watch], WatchKind, str], None]
     tell: Callable[[SessionEvent], None]
@@ -94,21 +94,21 @@ class ZooKeeperClient:
         ]
 
     async def settled(self) -> None:
-        """Return once the session has begun, or is over."""
+        """Wait until the session has begun, or has ended."""
         await self._settled.wait()
 
     async def over(self) -> None:
         await self._over.wait()
 
-    def submit(self, request: ZooKeeperRequest, settle: Settle) -> None:
-        """`settle` is called with the outcome: never from inside this call."""
-        self._carry_out(self.session.submit(request, settle, self._now_ms()))
+    def submit(self, request: ZooKeeperRequest, on_outcome: OnOutcome) -> None:
+        """Submit a request; `on_outcome` is called with the outcome later, never from inside this call."""
+        self._carry_out(self.session.submit(request, on_outcome, self._now_ms()))
 
     async def call(self, request: ZooKeeperRequest) -> Outcome:
-        """The result. Raises StoreError."""
+        """Submit a request, and return its result. Raises StoreError."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def settle(outcome: Outcome) -> None:
+        def on_outcome(outcome: Outcome) -> None:
             if answer.done():
                 return
             if isinstance(outcome, Exception):
@@ -116,11 +116,11 @@ class ZooKeeperClient:
             else:
                 answer.set_result(outcome)
 
-        self.submit(request, settle)
+        self.submit(request, on_outcome)
         return await answer
 
     async def end(self, timeout_ms: int) -> bool:
-        """Close the session. False when the ensemble could not be told in time: it ends by itself then."""
+        """Close the session; returns False if the ensemble did not respond in time: it ends by its timeout then."""
         self._carry_out(self.session.end(self._now_ms()))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -132,7 +132,7 @@ class ZooKeeperClient:
         return True
 
     async def stop(self) -> None:
-        """Leave, without a word to the ensemble."""
+        """Close the connection without closing the session."""
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -147,7 +147,7 @@ class ZooKeeperClient:
         while not self.session.is_over:
             server = self._rotation.next()
             link = self._link = _Link(self, server)
-            if self.last_failure == NO_SERVER_TRIED:  # what a server has said tells more
+            if self.last_failure == NO_SERVER_TRIED:  # an error of a server is more useful
                 self.last_failure = f"{server.host}:{server.port}: no answer"
             try:
                 await self._connect(link, server)
@@ -181,7 +181,7 @@ class ZooKeeperClient:
         self._detach()
 
     async def _connect(self, link: _Link, server: Address) -> None:
-        """Return when the server has answered the handshake. Raises OSError, TimeoutError."""
+        """Connect, and wait for the handshake. Raises OSError, TimeoutError."""
         share_ms = self.session.timeout_ms // max(len(self._rotation), GREETINGS_PER_TIMEOUT)
         timeout_ms = max(share_ms, GREETING_TIMEOUT_MIN_MS)
         try:
@@ -206,7 +206,7 @@ class ZooKeeperClient:
                 link.end("given up")
                 self._carry_out(self.session.on_lost(self._now_ms()))
 
-    # --- what links tell ---
+    # --- events of links ---
 
     def on_opened(self, link: _Link) -> None:
         if link is self._link:
@@ -256,16 +256,16 @@ class ZooKeeperClient:
                 self._link.abort()
 
     def _deliver(self) -> None:
-        """Answers wake tasks, which run in the next turn of the loop: what may call back waits for that turn."""
+        """Deliver effects. Responses wake tasks, which run in the next turn of the loop: later callbacks wait for that turn."""
         has_answered = False
         try:
             while self._deliveries:
                 if has_answered and not isinstance(self._deliveries[0], Answer):
                     return
                 match self._deliveries.popleft():
-                    case Answer(settle, outcome):
+                    case Answer(on_outcome, outcome):
                         has_answered = True
-                        settle(outcome)
+                        on_outcome(outcome)
                     case Fire(watches, kind, path):
                         self._listeners.fire(watches, kind, path)
                     case Tell(event):
@@ -277,7 +277,7 @@ class ZooKeeperClient:
 
 
 class _Link:
-    """One attempt to reach one server, and the connection that came of it."""
+    """One attempt to connect to a server, and its connection."""
 
     def __init__(self, client: ZooKeeperClient, server: Address) -> None:
         self.server = server
@@ -286,7 +286,7 @@ class _Link:
         self.reason = ""
         self._client = client
         self._frames = FrameReader(FRAME_BYTES_MAX)
-        self.stream: Connection | None = None  # what came of it, which may not be fit for use yet
+        self.stream: Connection | None = None  # the connection, perhaps without a handshake yet
         self._connection: Connection | None = None  # the same, once it is
 
     def write(self, data: bytes) -> None:
@@ -325,10 +325,10 @@ class _Link:
             self._client.on_frames(self, frames)
 
     def writing_paused(self) -> None:
-        """Nothing to do: what is under way is bounded by the session."""
+        """Do nothing: the session bounds the requests in flight."""
 
     def writing_resumed(self) -> None:
-        """See `writing_paused`."""
+        """Do nothing, as in `writing_paused`."""
 
     def disconnected(self, error: Exception | None) -> None:
         self._client.on_closed(self, str(error) if error else "the server closed it")

@@ -1,4 +1,4 @@
-"""The servers of an ensemble, as `zookeeper.connect` names them, and which one to try next.
+"""The servers in `zookeeper.connect`, and the order in which they are tried.
 
 Rules: pure. The order is shuffled once, so that the brokers of a cluster spread over the servers, and then goes round.
 Source: ZooKeeper ConnectStringParser, StaticHostProvider.
@@ -18,14 +18,14 @@ DEFAULT_PORT: Final = 2181
 
 @dataclass(frozen=True, slots=True)
 class ConnectString:
-    """`chroot` is the path under which everything lives, "" for the whole tree."""
+    """The parsed setting. `chroot` is the path of the cluster's root node, "" for the whole tree."""
 
     servers: tuple[Address, ...]
     chroot: str = ""
 
     @classmethod
     def parse(cls, text: str) -> ConnectString:
-        """From "host:port,host:port/path". Raises ConfigError."""
+        """Parse "host:port,host:port/path". Raises ConfigError."""
         hosts, slash, path = text.partition("/")
         chroot = f"/{path}".rstrip("/") if slash else ""
         if "//" in chroot or any(part in (".", "..") for part in chroot.split("/")):
@@ -51,7 +51,7 @@ def _server(each: str, text: str) -> Address:
 
 
 class Rotation:
-    """Goes round the servers. `round_is_over` tells when all of them have been tried since the last success."""
+    """Iterates over the servers repeatedly. `round_is_over`: all of them were tried since the last success."""
 
     def __init__(self, servers: tuple[Address, ...], randomness: Randomness) -> None:
         shuffled = list(servers)

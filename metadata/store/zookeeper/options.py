@@ -1,6 +1,6 @@
-"""What the settings ask of the ZooKeeper store: servers, time limits, access lists, SASL, TLS.
+"""The options of the ZooKeeper store in the settings: servers, time limits, access lists, SASL, TLS.
 
-Rules: a setting that cannot be honoured is refused by name, never passed over. Key and trust stores are PEM files: Java's
+Rules: an unsupported setting is refused by name, never ignored. Key and trust stores are PEM files: Java's
 own formats are not read.
 Source: Kafka KafkaConfig (zkTlsClientAuthEnabled), KafkaServer.zkClientConfigFromKafkaConfig; ZooKeeper X509Util.
 """
@@ -36,8 +36,8 @@ class ZooKeeperOptions:
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> ZooKeeperOptions:
-        """Raises ConfigError. Requests under way are bounded by bytes; `zookeeper.max.in.flight.requests` counts where
-        it was given."""
+        """Read the settings. Requests in flight are bounded in bytes, and by `zookeeper.max.in.flight.requests` if it is set.
+        Raises ConfigError."""
         assert settings.zookeeper_connect is not None, "without zookeeper.connect there is no ensemble"
         sasl, tls = _sasl(settings), _tls(settings)
         is_known = sasl is not None or (tls is not None and settings.zookeeper_ssl_keystore_location is not None)
@@ -102,7 +102,7 @@ def _tls_versions(names: tuple[str, ...]) -> list[ssl.TLSVersion]:
 
 
 def _require_pem(prefix: str, location: str | None, kind: str | None) -> None:
-    """Without a type the file's name tells, as in ZooKeeper."""
+    """Return the type of a store; without a setting it depends on the file's name, as in ZooKeeper."""
     if location is not None and (kind or location.rpartition(".")[2]).upper() != "PEM":
         raise ConfigError(
             f"{prefix}.location={location}: a PEM file is needed (with {prefix}.type=PEM or the name *.pem)"

@@ -1,8 +1,8 @@
 """The store's operations as ZooKeeper requests: under the chroot, with the access lists that Kafka gives its nodes. Pure.
 
-Rules: callers speak of paths below the chroot and never see it; errors name their paths. With `zookeeper.set.acl` a new
-node is its creator's, and readable by all unless it may hold secrets; /consumers stays open, since old clients write
-below it. Without it every node is open.
+Rules: paths of callers, also in errors, are below the chroot. With `zookeeper.set.acl` a new node belongs to its creator, and
+is readable by all unless it may contain secrets; /consumers remains open, since old clients write below it. Without it every
+node is open.
 Source: Kafka ZkData.defaultAcls; ZooKeeper chroot handling in ZooKeeper.prependChroot.
 """
 
@@ -16,7 +16,7 @@ from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.session import WatchTarget, ZooKeeperRequest
 from metadata.store.zookeeper.wire import Acl, OpCode, Reader
 
-# What must not be read by everybody: users' credentials, brokers' passwords, delegation tokens.
+# Nodes that must not be readable by all: users' credentials, brokers' passwords, delegation tokens.
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
 CONSUMERS_PATH: Final = "/consumers"
 
@@ -32,7 +32,7 @@ class Requests:
         return self._chroot or "/" if path == "/" else self._chroot + path
 
     def path(self, server_path: str) -> str:
-        """The other way. What lies outside the chroot is nothing that was asked for."""
+        """Return the caller's path of a server path, which must be below the chroot."""
         assert server_path.startswith(self._chroot), f"{server_path} is not under {self._chroot}"
         return server_path[len(self._chroot) :] or "/"
 
@@ -87,7 +87,7 @@ class Requests:
     # --- writes ---
 
     def write(self, operation: Operation) -> ZooKeeperRequest:
-        """One operation on its own."""
+        """Make the request of one operation."""
         code, body = self._operation(operation)
         return ZooKeeperRequest(
             code,

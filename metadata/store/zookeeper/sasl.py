@@ -1,10 +1,9 @@
-"""SASL DIGEST-MD5 towards ZooKeeper, as its DigestLoginModule speaks it. Pure.
+"""SASL DIGEST-MD5 for ZooKeeper, compatible with its DigestLoginModule. Pure.
 
     client: ""   server: challenge (realm, nonce)   client: response   server: rspauth, its own proof
 
-Rules: quality of protection is `auth` alone, as both ends of ZooKeeper use it; the wire itself is TLS's to protect. The
-server proves that it knows the password too: without that proof nothing is sent to it. The client's nonce comes from
-outside.
+Rules: the quality of protection is always `auth`, as in ZooKeeper; TLS protects the connection. The server must prove that it
+knows the password, too: without that proof nothing is sent to it. The client's nonce is a parameter.
 Source: RFC 2831; ZooKeeper ZooKeeperSaslClient, SaslServerCallbackHandler.
 """
 
@@ -36,14 +35,14 @@ class DigestMd5:
         self._credentials = credentials
         self._uri = uri
         self._nonce = nonce
-        self._proof: str | None = None  # what the server must answer
+        self._proof: str | None = None  # the expected response of the server
 
     def first(self) -> bytes:
-        """The server begins this mechanism: there is nothing to say first."""
+        """Return the initial message: empty, since the server begins."""
         return b""
 
     def answer(self, token: bytes) -> bytes | None:
-        """What to send next, None when both have proved themselves. Raises DecodeError."""
+        """Return what to send next, None when both sides are authenticated. Raises DecodeError."""
         directives = _directives(decode_text(token))
         if self._proof is not None:
             if directives.get("rspauth") != self._proof:
@@ -69,7 +68,7 @@ class DigestMd5:
 
 
 def _md5(data: bytes) -> bytes:
-    """The mechanism's own hash, whatever one thinks of it today."""
+    """Return an MD5 digest, which the mechanism requires."""
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 

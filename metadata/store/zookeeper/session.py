@@ -1,23 +1,23 @@
-"""One session with a ZooKeeper ensemble, over as many connections as it takes: the state machine. Pure.
+"""The state machine of one ZooKeeper session, over any number of connections. Pure.
 
     away --on_opened--> greeting --handshake (--> proving --SASL)--> connected --on_lost--> away
     any --handshake refused, closed--> over
 
-Events go in, effects come out, in the order in which the store decided; whoever carries them out keeps that order.
+It gets events, and returns effects in the order of the store's decisions; the caller executes them in that order.
 
 Rules:
-- A session is over when the ensemble says so, never by our own clock: only then are its ephemeral nodes gone.
-- A cut fails every write accepted before it with ConnectionLossError, sent or not: those behind a lost one may build
-  upon it. Reads change nothing and are asked again, a few times. What is submitted while away waits for the next
-  connection, at most one session timeout.
-- After a reconnect the server is told of all watches (SetWatches) and sets off those whose node changed meanwhile. It
-  compares with the last transaction seen; that mark stands still until every part of SetWatches has been answered, or a
-  second cut in between would swallow changes.
-- Then comes a `sync`: a write whose answer was lost is decided by then, so the read that follows tells the truth even
-  from a server that lags.
-- Requests under way are bounded in bytes and number; the rest waits here in order.
-Invariants: answers come in the order of requests, anything else costs the connection; a watch fires at most once, and
-never after the session is over.
+- A session ends when the ensemble says so, never by our own clock: only then are its ephemeral nodes removed.
+- A lost connection fails every write submitted before it with ConnectionLossError, sent or not: a later one may depend on a
+  lost one. Reads are repeated, a few times. Requests that are submitted without a connection wait for the next one, at most one
+  session timeout.
+- After a reconnect the server gets all watches (SetWatches), and triggers those whose node changed meanwhile. It compares with
+  the last transaction seen, which does not advance until every part of SetWatches has a response: otherwise a second loss of
+  the connection would lose changes.
+- Then a `sync` is sent: a write whose response was lost is decided by then, so that a following read is correct even from a
+  server that lags.
+- Requests in flight are bounded in bytes and number; others wait here in order.
+Invariants: responses are in the order of requests, otherwise the connection is closed; a watch is triggered at most once, and
+never after the end of the session.
 Source: ZooKeeper ClientCnxn, DataTree.setWatches; programmer's guide, "consistency guarantees".
 """
 
@@ -44,7 +44,7 @@ from protocol.primitives import Buffer, DecodeError
 
 IN_FLIGHT_BYTES_MAX: Final = 1024 * 1024
 IN_FLIGHT_REQUESTS_MAX: Final = 4_096
-# A read whose answer kills the connection each time must not be asked for ever.
+# A read whose response ends the connection each time must not be repeated forever.
 READ_ATTEMPTS_MAX: Final = 5
 PING_INTERVAL_MAX_MS: Final = 10_000
 _XID_MAX: Final = 0x7FFFFFFF
@@ -52,7 +52,7 @@ _XID_MAX: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What lets another connection, or another process, take the session up again."""
+    """The id and password with which another connection, or another process, resumes the session."""
 
     session_id: int
     password: bytes
@@ -62,16 +62,16 @@ NO_CREDENTIALS: Final = Credentials(0, bytes(wire.PASSWORD_BYTES))
 
 
 class SaslExchange(Protocol):
-    """One proof of who we are. `answer` raises DecodeError for what is no answer to it."""
+    """One authentication. `answer` raises DecodeError for an invalid message."""
 
     def first(self) -> bytes: ...
 
     def answer(self, token: bytes) -> bytes | None:
-        """What to send next, None when it is done."""
+        """Return what to send next, None when it is complete."""
 
 
 class WatchTarget(Enum):
-    """What a read leaves its watch on. MISSING: on the node's data, or on its absence if it is not there."""
+    """The kind of watch that a read sets. MISSING: on the node's data, or on its creation if it is missing."""
 
     DATA = "data"
     MISSING = "missing"
@@ -80,8 +80,8 @@ class WatchTarget(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperRequest:
-    """`path` names the node in errors, `server_path` is the server's name of it. With `is_missing_none` a missing
-    node is no error: the answer is None."""
+    """A request. `path` is the node in errors, `server_path` its path on the server. With `is_missing_none` a missing node
+    is no error: the result is None."""
 
     code: OpCode
     body: bytes
@@ -98,14 +98,14 @@ class ZooKeeperRequest:
         return len(self.body) + 8
 
 
-Outcome = object  # a result, or the StoreError that came in its place
-Settle = Callable[[Outcome], None]
+Outcome = object  # a result or a StoreError
+OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(slots=True)
 class _Call:
     request: ZooKeeperRequest
-    settle: Settle
+    on_outcome: OnOutcome
     waits_since_ms: int
     xid: int = 0
     sent_ms: int = 0
@@ -122,20 +122,20 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection is of no use any more: abort it. The session takes it for lost already."""
+    """Abort the connection; the session treats it as lost already."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    settle: Settle
+    on_outcome: OnOutcome
     outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """Watches to be told, with the server's name of the node."""
+    """Watches to call, with the server's path of the node."""
 
     watches: list[Watch]
     kind: WatchKind
@@ -153,14 +153,14 @@ Effect = Send | Drop | Answer | Fire | Tell
 class _Phase(Enum):
     AWAY = "away"
     GREETING = "greeting"
-    PROVING = "proving"  # who we are, by SASL
+    PROVING = "proving"  # SASL authentication
     CONNECTED = "connected"
     OVER = "over"
 
 
 @dataclass(slots=True)
 class WatchTable:
-    """The one-shot watches of a session by what they look at. Leaving one twice leaves it once."""
+    """The one-shot watches of a session, by kind and path. A watch that is set twice is kept once."""
 
     data: dict[str, dict[Watch, None]] = field(default_factory=dict)
     missing: dict[str, dict[Watch, None]] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class WatchTable:
 
 
 class ClientSession:
-    """Life: `on_opened` and `on_lost` for each connection with `on_frame` between them, `on_tick` now and then, and
+    """The session. Life: `on_opened` and `on_lost` for each connection with `on_frame` between them, `on_tick` regularly, and
     `submit` at any time, until `is_over`."""
 
     def __init__(
@@ -197,9 +197,9 @@ class ClientSession:
         login: Callable[[], SaslExchange] | None = None,
         in_flight_requests_max: int = IN_FLIGHT_REQUESTS_MAX,
     ) -> None:
-        """`timeout_ms` is what to ask for; after the handshake it is what holds, for the ensemble has limits of its own.
-        With `credentials` an earlier session is taken up again. `authentications` (scheme, credentials) are repeated
-        on each connection, `login` makes the exchange that proves who we are on each."""
+        """`timeout_ms` is the requested timeout; after the handshake it is the negotiated one. With `credentials` an earlier
+        session is resumed. `authentications` (scheme, credentials) are repeated
+        on each connection, `login` makes the authentication on each."""
         self.timeout_ms = timeout_ms
         self.credentials = credentials or NO_CREDENTIALS
         self._wanted_timeout_ms = timeout_ms
@@ -216,7 +216,7 @@ class ClientSession:
         self._sent_bytes = 0
         self._waiting: deque[_Call] = deque()
         self._xid = 0
-        self._watched_zxid = 0  # changes after it may have been missed by watches
+        self._watched_zxid = 0  # watches may have missed later changes
         self._watch_answers_due = 0
         self._last_heard_ms = 0
         self._last_sent_ms = 0
@@ -261,10 +261,10 @@ class ClientSession:
                 return self._on_reply(Reader(frame), now_ms)
         except DecodeError as error:
             return self._drop(str(error), now_ms)
-        return []  # over: what comes now concerns nobody
+        return []  # the session has ended: ignored
 
     def on_lost(self, now_ms: int) -> list[Effect]:
-        """The connection is gone, or an attempt for one has failed."""
+        """Handle a lost connection, or a failed attempt."""
         was_connected = self._phase is _Phase.CONNECTED
         if self._phase is not _Phase.OVER:
             self._phase = _Phase.AWAY
@@ -274,12 +274,12 @@ class ClientSession:
         kept: list[_Call] = []
         for call in (*self._sent, *self._waiting):
             if self._is_ending:
-                continue  # everybody has been answered
+                continue  # every request has a response
             if call.request.is_repeatable and call.attempts < READ_ATTEMPTS_MAX:
                 call.waits_since_ms = now_ms
                 kept.append(call)
             else:
-                effects.append(Answer(call.settle, ConnectionLossError(call.request.path)))
+                effects.append(Answer(call.on_outcome, ConnectionLossError(call.request.path)))
         self._sent.clear()
         self._sent_bytes = 0
         self._waiting = deque(kept)
@@ -289,11 +289,11 @@ class ClientSession:
         return effects
 
     def on_tick(self, now_ms: int) -> list[Effect]:
-        """Best several times in a third of the session's timeout."""
+        """Send a ping if it is due. To be called several times in a third of the session's timeout."""
         if self._phase is not _Phase.CONNECTED:
             return self._give_up_waiting(now_ms)
         if now_ms - self._last_heard_ms > self.timeout_ms * 2 // 3:
-            # Asked twice: after a stall of this process its answers may lie unread in the socket.
+            # Two pings: after a stall of this process, responses may be unread in the socket.
             if self._was_silent:
                 return self._drop(f"nothing heard for {now_ms - self._last_heard_ms} ms", now_ms)
             self._was_silent = True
@@ -306,18 +306,18 @@ class ClientSession:
 
     # --- requests ---
 
-    def submit(self, request: ZooKeeperRequest, settle: Settle, now_ms: int) -> list[Effect]:
-        """`settle` is called with the outcome, once, by whoever carries out the effects."""
+    def submit(self, request: ZooKeeperRequest, on_outcome: OnOutcome, now_ms: int) -> list[Effect]:
+        """Submit a request; `on_outcome` is called with the outcome, once, when the effects are executed."""
         if self._phase is _Phase.OVER or self._is_ending:
-            return [Answer(settle, SessionExpiredError(request.path))]
+            return [Answer(on_outcome, SessionExpiredError(request.path))]
         if request.size_bytes > wire.REQUEST_BYTES_MAX:
             reason = f"{request.path}: a request of {request.size_bytes} bytes is more than ZooKeeper takes"
-            return [Answer(settle, RefusedError(reason))]
-        self._waiting.append(_Call(request, settle, now_ms))
+            return [Answer(on_outcome, RefusedError(reason))]
+        self._waiting.append(_Call(request, on_outcome, now_ms))
         return self._send_waiting(now_ms)
 
     def end(self, now_ms: int) -> list[Effect]:
-        """Close the session: `is_over` once the ensemble has, which may take another connection."""
+        """Close the session: `is_over` when the ensemble has closed it, which may need another connection."""
         if self._is_ending or self._phase is _Phase.OVER:
             return []
         self._is_ending = True
@@ -364,7 +364,7 @@ class ClientSession:
         return self._serve(now_ms) if token is None else self._prove(token)
 
     def _serve(self, now_ms: int) -> list[Effect]:
-        """The connection is fit for requests."""
+        """Handle a completed handshake: requests can be sent."""
         self._phase = _Phase.CONNECTED
         effects: list[Effect] = [Send(wire.auth_frame(scheme, secret)) for scheme, secret in self._authentications]
         if self._is_ending:
@@ -420,7 +420,7 @@ class ClientSession:
         self._sent_bytes -= call.request.size_bytes
         self.has_answered = True
         self._leave_watch(call.request, outcome, error)
-        return [Answer(call.settle, outcome), *self._send_waiting(now_ms)]
+        return [Answer(call.on_outcome, outcome), *self._send_waiting(now_ms)]
 
     def _leave_watch(self, request: ZooKeeperRequest, outcome: Outcome, error: int) -> None:
         if request.watch is None or request.watch_target is None:
@@ -456,28 +456,28 @@ class ClientSession:
         return self._send_waiting(now_ms)
 
     def _give_up_waiting(self, now_ms: int) -> list[Effect]:
-        """Nobody waits for a connection longer than one session timeout."""
+        """Fail requests that have waited for a connection longer than one session timeout."""
         effects: list[Effect] = []
         while self._waiting and now_ms - self._waiting[0].waits_since_ms >= self.timeout_ms:
             call = self._waiting.popleft()
-            effects.append(Answer(call.settle, ConnectionLossError(call.request.path)))
+            effects.append(Answer(call.on_outcome, ConnectionLossError(call.request.path)))
         return effects
 
     def _expire(self) -> list[Effect]:
-        """The ensemble has ended the session, or never knew it."""
+        """Handle the end of the session by the ensemble, or an unknown session."""
         self._phase = _Phase.OVER
         self.watches.clear()
         return [*self._fail_all(), Tell(SessionEvent.EXPIRED)]
 
     def _fail_all(self) -> list[Effect]:
         calls = (*self._sent, *self._waiting)
-        effects: list[Effect] = [Answer(call.settle, SessionExpiredError(call.request.path)) for call in calls]
+        effects: list[Effect] = [Answer(call.on_outcome, SessionExpiredError(call.request.path)) for call in calls]
         self._waiting.clear()
         if self._phase is _Phase.OVER:
             self._sent.clear()
             self._sent_bytes = 0
-        for call in self._sent:  # their answers still come, and must find their places
-            call.settle = _ignore
+        for call in self._sent:  # their responses still come, and must be matched
+            call.on_outcome = _ignore
         return effects
 
 
@@ -493,11 +493,11 @@ def _outcome(request: ZooKeeperRequest, error: int, reader: Reader) -> Outcome:
 
 
 def _ignore(_outcome: Outcome) -> None:
-    """Nobody asked."""
+    """Ignore a response without a caller."""
 
 
 def _nothing(_reader: Reader) -> None:
-    """The answer has no body that anybody needs."""
+    """Ignore the body of a response."""
 
 
 _SYNC: Final = ZooKeeperRequest(OpCode.SYNC, wire.path_body("/"), "/", _nothing, is_repeatable=False)

@@ -1,16 +1,16 @@
-"""The session that this broker holds, written down so that the next process on the directory can end it. Pure.
+"""The stored credentials of this broker's session, so that the next process on the directory can close it. Pure.
 
     0                      version of the format
     0x1000a2b3c4d0001      session id
     6f2a...                password, hexadecimal
 
-After kill -9 a session lives on until its timeout, and with it the broker's node: nobody may register that id meanwhile.
-Whoever holds the directory's lock takes the session up with this file and closes it.
+After kill -9 a session exists until its timeout, and with it the broker's node: no broker can register that id meanwhile. The
+next process with the directory's lock resumes the session with this file and closes it.
 
-Rules: the file is readable by its owner alone, since it lets its reader act as the broker. It is on the disk before the
-session is used, and goes when the session was closed. It is a file of the log directory, not a folder: Apache Kafka
-reads an unknown folder there as a partition. A file that cannot be understood counts as none: the session it named then
-ends by its timeout.
+Rules: the file is readable only by its owner, since its reader could act as the broker. It is durable before the session is
+used, and removed when the session was closed. It is a file of the log directory, not a folder: Apache Kafka
+reads an unknown folder there as a partition. An invalid file is ignored: its session ends by its
+timeout.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class SessionFile(Protocol):
-    """Where credentials outlive the process. All raise OSError."""
+    """Stores credentials durably. All methods raise OSError."""
 
     async def load(self) -> Credentials | None: ...
 
@@ -41,7 +41,7 @@ class SessionFile(Protocol):
 
 
 class LogDirectorySessionFile:
-    """In `directory`, whose lock the caller holds; `queue` runs what blocks."""
+    """The file in `directory`, which the caller has locked; `queue` runs blocking calls."""
 
     def __init__(self, directory: str, filesystem: FileSystem, queue: DiskQueue) -> None:
         self._directory = directory

@@ -1,24 +1,24 @@
-"""The store over a real ZooKeeper ensemble: `metadata.store.port.Store`, one session after another.
+"""The store over a ZooKeeper ensemble: `metadata.store.port.Store`, one session after another.
 
-    zookeeper.py            the store: sessions, operations, pipelines
-    zookeeper_client.py     one session's connections, on the event loop
-    zookeeper_session.py    one session, the state machine
-    zookeeper_requests.py   operations as requests: chroot, access lists
-    zookeeper_wire.py       requests and answers as bytes
-    zookeeper_ensemble.py   the servers, and whose turn it is
-    zookeeper_sasl.py       who we are
-    zookeeper_options.py    what the settings ask for
-    zookeeper_session_file.py  the session, for the process that comes after a kill
+    store.py            the store: sessions, operations, pipelines
+    client.py           one session's connections, on the event loop
+    session.py          one session, the state machine
+    requests.py         operations as requests: chroot, access lists
+    wire.py             requests and responses as bytes
+    ensemble.py         the servers, and their order
+    sasl.py             authentication
+    options.py          the options in the settings
+    session_file.py     the credentials of the session, for the next process after a kill
 
 Rules:
 - `session()` is one object for the life of one session. When the ensemble ends it, its operations and the store's are
-  refused with SessionExpiredError, subscribers hear EXPIRED, and a new session is made; the store's operations work
-  again once they hear CONNECTED.
-- A session is written down before it is used. `open_zookeeper_store` first closes the session of an earlier process on
-  this directory, which frees its ephemeral nodes; nodes of any other session are never touched.
+  refused with SessionExpiredError, subscribers get EXPIRED, and a new session is created; the store's operations
+  work again after CONNECTED.
+- The credentials of a session are stored before it is used. `open_zookeeper_store` first closes the session of an earlier
+  process on this directory, which removes its ephemeral nodes; nodes of other sessions are never removed.
 - Operations wait for a connection as long as one session timeout, then raise ConnectionLossError.
-- Pipelines have a window: a batch of any length costs bounded memory beyond its own requests and results, and does not
-  keep others waiting.
+- Pipelines have a window: a batch of any length uses bounded memory beyond its own requests and results, and does not
+  delay other requests.
 Source: Kafka ZooKeeperClient, KafkaZkClient; ZooKeeper programmer's guide.
 """
 
@@ -67,23 +67,23 @@ logger = logging.getLogger(__name__)
 
 
 async def open_zookeeper_store(
-    options: ZooKeeperOptions, doors: ClientDependencies, session_file: SessionFile
+    options: ZooKeeperOptions, dependencies: ClientDependencies, session_file: SessionFile
 ) -> ZooKeeperStore:
-    """The store, with a session that has begun and the chroot made.
+    """Open the store: begin a session, and create the chroot.
 
-    A broker calls it once it holds the locks of its log directories:
+    A broker calls it when it has locked its log directories:
 
         store = await open_zookeeper_store(
             ZooKeeperOptions.of(settings),
-            ClientDependencies(doors.network, doors.clock, doors.randomness, store_tasks),
-            LogDirectorySessionFile(first_log_directory, doors.filesystem, doors.disk.queue(f"{directory}#store")),
+            ClientDependencies(dependencies.network, dependencies.clock, dependencies.randomness, store_tasks),
+            LogDirectorySessionFile(directory, dependencies.filesystem, dependencies.disk.queue(f"{directory}#store")),
         )
 
-    `store_tasks` must outlive the store. After SessionEvent.EXPIRED it registers again when it hears CONNECTED
+    `store_tasks` must outlive the store. After SessionEvent.EXPIRED the broker registers again after CONNECTED
     (`registration.register_broker` over `store.session()`). Raises ConnectionError when no session began within the
     connection timeout, and OSError when the session file cannot be read.
     """
-    store = ZooKeeperStore(options, doors, session_file)
+    store = ZooKeeperStore(options, dependencies, session_file)
     try:
         async with asyncio.timeout(options.connection_timeout_ms / 1000):
             await store.begin()
@@ -100,7 +100,7 @@ async def open_zookeeper_store(
 
 
 class _Operations:
-    """`metadata.store.port.Tree` over the client that `_client` answers."""
+    """`metadata.store.port.Tree` over the client that `_client` returns."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -154,8 +154,8 @@ class _Operations:
 
 
 async def _pipelined(client: ZooKeeperClient, count: int, make: Callable[[int], ZooKeeperRequest]) -> list[Outcome]:
-    """The outcomes of `count` requests, in order. After one without an answer nothing more is sent: the rest has its
-    error as well."""
+    """Return the outcomes of `count` requests, in order. After one without response no more are sent: the others get its
+    error, too."""
     outcomes: list[Outcome] = [None] * count
     is_settled = asyncio.get_running_loop().create_future()
     next_index = under_way = 0
@@ -167,20 +167,20 @@ async def _pipelined(client: ZooKeeperClient, count: int, make: Callable[[int], 
         next_index += 1
         under_way += 1
 
-        def settle(outcome: Outcome) -> None:
+        def on_outcome(outcome: Outcome) -> None:
             nonlocal under_way, failure
             outcomes[index] = outcome
             under_way -= 1
             if isinstance(outcome, SessionExpiredError | ConnectionLossError):
                 failure = failure or outcome
             if is_settled.done():
-                return  # the caller has gone
+                return  # the caller was cancelled
             if failure is None and next_index < count:
                 submit_next()
             elif under_way == 0:
                 is_settled.set_result(None)
 
-        client.submit(make(index), settle)
+        client.submit(make(index), on_outcome)
 
     while next_index < min(count, PIPELINE_REQUESTS_MAX):
         submit_next()
@@ -207,12 +207,16 @@ class ZooKeeperSession(_Operations):
 class ZooKeeperStore(_Operations):
     """`metadata.store.port.Store`. Made by `open_zookeeper_store`."""
 
-    def __init__(self, options: ZooKeeperOptions, doors: ClientDependencies, session_file: SessionFile) -> None:
+    def __init__(self, options: ZooKeeperOptions, dependencies: ClientDependencies, session_file: SessionFile) -> None:
         super().__init__(Requests(options.connect.chroot, is_secure=options.is_secure))
         self._options = options
-        self._doors = doors if options.tls is None else replace(doors, network=TlsNetwork(doors.network, options.tls))
+        self._dependencies = (
+            dependencies
+            if options.tls is None
+            else replace(dependencies, network=TlsNetwork(dependencies.network, options.tls))
+        )
         self._file = session_file
-        self._rotation = Rotation(options.connect.servers, doors.randomness)
+        self._rotation = Rotation(options.connect.servers, dependencies.randomness)
         self._session: ZooKeeperSession | None = None
         self._upcoming: ZooKeeperClient | None = None  # a client whose session has not been published
         self._beginning: asyncio.Task[None] | None = None
@@ -235,8 +239,8 @@ class ZooKeeperStore(_Operations):
         self._subscribers.append(callback)
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go at once, if the ensemble can be told within `CLOSE_TIMEOUT_MS`. If
-        not, the session file stays, and the next start ends it."""
+        """End the session: its ephemeral nodes are removed if the ensemble responds within `CLOSE_TIMEOUT_MS`. If not, the
+        session file remains, and the next start ends the session."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -258,7 +262,7 @@ class ZooKeeperStore(_Operations):
     # --- sessions ---
 
     async def begin(self) -> None:
-        """Close what an earlier process left, and open the first session."""
+        """Close the session of an earlier process, and open the first one."""
         earlier = await self._file.load()
         if earlier is not None:
             await self._end_earlier(earlier)
@@ -266,7 +270,7 @@ class ZooKeeperStore(_Operations):
         await self._make_chroot()
 
     async def abandon(self) -> None:
-        """Leave a store that could not begin."""
+        """Close a store that could not open."""
         self._is_closed = True
         for client in (self._upcoming, self._session.client if self._session else None):
             if client is None:
@@ -316,15 +320,15 @@ class ZooKeeperStore(_Operations):
             in_flight_requests_max=options.in_flight_requests_max,
         )
         listeners = Listeners(self._fire, lambda event: self._on_session(client, event))
-        client = ZooKeeperClient(session, self._rotation, self._doors, listeners)
+        client = ZooKeeperClient(session, self._rotation, self._dependencies, listeners)
         return client
 
     def _login(self) -> SaslExchange:
         assert self._options.sasl is not None
-        return DigestMd5(self._options.sasl, self._doors.randomness.randbytes(NONCE_BYTES).hex())
+        return DigestMd5(self._options.sasl, self._dependencies.randomness.randbytes(NONCE_BYTES).hex())
 
     async def _write_down(self, credentials: Credentials) -> None:
-        """Without the file everything works but a quick restart after a kill."""
+        """Store the credentials. Without the file only a quick restart after a kill is impossible."""
         try:
             await self._file.save(credentials)
         except OSError as error:
@@ -339,7 +343,7 @@ class ZooKeeperStore(_Operations):
             try:
                 await ensure_path(root, chroot)
             except ConnectionLossError:
-                continue  # made or not: look again
+                continue  # the outcome is unknown: read again
             return
         raise ConnectionError(f"zookeeper: the path {chroot} could not be made")
 
@@ -348,7 +352,7 @@ class ZooKeeperStore(_Operations):
             return
         if event is SessionEvent.EXPIRED:
             logger.warning("ZooKeeper session expired: session=%s", session_text(self._session.session_id))
-            self._beginning = self._doors.tasks.spawn(self._begin_session(), name="zookeeper session")
+            self._beginning = self._dependencies.tasks.spawn(self._begin_session(), name="zookeeper session")
         self._tell(event)
 
     async def _stop_beginning(self) -> None:

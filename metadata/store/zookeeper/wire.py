@@ -1,12 +1,12 @@
-"""ZooKeeper's wire format: the requests that a store needs, as bytes, and what a server answers. Pure.
+"""ZooKeeper's wire format: the requests of a store as bytes, and the responses of a server. Pure.
 
     frame     int32 length, then
     request   int32 xid, int32 operation, body
     reply     int32 xid, int64 zxid, int32 error, body (only without an error)
 
 Rules: pure. All numbers are big-endian; text is UTF-8 behind an int32 length, bytes behind one that -1 makes null, a
-vector is an int32 count and its elements. The first frame each way is the handshake and has no header. Whatever a
-server sends may be wrong: every reader raises DecodeError and nothing else.
+vector is an int32 count and its elements. The first frame each way is the handshake and has no header. Readers do
+not trust the server: they raise DecodeError and nothing else.
 Source: ZooKeeper zookeeper.jute (ConnectRequest, RequestHeader, ReplyHeader, MultiHeader, SetWatches, Stat), ZooDefs,
 KeeperException.Code.
 """
@@ -42,12 +42,12 @@ from metadata.store.port import (
 from protocol.primitives import Buffer, DecodeError, decode_text
 
 PASSWORD_BYTES: Final = 16
-# A server closes the connection of whoever sends more (jute.maxbuffer, its default).
+# A server closes the connection of a client that sends more (jute.maxbuffer, its default).
 REQUEST_BYTES_MAX: Final = 0xFFFFF
 # The bound of one SetWatches, as ZooKeeper's own client keeps it.
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024
 
-# Transactions that are no request's own: they stand where the xid does.
+# Special xids, of frames that are no response to a request.
 NOTIFICATION_XID: Final = -1
 PING_XID: Final = -2
 AUTH_XID: Final = -4
@@ -189,7 +189,7 @@ def sasl_body(token: bytes) -> bytes:
 def set_watches_frames(
     relative_zxid: int, data: Iterable[str], missing: Iterable[str], children: Iterable[str]
 ) -> list[bytes]:
-    """As many frames as the size of the paths asks for. Changes after `relative_zxid` set the watches off at once."""
+    """Encode SetWatches, in as many frames as needed. Changes after `relative_zxid` trigger the watches immediately."""
     frames: list[bytes] = []
     lists: tuple[list[str], list[str], list[str]] = ([], [], [])
     size_bytes = 0
@@ -217,7 +217,7 @@ def path_body(path: str) -> bytes:
 
 
 def watched_path_body(path: str, *, is_watched: bool) -> bytes:
-    """Of exists, getData and getChildren."""
+    """Encode the body of exists, getData and getChildren."""
     return text(path) + (b"\1" if is_watched else b"\0")
 
 
@@ -269,7 +269,7 @@ class Reader:
         return self._unpack(_LONG)[0]
 
     def opaque(self) -> bytes:
-        """Null reads as empty."""
+        """Read bytes; null is empty."""
         length = self.int32()
         end = self._position + max(length, 0)
         if length < -1 or end > len(self._data):
@@ -327,9 +327,9 @@ def read_connect_reply(frame: Buffer) -> ConnectReply:
 
 
 def read_watch_event(reader: Reader) -> tuple[WatchKind | None, str]:
-    """What happened, None where it is nothing that a watch tells, and the node's path."""
+    """Read the kind of a watch event, None for others, and the node's path."""
     kind = reader.int32()
-    reader.int32()  # the connection's state, which we know better
+    reader.int32()  # the state of the connection, not used
     return EVENT_KINDS.get(kind), reader.text()
 
 
