@@ -48,7 +48,8 @@ from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
-from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
+from coordinator.transaction_coordinator import TransactionCoordinator
 from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode

@@ -24,6 +24,7 @@ from coordinator.transaction.adding import TransactionalProducer
 from coordinator.transaction.describing import TransactionFilter, described_error
 from coordinator.transaction.initializing import ProducerIdAndEpoch, ProducerInit, init_error
 from coordinator.transaction.markers import (
+    TRANSACTION_STATE_TOPIC,
     CancelMarkers,
     MarkerOutcome,
     MarkerWriter,
@@ -40,8 +41,6 @@ from protocol.messages.end_txn import EndTxnResponse
 from protocol.messages.init_producer_id import InitProducerIdResponse
 from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
-
-TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 TransactionContext: TypeAlias = ShardContext[TransactionShard]
 

@@ -6,7 +6,9 @@
 
 Rules: one request in flight a broker, so that markers reach a partition in the order in which they were queued. A partition
 whose leader is not known or not alive waits for the next image; a refused one waits for the next `reroute`, too. A partition
-that the image does not have is gone, and needs no marker. A newer request for the same transactional id replaces the older one.
+that the image does not have is gone, and needs no marker. But a broker that has just started becomes a coordinator before its
+first image with topics comes: nothing is gone until the image has `__transaction_state` itself. A newer request for the same
+transactional id replaces the older one.
 Invariants: each partition that has no marker yet is in exactly one place: a queue, a request in flight, or waiting.
 A transaction gets one outcome, or is forgotten without one.
 Source: Kafka TransactionMarkerChannelManager, TxnMarkerQueue, TransactionMarkerRequestCompletionHandler.
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
 from protocol.topic_partition import TopicPartition
@@ -231,9 +233,9 @@ class MarkerQueues:
     def _route(self, pending: PendingMarkers, partitions: Iterable[TopicPartition], image: ClusterImage) -> None:
         for partition in partitions:
             found = image.partition(*partition)
-            if found is None:
+            if found is None and TRANSACTION_STATE_TOPIC in image.topics:
                 pending.remaining.discard(partition)
-            elif found.leader in image.brokers:
+            elif found is not None and found.leader in image.brokers:
                 self._queues.setdefault(found.leader, {}).setdefault(pending, {})[partition] = None
             else:
                 self._unknown.setdefault(pending, {})[partition] = None

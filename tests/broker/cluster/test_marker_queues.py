@@ -17,7 +17,7 @@ from broker.cluster.marker_queues import (
     request_markers,
     verdict_of,
 )
-from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
 from metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
@@ -26,7 +26,7 @@ BROKERS = (1, 2, 3)
 
 
 def image_of(leaders: dict[TopicPartition, int], alive: tuple[int, ...] = BROKERS) -> ClusterImage:
-    topics: dict[str, dict[int, PartitionImage]] = {}
+    topics: dict[str, dict[int, PartitionImage]] = {TRANSACTION_STATE_TOPIC: {}}
     for (topic, index), leader in leaders.items():
         topics.setdefault(topic, {})[index] = PartitionImage(leader, 0, (leader,), (leader,), (), 0, 1)
     return ClusterImage(
@@ -185,6 +185,15 @@ def test_a_deleted_partition_needs_no_marker() -> None:
     assert queues.report() == []
     queues.reroute(image_of({C: 1}))
     assert queues.report() == [("tx", MarkerOutcome.COMPLETE)]
+
+
+def test_nothing_is_gone_as_long_as_the_image_has_no_topics() -> None:
+    """A coordinator that starts resumes its markers before the controller has told it where the partitions are."""
+    queues = Queues()
+    queues.start(markers(A, B), ClusterImage(brokers=IMAGE.brokers))
+    assert queues.report() == [] and queues.unknown_count == 1
+    queues.reroute(IMAGE)
+    assert queues.report() == [] and queues.ready() == [1, 2]
 
 
 def test_a_fenced_transaction_sends_nothing_more() -> None:

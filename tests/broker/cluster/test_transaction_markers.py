@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from broker.cluster.transaction_markers import RETRY_MS, TransactionMarkerSender
-from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
 from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
@@ -276,6 +276,7 @@ def test_markers_reach_the_leaders_of_a_cluster() -> None:
     async def program(loop: SimLoop) -> None:
         world = ClusterWorld(loop, **ANYBODY)
         await world.start()
+        await world.create_topic(TRANSACTION_STATE_TOPIC)  # without it nothing is known to be gone
         await world.create_topic("t", partitions=3)
         for index in range(3):
             assert await produce_in_transaction(world, "t", index, PRODUCER) is ErrorCode.NONE

@@ -11,7 +11,7 @@ from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import ClientConnection, RequestContext
 from broker.services import Services
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
-from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID

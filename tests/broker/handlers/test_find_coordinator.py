@@ -10,7 +10,7 @@ import pytest
 from broker.handlers.find_coordinator import find_coordinator
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from coordinator.runtime.partitioner import partition_for
-from coordinator.transaction_coordinator import TRANSACTION_STATE_TOPIC
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from metadata.image import BrokerEndpoint, BrokerImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
