@@ -1,4 +1,5 @@
-"""`python -m tests.simulation [--cluster | --storage] [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`: run histories.
+"""`python -m tests.simulation [--cluster] [--storage | --transactions] [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`
+runs histories.
 
 A seed knows nothing of the one before it, so seeds, and mutants, are shared out to as many processes as there are cores
 (`--jobs`); what is printed is in their order. A failing seed is printed as the command that repeats it.
@@ -30,6 +31,8 @@ from tests.simulation.loop import Trace
 from tests.simulation.mutants.catalogue import ALL, hunt
 from tests.simulation.storage import case as storage_case
 from tests.simulation.storage import coverage as storage_coverage
+from tests.simulation.transactions import coverage as transactions_coverage
+from tests.simulation.transactions import history as transactions_history
 
 MUTANT_SEEDS = 500
 GARBAGE_MAX = 20_000  # objects between two looks for it: a history makes much that lives as long as itself
@@ -50,6 +53,10 @@ class Kind:
 
 ONE_BROKER = Kind("", history.run, one_broker.MINIMUMS)
 CLUSTER = Kind(" --cluster", cluster_history.run, cluster.MINIMUMS)
+TRANSACTIONS = Kind(" --transactions", transactions_history.run, transactions_coverage.MINIMUMS)
+CLUSTER_TRANSACTIONS = Kind(
+    " --cluster --transactions", transactions_history.run_cluster, transactions_coverage.CLUSTER_MINIMUMS
+)
 STORAGE = Kind(" --storage", storage_case.run, storage_coverage.MINIMUMS)
 
 
@@ -57,6 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Seeded histories of brokers.")
     parser.add_argument("--cluster", action="store_true", help="histories of clusters, not of one broker")
     parser.add_argument("--storage", action="store_true", help="crashes of the storage engine alone")
+    parser.add_argument("--transactions", action="store_true", help="histories of transactions, in a cluster or not")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument(
@@ -77,10 +85,16 @@ def main() -> int:
     gc.set_threshold(GARBAGE_MAX)
     if options.mutants is not None:
         return _hunt(options.mutants, range(options.within), options.jobs)
-    kind = CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER
+    kind = _kind(options)
     if options.seed is not None:
         return _one(kind, options.seed, trace=options.trace)
     return _many(kind, range(options.first, options.first + options.seeds), options)
+
+
+def _kind(options: argparse.Namespace) -> Kind:
+    if options.transactions:
+        return CLUSTER_TRANSACTIONS if options.cluster else TRANSACTIONS
+    return CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER
 
 
 def _one(kind: Kind, seed: int, *, trace: bool) -> int:

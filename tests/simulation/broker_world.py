@@ -17,11 +17,14 @@ PORT = 9092
 
 
 class BrokerWorld(World):
-    def __init__(self, loop: SimLoop) -> None:
-        topics = plan_topics(loop.random)
+    def __init__(
+        self, loop: SimLoop, topics: list[TopicPlan] | None = None, settings: dict[str, str] | None = None
+    ) -> None:
+        """Topics and settings are the seed's unless given."""
+        topics = topics or plan_topics(loop.random)
         flushing = [topic.name for topic in topics if topic.flushes_each]
         super().__init__(loop, topics, lambda report: LogChecker(report, flushing))
-        self.machine = machine = Machine(loop, self.network, BROKER, plan_settings(loop.random))
+        self.machine = machine = Machine(loop, self.network, BROKER, settings or plan_settings(loop.random))
         machine.storage.cold_probability = self.random.choice((0.0, 0.05, 0.3))
         machine.storage.short_probability = self.random.choice((0.0, 0.1))
         machine.tune = self._tune_disk

@@ -1,4 +1,4 @@
-"""Looking for a group's coordinator, which also makes the topic that groups are kept in."""
+"""Looking for the coordinator of a group or a transactional id, which also makes the topic that its state is kept in."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoord
 from tests.simulation.line import Line, Unavailable
 from tests.simulation.world import World
 
+GROUP, TRANSACTION = 0, 1  # the types of coordinators
 
-async def find_coordinator(world: World, wire: Line, group: str) -> None:
+
+async def find_coordinator(world: World, wire: Line, name: str, key_type: int = GROUP) -> None:
     """Until there is one."""
     while True:
-        version = world.random.randint(0, 4)
+        version = world.random.randint(0 if key_type == GROUP else 1, 4)
         request = (
-            FindCoordinatorRequest(coordinator_keys=[group]) if version >= 4 else FindCoordinatorRequest(key=group)
+            FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])
+            if version >= 4
+            else FindCoordinatorRequest(key_type=key_type, key=name)
         )
         try:
             answer = await wire.call(request, version, FindCoordinatorResponse)

@@ -277,5 +277,6 @@ class ClusterFaults:
         """Somebody sets a machine's clock; it stays so."""
         rng = self._world.random
         machine = rng.choice([*self._world.machines.values()])
+        self._world.count("clocks set")
         machine.clock.skew_ms += rng.choice((-3_600_000, -2_000, 2_000, 3_600_000))
         await asyncio.sleep(0)

@@ -95,7 +95,7 @@ async def reckon(world: ClusterWorld) -> None:
         except Unavailable:
             world.report(f"{key} cannot be read")
             return
-    replicas = {key: world.states.states[key].isr for key in world.keys_with_groups() if key in world.states.states}
+    replicas = {key: world.states.states[key].isr for key in world.all_keys() if key in world.states.states}
     for broker_id, machine in world.machines.items():
         ended = await machine.stop()
         if ended.how is not End.STOPPED:

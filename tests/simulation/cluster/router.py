@@ -13,10 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from protocol.messages.delete_records import DeleteRecordsRequest
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -25,8 +29,10 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
+from tests.simulation.clients.coordinator import GROUP, TRANSACTION
 from tests.simulation.clients.wire import Wire
 from tests.simulation.line import R, Unavailable
 
@@ -35,7 +41,15 @@ if TYPE_CHECKING:
 
 NO_EPOCH = -1
 METADATA_MAX_AGE_S = 10.0  # a leader that was may not know it, and answer for ever
-GROUP_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest)
+GROUP_REQUESTS = (
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    TxnOffsetCommitRequest,
+)
+TRANSACTION_REQUESTS = (InitProducerIdRequest, AddOffsetsToTxnRequest, EndTxnRequest)
 CONTROLLER_REQUESTS = ("AlterPartitionReassignments", "CreateTopics", "DeleteTopics", "ElectLeaders")
 MOVED = frozenset(
     {
@@ -67,7 +81,7 @@ class Router:
         self._leaders: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}
         self._controller: int | None = None
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}  # by type and name
         self._fetched_at: int | None = None  # where the fetch session is
         self._asking = asyncio.Lock()
         self._asked_s = 0.0
@@ -134,13 +148,15 @@ class Router:
 
     async def _target(self, request: Request) -> int:
         """Raises Unavailable."""
-        key, group = _key_of(request, self._world), _group_of(request)
+        key, coordinated = _key_of(request, self._world), _coordinated_by(request)
         if key is not None:
             return await self._found(lambda: self._leaders.get(key), request)
-        if group is not None:
-            if group not in self._coordinators:
-                await self._find_coordinator(group)
-            return self._coordinators[group]
+        if coordinated is not None:
+            if coordinated not in self._coordinators:
+                await self._find_coordinator(*coordinated)
+            if coordinated not in self._coordinators:
+                raise Unavailable(f"the coordinator of {coordinated} was forgotten meanwhile")
+            return self._coordinators[coordinated]
         if isinstance(request, FetchRequest):
             return await self._found(lambda: self._fetched_at, request)
         if request.api_name in CONTROLLER_REQUESTS:
@@ -180,11 +196,12 @@ class Router:
                 if row.leader_epoch >= self._epochs.get(key, -1):
                     self._leaders[key], self._epochs[key] = row.leader_id, row.leader_epoch
 
-    async def _find_coordinator(self, group: str) -> None:
-        answer = await self._wires[self._anybody()].call(FindCoordinatorRequest(key=group), 3, FindCoordinatorResponse)
+    async def _find_coordinator(self, key_type: int, name: str) -> None:
+        request = FindCoordinatorRequest(key=name, key_type=key_type)
+        answer = await self._wires[self._anybody()].call(request, 3, FindCoordinatorResponse)
         if answer.error_code != ErrorCode.NONE or answer.node_id not in self._wires:
-            raise Unavailable(f"no coordinator of {group}")
-        self._coordinators[group] = answer.node_id
+            raise Unavailable(f"no coordinator of {name}")
+        self._coordinators[key_type, name] = answer.node_id
 
 
 def _key_of(request: Request, world: ClusterWorld) -> TopicPartition | None:
@@ -212,6 +229,20 @@ def _group_of(request: Request) -> str | None:
             return None
 
 
+def _coordinated_by(request: Request) -> tuple[int, str] | None:
+    """The type and the name of what the request's coordinator coordinates."""
+    group = _group_of(request)
+    if group is not None:
+        return GROUP, group
+    match request:
+        case AddPartitionsToTxnRequest():
+            return TRANSACTION, request.v3_and_below_transactional_id
+        case _ if isinstance(request, TRANSACTION_REQUESTS) and request.transactional_id is not None:
+            return TRANSACTION, request.transactional_id
+        case _:
+            return None
+
+
 def _codes(response: Response) -> Iterator[int]:
     match response:
         case ProduceResponse():
@@ -219,6 +250,11 @@ def _codes(response: Response) -> Iterator[int]:
         case FetchResponse():
             yield from (row.error_code for topic in response.responses for row in topic.partitions)
         case ListOffsetsResponse():
+            yield from (row.error_code for topic in response.topics for row in topic.partitions)
+        case AddPartitionsToTxnResponse():
+            for added in response.results_by_topic_v3_and_below:
+                yield from (row.partition_error_code for row in added.results_by_partition)
+        case TxnOffsetCommitResponse():
             yield from (row.error_code for topic in response.topics for row in topic.partitions)
         case _:
             yield getattr(response, "error_code", 0)

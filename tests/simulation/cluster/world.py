@@ -147,7 +147,7 @@ class ClusterWorld(World):
         return not machine.broker.is_sure_of_its_logs
 
     def coordinator_term(self, group: str, broker_id: int) -> tuple[int, bool]:
-        """(a number for the term of the coordinator that `broker_id` is, whether the ensemble agrees that it is one)."""
+        """(a number for the term of the group coordinator that `broker_id` is, whether the ensemble agrees that it is one)."""
         machine, key = self.machines[broker_id], (GROUP_TOPIC, partition_for(group, GROUP_PARTITIONS))
         term = (machine.leader_epoch(key) * 1000 + machine.starts_count) * 10 + broker_id
         return term, self.is_leader(broker_id, key)
@@ -161,7 +161,7 @@ class ClusterWorld(World):
     def unhealed(self) -> list[str]:
         """Partitions without a leader, or whose replicas are not all in sync, and brokers that have not heard of it."""
         found = []
-        for key in self.keys_with_groups():
+        for key in self.all_keys():
             state = self.states.states.get(key)
             if state is None:
                 continue
@@ -172,7 +172,7 @@ class ClusterWorld(World):
         for broker_id, machine in self.machines.items():
             if machine.broker is not None:
                 image = machine.broker.metadata.image
-                found += outdated(broker_id, image, self.states.states, self.keys_with_groups(), live)
+                found += outdated(broker_id, image, self.states.states, self.all_keys(), live)
         return found
 
     def replicas_of(self, key: TopicPartition) -> list[int]:
@@ -181,8 +181,12 @@ class ClusterWorld(World):
             return []
         return list(TopicRegistration.decode(key[0], node.data).assignments[key[1]].replicas)
 
-    def keys_with_groups(self) -> Iterable[TopicPartition]:
+    def all_keys(self) -> Iterable[TopicPartition]:
         yield from self.keys
+        yield from self.internal_keys()
+
+    def internal_keys(self) -> Iterable[TopicPartition]:
+        """The partitions in which coordinators keep their state."""
         yield from ((GROUP_TOPIC, partition) for partition in range(GROUP_PARTITIONS))
 
     # --- what happens ---
@@ -192,7 +196,7 @@ class ClusterWorld(World):
         return plan is not None and plan.configs.get("unclean.leader.election.enable") == "true"
 
     def _is_kept(self, key: TopicPartition) -> bool:
-        return key in self.logs.partitions or key[0] == GROUP_TOPIC
+        return key in self.logs.partitions or key in self.internal_keys()
 
     def _on_state(self, change: Change) -> None:
         after = change.after

@@ -35,7 +35,7 @@ class Mover:
         """Of whichever broker answers. A wish may be fulfilled already, or be about a partition that it does not have."""
         world, rng = self._world, self._world.random
         path = rng.choice(world.plan.log_directories)
-        keys = rng.sample(list(world.keys_with_groups()), 2)
+        keys = rng.sample(list(world.all_keys()), 2)
         topics = [AlterReplicaLogDirTopic(name=topic, partitions=[partition]) for topic, partition in keys]
         request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
         answer = await self._wire.call(request, 2, AlterReplicaLogDirsResponse)

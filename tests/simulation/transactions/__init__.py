@@ -1,0 +1,1 @@
+"""Histories of transactions: transactional producers, processors and read_committed readers, under the same faults."""

@@ -1,0 +1,35 @@
+"""The worlds of transactions: those of one broker and of a cluster, with their own topics, and `__transaction_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.runtime.partitioner import partition_for
+from protocol.topic_partition import TopicPartition
+from tests.simulation.broker_world import BrokerWorld
+from tests.simulation.cluster.world import ClusterWorld
+from tests.simulation.loop import SimLoop
+from tests.simulation.transactions.plan import (
+    STATE_PARTITIONS,
+    STATE_TOPIC,
+    plan_one_broker,
+    plan_transaction_cluster,
+    plan_transaction_topics,
+)
+
+
+class TransactionBrokerWorld(BrokerWorld):
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop, plan_transaction_topics(loop.random), plan_one_broker(loop.random))
+
+
+class TransactionClusterWorld(ClusterWorld):
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop, plan_transaction_cluster(loop.random))
+
+    def transaction_coordinator_key(self, transactional_id: str) -> TopicPartition:
+        return STATE_TOPIC, partition_for(transactional_id, STATE_PARTITIONS)
+
+    def internal_keys(self) -> Iterable[TopicPartition]:
+        yield from super().internal_keys()
+        yield from ((STATE_TOPIC, partition) for partition in range(STATE_PARTITIONS))
