@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coordinator.transaction.adding import TransactionalProducer
 from coordinator.transaction.markers import MarkerOutcome
+from coordinator.transaction.records import TransactionKey, read_key, read_transaction
+from coordinator.transaction.transaction import TransactionState
 from protocol.errors import ErrorCode
 from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
 
@@ -17,13 +19,24 @@ NAMES = st.sampled_from(["t", "u"])
 BOOLEANS = st.booleans()
 
 
+_ENDED = {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+BEFORE = {
+    TransactionState.EMPTY: _ENDED,
+    TransactionState.ONGOING: {TransactionState.ONGOING, *_ENDED},
+    TransactionState.PREPARE_COMMIT: {TransactionState.ONGOING},
+    TransactionState.PREPARE_ABORT: {TransactionState.ONGOING},
+    TransactionState.COMPLETE_COMMIT: {TransactionState.PREPARE_COMMIT},
+    TransactionState.COMPLETE_ABORT: {TransactionState.PREPARE_ABORT},
+}
+
+
 class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = TransactionDriver()
         self.producers: dict[str, TransactionalProducer] = {}
-        self.ends: dict[tuple[str, int, int], set[bool]] = {}
         self.newest: dict[int, int] = {}
+        self.given: set[tuple[int, int]] = set()
 
     @rule(name=NAMES, says_what_it_had=BOOLEANS)
     def init(self, name: str, says_what_it_had: bool) -> None:
@@ -32,16 +45,34 @@ class Histories(RuleBasedStateMachine):
         answer = self.driver.init(name, expected=expected)
         if answer is not None and answer[0] is ErrorCode.NONE:
             self.producers[name] = TransactionalProducer(name, answer[1], answer[2])
+            if expected is None:
+                assert answer[1:] not in self.given, "two producers have one epoch"
+            self.given.add(answer[1:])
 
     @rule(name=NAMES, both=BOOLEANS)
     def add(self, name: str, both: bool) -> None:
         if name in self.producers:
             self.driver.add(self.producers[name], [ORDERS, PAYMENTS] if both else [ORDERS])
 
+    @rule(name=NAMES)
+    def begin(self, name: str) -> None:
+        """What most histories need first."""
+        self.driver.release()
+        self.driver.refuse_with = None
+        self.driver.write_markers()
+        self.init(name, says_what_it_had=False)
+        self.add(name, both=False)
+
     @rule(name=NAMES, commit=BOOLEANS)
     def end(self, name: str, commit: bool) -> None:
         if name in self.producers:
             self.driver.end(self.producers[name], commit=commit)
+
+    @rule(name=NAMES, commit=BOOLEANS)
+    def end_without_an_outcome(self, name: str, commit: bool) -> None:
+        self.driver.is_holding = True
+        self.end(name, commit)
+        self.driver.time_out()
 
     @rule()
     def hold(self) -> None:
@@ -50,6 +81,10 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def release(self) -> None:
         self.driver.release()
+
+    @rule()
+    def time_out(self) -> None:
+        self.driver.time_out()
 
     @rule()
     def fail(self) -> None:
@@ -89,6 +124,21 @@ class Histories(RuleBasedStateMachine):
         assert self.driver.loaded_again().open_ids() == self.driver.shard.open_ids()
 
     @invariant()
+    def the_log_has_legal_transitions(self) -> None:
+        """A record that follows another one of its id was decided with knowledge of it."""
+        states: dict[str, TransactionState] = {}
+        for batch in self.driver.log:
+            for record in batch.records:
+                key = read_key(record.key)
+                assert isinstance(key, TransactionKey)
+                before = states.pop(key.transactional_id, TransactionState.EMPTY)
+                if record.value is None:
+                    assert before.may_expire
+                else:
+                    after = states[key.transactional_id] = read_transaction(record.value).state
+                    assert before in BEFORE[after], (before, after)
+
+    @invariant()
     def epochs_only_grow(self) -> None:
         for stored in self.driver.shard.durable_state().values():
             assert stored.producer_epoch >= self.newest.get(stored.producer_id, 0)
@@ -114,10 +164,12 @@ class Histories(RuleBasedStateMachine):
         driver.write_markers()
         driver.advance(driver.settings.completion_retry_ms)
         assert driver.markers == [] and not driver.timers
+        waiters = [waiter for waiter, _ in driver.responses]
+        assert sorted(waiters) == list(range(driver.last_waiter + 1)), "each request has one response"
         for name in list(driver.shard.durable_state()):
             answer: Any = driver.init(name)
             assert answer[0] is ErrorCode.NONE
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
