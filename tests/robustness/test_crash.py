@@ -242,7 +242,7 @@ def test_sigterm_under_load(tmp_path: Path) -> None:
                 assert broker.stop() == 0
                 assert time.monotonic() - began < STOP_S
                 broker.start()
-                assert broker.log.count("clean=True") == stops
+                assert broker.log.count("clean_shutdown=True") == stops
             assert "connections closed before" not in broker.log
             load.wait_for_acknowledgements(100)
         check(broker, load)
