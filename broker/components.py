@@ -20,13 +20,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.cluster.commit_verification import OffsetsPartitionVerification
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.coordinator_elections import CoordinatorElections
 from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.internal_topics import ACKS_ALL, InternalLog, InternalTopics
+from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
 from broker.cluster.producer_id_blocks import producer_id_blocks
 from broker.cluster.transaction_markers import TransactionMarkerSender
 from broker.cluster.transaction_verification import CoordinatorVerification

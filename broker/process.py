@@ -32,6 +32,7 @@ from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
+from runtime.error_texts import reason_of
 from runtime.os_descriptors import fill_standard_descriptors
 from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
@@ -39,7 +40,6 @@ from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.os_memory import allocating_permanent_objects, keep_freed_buffers
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
-from runtime.reasons import reason_of
 from runtime.watchdog import Watchdog
 from storage.directories.log_directory import DirectoryRefused
 

@@ -63,9 +63,9 @@ from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from replication.isr_expiry import expire_lagging_replicas
 from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
+from runtime.error_texts import reason_of
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
-from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address, Listener, Network

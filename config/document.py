@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from config.broker import BrokerSettings
-from config.broker.own import OwnSettings
+from config.broker.barnabas import OwnSettings
 from config.definition import Setting, Type
 from config.providers import ALLOWED_PATHS, ALLOWLIST, DIRECTORY_CLASS, ENV_CLASS, FILE_CLASS, PROVIDERS
 from config.topic import LogConfig

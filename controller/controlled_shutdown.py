@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 
+from controller.controller_term import Term
 from controller.leader_election_rules import ElectionReason
-from controller.term import Term
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
 

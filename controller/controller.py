@@ -4,8 +4,8 @@
 
 Rules:
 - One ordered queue: watches, responses of brokers and requests become events, which run one at a time to completion.
-- Writes of a term are fenced (see `controller.term`). A changed epoch, a lost session, a write without response, or a final
-  refusal by the store ends the term: the next one reads everything again.
+- Writes of a term are fenced (see `controller.controller_term`). A changed epoch, a lost session, a write without response, or
+  a final refusal by the store ends the term: the next one reads everything again.
 - If the write of an election gets no response, the nodes are read to find its outcome.
 Source: Kafka KafkaController.
 """
@@ -33,13 +33,13 @@ from controller import (
 )
 from controller.claim import ControllerEpoch, claim, current_epoch
 from controller.controller_context import ControllerContext
+from controller.controller_term import ControllerMovedError, Term
 from controller.counts import ControllerCounts, count
 from controller.event_queue import EventQueue
 from controller.event_times import ControllerState, EventTimes
 from controller.leader_election_rules import NO_LEADER, ElectionReason
 from controller.requests.channels import BrokerChannel, Channels, ControlResponse
 from controller.requests.request_batch import ControlRequest, Sender
-from controller.term import ControllerMovedError, Term
 from controller.watches import change_at
 from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.topic_admin import TIMED_OUT, Outcome
@@ -65,8 +65,8 @@ from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeatu
 from protocol.messages.update_metadata import UpdateMetadataResponse
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
+from runtime.error_texts import reason_of
 from runtime.randomness import Randomness
-from runtime.reasons import reason_of
 from runtime.tasks import TaskScope
 
 T = TypeVar("T")

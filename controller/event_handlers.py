@@ -24,14 +24,14 @@ from controller import (
     topic_deletion,
 )
 from controller.controller_context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
-from controller.term import READS_STEP, Term
+from controller.controller_term import READS_STEP, Term
 from metadata.store import znodes
 from metadata.store.node_reading import decoded, read_registrations
 from metadata.store.port import BadVersionError, NoNodeError, SetData, StoreError
 from metadata.store.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
+from runtime.error_texts import reason_of
 from runtime.randomness import Randomness, uuid_bytes
-from runtime.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from controller.term import Term
+from controller.controller_term import Term
 from metadata.admin.topic_admin import Outcome
 from metadata.store import znodes
 from metadata.store.port import Create, NoNodeError, SetData, Stat, StoreError

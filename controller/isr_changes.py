@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from controller.controller_context import ControllerContext
+from controller.controller_term import Term
 from controller.partition_state_machine import StateWrites
-from controller.term import Term
 from metadata.store.znodes import RECOVERED, RECOVERING, PartitionState
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import (

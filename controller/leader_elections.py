@@ -13,14 +13,14 @@ from collections.abc import Iterable
 
 from controller import balance
 from controller.controller_context import ControllerContext
+from controller.controller_term import Term
 from controller.leader_election_rules import NO_LEADER, ElectionReason
-from controller.term import Term
 from metadata.admin.topic_admin import Outcome
 from metadata.store import znodes
 from metadata.store.port import BadVersionError, Delete, NoNodeError, StoreError
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from controller import reassignment_execution
 from controller.controller_context import ReplicaPhase
-from controller.term import Term
+from controller.controller_term import Term
 from metadata.store import znodes
 from metadata.store.port import Delete
 

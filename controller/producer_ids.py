@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from controller.term import Term
+from controller.controller_term import Term
 from metadata.store import znodes
 from metadata.store.port import BadVersionError, ConnectionLossError, NoNodeError, Tree, ensure_path
 from metadata.store.znodes import ProducerIdBlock

@@ -15,6 +15,7 @@ from functools import partial
 
 from controller import reassignment_rules, replica_state_machine
 from controller.controller_context import ReplicaPhase
+from controller.controller_term import Term
 from controller.leader_election_rules import ElectionReason
 from controller.reassignment_rules import (
     AssumeAssignment,
@@ -28,14 +29,13 @@ from controller.reassignment_rules import (
     StopReplicas,
     WriteAssignment,
 )
-from controller.term import Term
 from metadata.admin.topic_admin import Outcome, not_stored
 from metadata.store import znodes
 from metadata.store.port import BadVersionError, Delete, FinalError, NoNodeError, SetData, StoreError
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 logger = logging.getLogger(__name__)
 

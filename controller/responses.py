@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from controller import event_handlers
 from controller.controller_context import ControllerContext, Replica
-from controller.term import Term
+from controller.controller_term import Term
 from protocol.errors import ErrorCode
 from protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

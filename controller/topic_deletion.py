@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from controller import partition_state_machine, reassignment_execution, reassignment_rules, replica_state_machine
 from controller.controller_context import PartitionPhase, Replica, ReplicaPhase
-from controller.term import Term
+from controller.controller_term import Term
 from metadata.store import znodes
 from metadata.store.port import Delete, NoNodeError, Operation, StoreError
 

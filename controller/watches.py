@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from controller import event_handlers, leader_elections, notifications, reassignment_execution
+from controller.controller_term import Term
 from controller.event_times import ControllerState
-from controller.term import Term
 from metadata.store import znodes
 from runtime.randomness import Randomness
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from protocol.client import Client
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS, Request, Response
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from runtime.transport import Address, Network
 
 R = TypeVar("R", bound=Response)

@@ -15,8 +15,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
+from replication.delayed_queues import COMMITTED_END, LOG_END, STABLE_END
 from replication.partition import NO_LEADER, Partition
-from replication.waiters import COMMITTED_END, LOG_END, STABLE_END
 
 if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest

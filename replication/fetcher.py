@@ -28,7 +28,8 @@ from protocol.messages.fetch import FetchResponse, PartitionData
 from protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from protocol.messages.offset_for_leader_epoch import EpochEndOffset
 from protocol.topic_partition import TopicPartition
-from replication.followed import FollowedPartition
+from replication.fetch_session_of_follower import FollowerSession, SessionRequest, Wanted
+from replication.followed_log import FollowedPartition
 from replication.follower import (
     AskEarliest,
     AskEpoch,
@@ -40,7 +41,6 @@ from replication.follower import (
     Stopped,
     TruncateTo,
 )
-from replication.follower_session import FollowerSession, SessionRequest, Wanted
 from replication.leader_endpoint import (
     EARLIEST,
     LATEST,
@@ -49,7 +49,7 @@ from replication.leader_endpoint import (
     LeaderEndpoint,
     offset_in,
 )
-from replication.refusals import Refusals
+from replication.refused_fetches import Refusals
 from replication.throttle import ReplicationQuota, SampledRate
 from runtime.clock import Clock
 from runtime.slices import Slices

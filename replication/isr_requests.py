@@ -37,7 +37,7 @@ from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
 from replication.leader import IsrChange, IsrResponse
 from runtime.clock import Clock
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)

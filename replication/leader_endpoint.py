@@ -33,7 +33,7 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
-from replication.follower_session import SessionRequest
+from replication.fetch_session_of_follower import SessionRequest
 
 R = TypeVar("R", bound=Response)
 

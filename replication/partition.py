@@ -1,5 +1,5 @@
-"""One partition on this broker: its log, its role, and its waiting requests (`replication.awaited`). Carries out the effects of
-the pure `LeaderState`.
+"""One partition on this broker: its log, its role, and its waiting requests (`replication.partition_waits`). Carries
+out the effects of the pure `LeaderState`.
 
 Rules: synchronous; every effect of an event is carried out before the next event of the same partition. Errors leave as
 `KafkaError`. There may be ten thousand, most of them idle: parts that are needed only during activity are created then.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from protocol.errors import ErrorCode, KafkaError
 from replication.assignment import NO_EPOCH, NO_LEADER
-from replication.awaited import Awaited
+from replication.delayed_queues import WakeUps, mark
 from replication.dependencies import PartitionContext
 from replication.leader import (
     Effect,
@@ -29,9 +29,9 @@ from replication.leader import (
     IsrResponse,
     LeaderState,
 )
+from replication.partition_waits import Awaited
 from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchChannel, ReplicaProgress
 from replication.replica_selector import preferred_read_replica
-from replication.waiters import WakeUps, mark
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from storage.log.transaction_verifications import VerificationGuard
 from storage.log.validation import ValidatedRecords

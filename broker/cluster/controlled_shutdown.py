@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 if TYPE_CHECKING:
     from broker.cluster.controller_channel import ControllerChannel

@@ -29,7 +29,7 @@ from metadata.store.node_reading import decoded
 from metadata.store.port import StoreError
 from metadata.store.znodes import PartitionState, TopicRegistration
 from protocol.topic_partition import TopicPartition
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

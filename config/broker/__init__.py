@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from config.address_limits import address_limits
+from config.broker.barnabas import OwnSettings
 from config.broker.coordination import CoordinationSettings
 from config.broker.general import GeneralSettings
 from config.broker.groups import ConsumerGroupSettings
 from config.broker.log import LogSettings
 from config.broker.network import NetworkSettings
 from config.broker.observation import ObservationSettings
-from config.broker.own import OwnSettings
 from config.broker.remote import RemoteStorageSettings
 from config.broker.replication import ReplicationSettings
 from config.broker.security import SecuritySettings

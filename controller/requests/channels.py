@@ -20,7 +20,7 @@ from metadata.store.znodes import BrokerRegistration
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from runtime.tasks import TaskScope
 
 RETRY_BACKOFF_S = 0.1  # Kafka's pause before a control request is sent again

@@ -201,13 +201,16 @@ class CoordinatorRuntime(Generic[S]):
         self._tasks.spawn(self._run_periodic_task(task), name=task.name)
 
     async def _run_periodic_task(self, task: PeriodicTask[S]) -> None:
-        """Rescheduled only when it has ended, so that a task never overlaps with itself."""
+        """Rescheduled only when it has ended, so that a task never overlaps with itself. A bug that ends it early is logged by
+        the task scope, and must not end expiry and timeouts for good."""
         slices = Slices(self._ports.clock)
-        for context in self.contexts():
-            if context.state is not ShardState.ACTIVE:
-                continue
-            for operation in task.operations(context.shard):
-                context.run(operation)
-                await slices.yield_if_due()
-        if self.is_active:
-            self._schedule(task, task.interval_ms)
+        try:
+            for context in self.contexts():
+                if context.state is not ShardState.ACTIVE:
+                    continue
+                for operation in task.operations(context.shard):
+                    context.run(operation)
+                    await slices.yield_if_due()
+        finally:
+            if self.is_active:
+                self._schedule(task, task.interval_ms)

@@ -40,8 +40,8 @@ from metadata.store.port import (
 from metadata.store.znodes import ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
+from runtime.error_texts import reason_of
 from runtime.randomness import Randomness, uuid_bytes
-from runtime.reasons import reason_of
 from runtime.slices import Slices
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"

@@ -13,7 +13,7 @@ from typing import TypeVar
 from metadata.store import znodes
 from metadata.store.port import Tree, Watch
 from metadata.store.znodes import BrokerRegistration
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 T = TypeVar("T")
 

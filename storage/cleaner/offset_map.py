@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from mmap import mmap
 
 from protocol.crc32c import crc32c
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 KAFKA_SLOT_BYTES = 24
 """An MD5 and an offset."""

@@ -34,9 +34,9 @@ from typing import TypeVar
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.topic_partition import TopicPartition
+from runtime.error_texts import reason_of
 from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
-from runtime.reasons import reason_of
 from storage.directories.interrupted_move import sync_directories
 from storage.directories.log_dependencies import LogDependencies
 from storage.directories.log_directory import deletion_folder, future_folder

@@ -14,7 +14,7 @@ from functools import partial
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.topic_partition import TopicPartition
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_dependencies import LogDependencies
 from storage.directories.online_directory import OnlineDirectory

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from storage.cleaner.log_cleaner import LogCleaner
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_dependencies import LogDependencies

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from runtime.tasks import TaskScope
 from storage.directories.online_directory import OnlineDirectory
 from storage.log.partition_log import PartitionLog

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from storage.log.log_environment import LogEnvironment
 from storage.segments.index import CorruptIndex
 from storage.segments.segment import Cold, OpenedSegment, Segment, SegmentReader

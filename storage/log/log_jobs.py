@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from runtime.disk import DiskQueue
+from runtime.error_texts import reason_of
 from runtime.filesystem import Buffer
-from runtime.reasons import reason_of
 from storage.segments.segment import Segment
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder
 from storage.free_space import NoRoom
 from storage.log.cold_reading import ColdReading

@@ -20,16 +20,16 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.records.batch import BatchHeader, patch
 from protocol.records.control import read_marker
+from runtime.error_texts import reason_of
 from runtime.filesystem import Buffer
-from runtime.reasons import reason_of
 from storage.log.append_result import AppendResult, extent_of
 from storage.log.loading import (
     LoadRequest,
     make_and_load_log,
 )
-from storage.log.log_ends import LogEnds
 from storage.log.log_environment import LogEnvironment
 from storage.log.log_reader import EMPTY
+from storage.log.log_start_and_end import LogEnds
 from storage.log.producer_state import NO_PRODUCERS, CompletedTransaction, Duplicate
 from storage.log.timestamp_search import TimestampOffset
 from storage.log.transaction_verifications import ONGOING, TransactionVerifications, VerificationGuard

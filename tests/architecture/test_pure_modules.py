@@ -96,7 +96,7 @@ def test_the_cores_say_that_they_are_pure() -> None:
         "replication.fetch_sessions",
         "replication.follower",
         "replication.leader",
-        "replication.waiters",
+        "replication.delayed_queues",
         "storage.cleaner.compaction",
         "storage.cleaner.offset_map",
         "storage.checkpoint",

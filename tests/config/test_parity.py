@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.broker import BrokerSettings
-from config.broker.own import OwnSettings
+from config.broker.barnabas import OwnSettings
 from config.definition import Setting
 from config.layers import Throttles
 from config.topic import LogConfig

@@ -8,8 +8,8 @@ from types import TracebackType
 import pytest
 
 from controller.controller_context import ReplicaPhase
+from controller.controller_term import Term
 from controller.leader_election_rules import ElectionReason
-from controller.term import Term
 from metadata.admin.topic_admin import NewTopic
 from metadata.store import znodes
 from metadata.store.port import NoNodeError

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.term import Term
+from controller.controller_term import Term
 from metadata.store import znodes
 from metadata.store.znodes import PartitionState
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse

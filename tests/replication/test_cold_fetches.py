@@ -14,11 +14,11 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition
 from protocol.records.batch import iter_headers
+from replication.delayed_queues import WakeUps
 from replication.dependencies import PartitionContext, PartitionDependencies
 from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, inspect
 from replication.fetch_sessions import NO_SESSION, FetchItem, FetchSession
 from replication.partition import Partition
-from replication.waiters import WakeUps
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog

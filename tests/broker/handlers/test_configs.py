@@ -19,7 +19,7 @@ from broker.handlers.alter_configs import alter_configs
 from broker.handlers.describe_configs import describe_configs
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from config.broker import BrokerSettings
-from config.broker.own import OwnSettings
+from config.broker.barnabas import OwnSettings
 from metadata.store import configs
 from metadata.store.port import AccessDeniedError, ConnectionLossError, SessionExpiredError, StoreError
 from protocol.messages import alter_configs as alter

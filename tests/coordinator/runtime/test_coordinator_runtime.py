@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.runtime.partitioner import partition_for
 from protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.runtime.counter_world import SCAN_INTERVAL_MS, TOPIC, CounterWorld
+from tests.coordinator.runtime.counter_world import SCAN_INTERVAL_MS, TOPIC, CounterShard, CounterWorld
 from tests.coordinator.world import MemoryLog
 
 
@@ -158,6 +158,26 @@ def test_a_periodic_task_goes_over_every_active_shard_until_the_end() -> None:
             assert sorted(max(shard.scanned.values()) for shard in world.made) == [2, 3]
 
     asyncio.run(scenario())
+
+
+def test_a_periodic_task_that_fails_runs_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug in one expiry does not end all of them for good."""
+
+    async def scenario() -> None:
+        async with CounterWorld() as world:
+            await world.lead()
+            await world.add("k")
+            with monkeypatch.context() as patched:
+                patched.setattr(CounterShard, "scan", lambda *_: 1 // 0)
+                await world.advance(1)
+            assert world.made[0].scanned["k"] == 0
+            await world.advance(SCAN_INTERVAL_MS)
+            assert world.made[0].scanned["k"] == 1
+
+    asyncio.run(scenario())
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
 def test_a_new_leader_holds_what_the_log_holds() -> None:

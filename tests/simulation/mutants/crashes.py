@@ -12,7 +12,7 @@ from storage.directories.checkpoints import Checkpoints
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_directory import FUTURE_SUFFIX
 from storage.directories.log_manager import LogManager
-from storage.log import loading, log_ends, log_writer, segment_swap, truncation
+from storage.log import loading, log_start_and_end, log_writer, segment_swap, truncation
 from storage.log.loading import _Loading
 from storage.log.log_writer import LogWriter
 from storage.log.partition_log import PartitionLog
@@ -185,7 +185,7 @@ def _retention_goes_on(patches: Patches) -> None:
 
         return expired_segments
 
-    patches.replace(log_ends, "expired_segments", more)
+    patches.replace(log_start_and_end, "expired_segments", more)
 
 
 def _checkpoints_overtake(patches: Patches) -> None:

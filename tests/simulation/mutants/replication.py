@@ -23,11 +23,11 @@ from controller import (
     reassignment_rules,
     replica_state_machine,
 )
+from controller.controller_term import Term
 from controller.leader_election_rules import Elected
-from controller.term import Term
 from protocol.errors import ErrorCode
 from replication.fetchers import Fetchers
-from replication.followed import FollowedPartition
+from replication.followed_log import FollowedPartition
 from replication.follower import Fetch, FollowerState, TruncateTo
 from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
 from replication.leader import IsrResponse, LeaderState

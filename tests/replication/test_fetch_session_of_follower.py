@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.topic_partition import TopicPartition
+from replication.fetch_session_of_follower import INT32_MAX, FollowerSession, SessionRequest, Wanted
 from replication.fetch_sessions import FetchSessions
-from replication.follower_session import INT32_MAX, FollowerSession, SessionRequest, Wanted
 
 ID, OTHER_ID = bytes(range(16)), bytes(range(16, 32))
 

@@ -50,7 +50,7 @@ from metadata.store.port import (
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 from runtime.slices import Slices
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from protocol.errors import ErrorCode
-from replication.waiters import (
+from replication.delayed_queues import (
     COMMITTED_END,
     LOG_END,
     STABLE_END,

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from runtime.reasons import reason_of
+from runtime.error_texts import reason_of
 
 
 @pytest.mark.parametrize(

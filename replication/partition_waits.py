@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from protocol.errors import ErrorCode
 from replication.assignment import Assigned
+from replication.delayed_queues import CommitWaiters, FetchWatchers, Watcher, mark
 from replication.dependencies import PartitionContext
-from replication.waiters import CommitWaiters, FetchWatchers, Watcher, mark
 
 
 class Awaited(Assigned):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.commit_verification import OffsetsPartitionVerification
 from broker.cluster.internal_topics import InternalLog
+from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
 from coordinator.runtime.contract import TransactionalProducer
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
