@@ -185,22 +185,34 @@ class Admin:
 
     def coordinator_of(self, group: str, broker: Broker | None = None) -> int:
         """The broker that coordinates the group; waits until there is one."""
+        return self._coordinator_of(group, 0, broker)
+
+    def transaction_coordinator_of(self, transactional_id: str, broker: Broker | None = None) -> int:
+        """The broker that coordinates the transactions of the id; waits until there is one."""
+        return self._coordinator_of(transactional_id, 1, broker)
+
+    def _coordinator_of(self, key: str, key_type: int, broker: Broker | None) -> int:
         found: list[int] = []
 
         def is_found() -> bool:
-            request = FindCoordinatorRequest(coordinator_keys=[group], key_type=0)
+            request = FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
             (answer,) = ask(broker or self.any_broker, request).coordinators
             if answer.error_code == ErrorCode.NONE:
                 found.append(answer.node_id)
             return bool(found)
 
-        assert wait_until(is_found, TIMEOUT_S), f"no coordinator for {group}"
+        assert wait_until(is_found, TIMEOUT_S), f"no coordinator for {key}"
         return found[0]
 
     def coordinator_partition(self, group: str) -> int:
         """The partition of __consumer_offsets that holds the group; the topic is made when it is not there."""
         self.coordinator_of(group)
         return java_hash(group) % len(self._cluster.partitions("__consumer_offsets"))
+
+    def transaction_partition(self, transactional_id: str) -> int:
+        """The partition of __transaction_state that holds the id; the topic is made when it is not there."""
+        self.transaction_coordinator_of(transactional_id)
+        return java_hash(transactional_id) % len(self._cluster.partitions("__transaction_state"))
 
     def committed(self, group: str, topic: str, partition: int) -> int:
         """The committed offset, asked of the group's coordinator."""
