@@ -26,7 +26,7 @@ from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.group.waiting import WaitingBytes
 from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
-from coordinator.runtime.contract import Effect, TransactionalProducer
+from coordinator.runtime.contract import BatchProducer, Effect
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
 from protocol.errors import ErrorCode, KafkaError
@@ -57,7 +57,7 @@ _ABORTABLE_SINCE = 4
 class CommitVerification(Protocol):
     """Verifies that a partition of `__consumer_offsets` is part of a producer's transaction, before the first write."""
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
         """The guard for the append; None when transactions are not verified.
 
         Raises: KafkaError when the partition is not part of the transaction, or its coordinator cannot say.
@@ -67,7 +67,7 @@ class CommitVerification(Protocol):
 class NoCommitVerification:
     """Verifies nothing, as `transaction.partition.verification.enable=false` does."""
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
         return None
 
 
@@ -230,7 +230,7 @@ class GroupCoordinator:
         context = self._shard_of(request.group_id)
         if isinstance(context, ErrorCode):
             return transactional_commit_response(request, context)
-        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        producer = BatchProducer(request.producer_id, request.producer_epoch)
         try:
             guard = await self._verification.verify(context.partition, request.transactional_id, producer)
         except KafkaError as refused:

@@ -18,7 +18,7 @@ from protocol.records.batch import NO_SEQUENCE
 from storage.log.transaction_verifications import ONGOING
 
 if TYPE_CHECKING:
-    from coordinator.runtime.contract import TransactionalProducer
+    from coordinator.runtime.contract import BatchProducer
     from coordinator.transaction.verification import TransactionVerification
     from replication.partitions import Partitions
 
@@ -39,7 +39,7 @@ class OffsetsPartitionVerification:
         self._transactions = transactions
         self._is_enabled = is_enabled
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
         """The guard for the append, None when verification is disabled. Raises: KafkaError."""
         if not self._is_enabled():
             return None

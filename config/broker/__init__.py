@@ -24,7 +24,7 @@ from config.broker.observation import ObservationSettings
 from config.broker.remote import RemoteStorageSettings
 from config.broker.replication import ReplicationSettings
 from config.broker.security import SecuritySettings
-from config.broker.transactions import TransactionSettings
+from config.broker.transactions import TransactionStateSettings
 from config.definition import HOUR_MS, MiB
 from config.errors import ConfigError
 from config.java_values import java_trim
@@ -54,7 +54,7 @@ ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
 
 
 class BrokerSettings(
-    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, ConsumerGroupSettings, TransactionSettings,
+    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, ConsumerGroupSettings, TransactionStateSettings,
     CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
 ):  # fmt: skip
     """The settings of a broker, as attributes: the wire name with underscores for dots."""

@@ -9,7 +9,7 @@ from config.definition import BOOLEAN, CLUSTER_WIDE, DAY_MS, HOUR_MS, INT, SHORT
 from config.validators import at_least
 
 
-class TransactionSettings(SettingTable):
+class TransactionStateSettings(SettingTable):
     transaction_max_timeout_ms: int = setting("transaction.max.timeout.ms", INT, 900_000, at_least(1), effective=True,
         doc="Longest transaction timeout a producer may ask for.")
     transaction_partition_verification_enable: bool = setting(

@@ -25,7 +25,7 @@ from coordinator.group.records import offset_record
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import commit_error
-from coordinator.runtime.contract import AppendRecords, Outbox, Result, TransactionalProducer, Waiter
+from coordinator.runtime.contract import AppendRecords, BatchProducer, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -82,7 +82,7 @@ class Committing:
         self,
         group: Group,
         request: TxnOffsetCommitRequest,
-        producer: TransactionalProducer | None,
+        producer: BatchProducer | None,
         waiter: Waiter,
         now_ms: int,
     ) -> None:
@@ -114,7 +114,7 @@ class Committing:
         rows: Iterable[tuple[TopicPartition, CommittedOffset]],
         response_of: CommitResponse,
         waiter: Waiter,
-        producer: TransactionalProducer | None = None,
+        producer: BatchProducer | None = None,
     ) -> None:
         """Append a record for each of `rows` whose metadata is not too large; of rows for one partition the last counts."""
         limit = self._settings.offset_metadata_max_bytes

@@ -39,13 +39,13 @@ from coordinator.group.syncing import Syncing
 from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import (
     BatchPosition,
+    BatchProducer,
     CoordinatorRecord,
     Effect,
     Outbox,
     Respond,
     Result,
     TimerKey,
-    TransactionalProducer,
     Waiter,
 )
 from protocol.errors import ErrorCode
@@ -136,7 +136,7 @@ class GroupShard:
         return self._outbox.drain()
 
     def commit_offsets_in_transaction(
-        self, request: TxnOffsetCommitRequest, producer: TransactionalProducer | None, waiter: Waiter, now_ms: int
+        self, request: TxnOffsetCommitRequest, producer: BatchProducer | None, waiter: Waiter, now_ms: int
     ) -> list[Effect]:
         """Without a `producer` the offsets are part of no transaction."""
         group = self._known_or_new(request.group_id, now_ms)

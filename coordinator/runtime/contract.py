@@ -59,7 +59,7 @@ class PendingChange(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionalProducer:
+class BatchProducer:
     """The producer whose ongoing transaction a batch belongs to.
 
     `guard` comes from the verification of the transaction, None when it is not verified. The log compares it at the append, so
@@ -82,7 +82,7 @@ class Result:
     change: PendingChange
     response: Message | None = None
     waiter: Waiter | None = None
-    producer: TransactionalProducer | None = None
+    producer: BatchProducer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Expiring:
         ]
         if not expired:
             return
-        change = _Removal(self, expired)
+        change = _Expiry(self, expired)
         for subject in expired:
             subject.pending = change
         tombstones = tuple(transaction_tombstone(subject.name) for subject in expired)
@@ -82,7 +82,7 @@ class Expiring:
 
 
 @dataclass(slots=True, eq=False)
-class _Removal:
+class _Expiry:
     """Implements the contract's `PendingChange`: nobody waits for it."""
 
     expiring: Expiring

@@ -16,6 +16,7 @@ from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import (
     AppendRecords,
     BatchPosition,
+    BatchProducer,
     CancelTimer,
     Command,
     CoordinatorRecord,
@@ -25,7 +26,6 @@ from coordinator.runtime.contract import (
     ScheduleTimer,
     ShardEvent,
     TimerKey,
-    TransactionalProducer,
     Waiter,
 )
 from protocol.errors import ErrorCode
@@ -38,7 +38,7 @@ START_MS = 1_000_000_000_000
 class Batch:
     base_offset: int
     records: tuple[CoordinatorRecord, ...]
-    producer: TransactionalProducer | None = None
+    producer: BatchProducer | None = None
 
     @property
     def position(self) -> BatchPosition:

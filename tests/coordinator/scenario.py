@@ -41,7 +41,7 @@ from coordinator.group.joining import Join
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings
-from coordinator.runtime.contract import CoordinatorRecord, ShardEvent, TransactionalProducer
+from coordinator.runtime.contract import BatchProducer, CoordinatorRecord, ShardEvent
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -259,7 +259,7 @@ class Scenario:
             group_instance_id=options.get("instance"),
             topics=[TxnOffsetCommitRequestTopic(name=t, partitions=rows) for t, rows in by_topic.items()],
         )
-        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        producer = BatchProducer(request.producer_id, request.producer_epoch)
         waiter = f"{name} txn-commit{self.waiter_suffix}"
         self.driver.do(lambda shard, now_ms: shard.commit_offsets_in_transaction(request, producer, waiter, now_ms))
 

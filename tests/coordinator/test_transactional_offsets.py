@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group_coordinator import GroupCoordinatorSettings
-from coordinator.runtime.contract import TransactionalProducer
+from coordinator.runtime.contract import BatchProducer
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.records.batch import read_header
@@ -29,9 +29,9 @@ class Verification:
         self.guard = object()
         self.gate = asyncio.Event()
         self.gate.set()
-        self.asked: list[tuple[int, str, TransactionalProducer]] = []
+        self.asked: list[tuple[int, str, BatchProducer]] = []
 
-    async def verify(self, partition: int, transactional_id: str, producer: TransactionalProducer) -> object | None:
+    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
         self.asked.append((partition, transactional_id, producer))
         await self.gate.wait()
         if self.error is not ErrorCode.NONE:
@@ -109,7 +109,7 @@ def test_nothing_is_stored_unless_the_transaction_is_verified(
         async with World(partitions_count=1, verification=verification) as world:
             await world.lead()
             assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5}), version) is response
-            assert verification.asked == [(0, "tx", TransactionalProducer(7, 0))]
+            assert verification.asked == [(0, "tx", BatchProducer(7, 0))]
             is_stored = found is ErrorCode.NONE
             assert world.log.guards == ([verification.guard] if is_stored else [])
             assert fetched(world) == (ErrorCode.UNSTABLE_OFFSET_COMMIT if is_stored else -1)

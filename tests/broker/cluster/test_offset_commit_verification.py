@@ -13,7 +13,7 @@ import pytest
 
 from broker.cluster.internal_topics import InternalLog
 from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
-from coordinator.runtime.contract import TransactionalProducer
+from coordinator.runtime.contract import BatchProducer
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch
@@ -23,7 +23,7 @@ from tests.clocks import ManualClock
 from tests.replication.replica_world import Replica, replica
 from tests.storage.logs import NOW_MS
 
-PRODUCER = TransactionalProducer(7, 0)
+PRODUCER = BatchProducer(7, 0)
 
 
 class Coordinator:
@@ -51,10 +51,10 @@ class World:
         self.log = InternalLog("t", partitions, ManualClock(NOW_MS), acks=-1, read_bytes=1 << 20)
         self.verification = OffsetsPartitionVerification("t", partitions, self.coordinator, lambda: self.is_enabled)
 
-    async def verify(self, producer: TransactionalProducer = PRODUCER, partition: int = 0) -> object | None:
+    async def verify(self, producer: BatchProducer = PRODUCER, partition: int = 0) -> object | None:
         return await self.verification.verify(partition, "tx", producer)
 
-    async def append(self, guard: object | None, producer: TransactionalProducer = PRODUCER) -> ErrorCode:
+    async def append(self, guard: object | None, producer: BatchProducer = PRODUCER) -> ErrorCode:
         batch = encode_batch(
             [Record(0, NOW_MS, b"key", b"value", [])],
             producer_id=producer.producer_id,
@@ -136,7 +136,7 @@ def test_a_marker_after_a_write_that_was_not_verified_makes_that_void_too(tmp_pa
 def test_a_producer_that_is_fenced_is_refused_by_the_log(tmp_path: Path) -> None:
     async def run() -> None:
         async with leading(tmp_path) as world:
-            newer = TransactionalProducer(7, 1)
+            newer = BatchProducer(7, 1)
             assert await world.append(await world.verify(newer), newer) is ErrorCode.NONE
             assert await world.append(await world.verify(), PRODUCER) is ErrorCode.INVALID_PRODUCER_EPOCH
 

@@ -9,7 +9,7 @@ from coordinator.group.removing import TOMBSTONE_BATCH_BYTES
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.group.waiting import WaitingBytes
-from coordinator.runtime.contract import AppendRecords, BatchPosition, CoordinatorRecord, Effect, TransactionalProducer
+from coordinator.runtime.contract import AppendRecords, BatchPosition, BatchProducer, CoordinatorRecord, Effect
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from tests.coordinator.driver import START_MS, ShardDriver
@@ -56,7 +56,7 @@ def test_a_group_of_tombstones_only_is_not_there() -> None:
 
 def test_a_deleted_group_has_no_offsets_when_its_open_transaction_ends() -> None:
     driver = ShardDriver()
-    producer = TransactionalProducer(7, 0)
+    producer = BatchProducer(7, 0)
     request = transactional_commit_request("g", {PLACE: 5})
     driver.do(lambda shard, now_ms: shard.commit_offsets_in_transaction(request, producer, "commit", now_ms))
     assert committed(driver.shard) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
