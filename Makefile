@@ -77,7 +77,7 @@ types: $(DEV)/.stamp ## mypy, strict
 	$(DEV)/bin/mypy
 
 interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the recorded answers asked again (needs Java and Maven)
-	$(PY) -m pytest tests/interop tests/differential tests/oracle tests/metadata/store $(INTEROP) -m "not long" $(ARGS)
+	$(PY) -m pytest tests/interop tests/differential tests/oracle tests/metadata/store tests/spark $(INTEROP) -m "not long" $(ARGS)
 	$(PY) -m pytest tests/broker tests/config tests/protocol $(INTEROP) -m oracle
 
 interop-long: interop ## The long proofs

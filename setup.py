@@ -18,7 +18,10 @@ SERVER = [
 server_packages = find_packages(include=[*SERVER, *(f"{name}.*" for name in SERVER)])
 
 setup(
-    packages=["barnabas", *(f"barnabas._server.{name}" for name in server_packages)],
+    packages=[
+        *find_packages(include=["barnabas", "barnabas.*"]),
+        *(f"barnabas._server.{name}" for name in server_packages),
+    ],
     package_dir={"barnabas": "barnabas", **{f"barnabas._server.{name}": name for name in SERVER}},
     package_data={"barnabas": ["py.typed"]},
 )

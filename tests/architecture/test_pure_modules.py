@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
+    "barnabas",
     "broker",
     "config",
     "controller",

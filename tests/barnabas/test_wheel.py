@@ -70,7 +70,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"barnabas"}
-    for expected in ("cli.py", "py.typed", "_server/broker/__main__.py", "_server/config/broker/network.py"):
+    for expected in (
+        "cli.py",
+        "py.typed",
+        "spark/source.py",
+        "_server/broker/__main__.py",
+        "_server/config/broker/network.py",
+    ):
         assert f"barnabas/{expected}" in names
     modules = {
         str(path.relative_to(ROOT)) for package in ("config", "protocol") for path in (ROOT / package).rglob("*.py")

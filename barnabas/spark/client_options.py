@@ -1,0 +1,79 @@
+"""The options `kafka.*`: settings of Kafka's clients that this client knows. Pure.
+
+Names and defaults are Kafka's, but for `isolation.level`: records of transactions that were aborted, or may be, are not read
+unless somebody asks for them.
+
+Rules: pure. A setting that is not known is an error that lists those that are; a setting that would ask for more than is built
+(SASL, a Java key store) says what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.spark.option_values import OptionError, addresses, boolean, check_names, choice, integer, read
+from barnabas.spark.settings import CLIENT_ID, ClientSettings, ConnectionSettings
+
+PREFIX: Final = "kafka."
+BOTH: Final = (
+    "bootstrap.servers", "client.id", "default.api.timeout.ms", "receive.buffer.bytes", "request.timeout.ms",
+    "retry.backoff.ms", "security.protocol", "socket.connection.setup.timeout.ms", "ssl.endpoint.identification.algorithm",
+    "ssl.key.password", "ssl.keystore.location", "ssl.keystore.type", "ssl.truststore.location", "ssl.truststore.type",
+)  # fmt: skip
+READING: Final = (*BOTH, "check.crcs", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level")
+WRITING: Final = (*BOTH, "acks", "batch.size", "compression.type", "max.request.size", "transaction.timeout.ms")
+
+
+def is_client_option(name: str) -> bool:
+    return name.lower().startswith(PREFIX)
+
+
+def parse_client(options: Mapping[str, str], known: tuple[str, ...]) -> ClientSettings:
+    """The settings among `options`, whose names are in lower case. Raises OptionError."""
+    names = [PREFIX + name for name in known]
+    check_names((name for name in options if is_client_option(name)), names, "Option")
+    servers = options.get("kafka.bootstrap.servers")
+    if servers is None:
+        raise OptionError("Option 'kafka.bootstrap.servers' is missing: host:port of one or more brokers")
+    defaults = ClientSettings(bootstrap=())
+    timeout_ms = read(options, "kafka.default.api.timeout.ms", integer, int(defaults.api_timeout_s * 1000))
+    return ClientSettings(
+        bootstrap=addresses("kafka.bootstrap.servers", servers),
+        connection=_connection(options),
+        api_timeout_s=timeout_ms / 1000,
+        retry_backoff_s=read(options, "kafka.retry.backoff.ms", integer, 100) / 1000,
+        reads_committed=read(
+            options, "kafka.isolation.level", choice, True, {"read_committed": True, "read_uncommitted": False}
+        ),
+        fetch_bytes=read(options, "kafka.fetch.max.bytes", integer, defaults.fetch_bytes, 1, (1 << 31) - 1),
+        fetch_wait_ms=read(options, "kafka.fetch.max.wait.ms", integer, defaults.fetch_wait_ms, 0, (1 << 31) - 1),
+        checks_crcs=read(options, "kafka.check.crcs", boolean, True),
+    )
+
+
+def _connection(options: Mapping[str, str]) -> ConnectionSettings:
+    is_tls = read(options, "kafka.security.protocol", _protocol, False)
+    for store in ("truststore", "keystore"):
+        location = f"kafka.ssl.{store}.location"
+        if location in options and not is_tls:
+            raise OptionError(f"Option {location!r} needs kafka.security.protocol SSL")
+        if location in options and options.get(f"kafka.ssl.{store}.type", "JKS").upper() != "PEM":
+            raise OptionError(f"Option 'kafka.ssl.{store}.type' must be PEM: Python reads no Java key stores")
+    algorithm = options.get("kafka.ssl.endpoint.identification.algorithm", "https")
+    return ConnectionSettings(
+        client_id=options.get("kafka.client.id", CLIENT_ID),
+        timeout_s=read(options, "kafka.request.timeout.ms", integer, 30_000, 1) / 1000,
+        connect_timeout_s=read(options, "kafka.socket.connection.setup.timeout.ms", integer, 10_000, 1) / 1000,
+        receive_buffer_bytes=read(options, "kafka.receive.buffer.bytes", integer, 1024 * 1024, 1, (1 << 31) - 1),
+        is_tls=is_tls,
+        ca_file=options.get("kafka.ssl.truststore.location"),
+        key_file=options.get("kafka.ssl.keystore.location"),
+        key_password=options.get("kafka.ssl.key.password"),
+        checks_host_name=bool(algorithm),
+    )
+
+
+def _protocol(name: str, text: str) -> bool:
+    found: bool = choice(name, text, {"plaintext": False, "ssl": True})
+    return found

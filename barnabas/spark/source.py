@@ -1,0 +1,147 @@
+"""The data source `barnabas` of Spark: batch and streaming reads, batch and streaming writes, in Python.
+
+Where it runs: schema, planning and offsets in Python processes beside the driver; `read` and `write` in the Python workers of
+executors, one call for each task, from a pickled reader or writer. So readers and writers keep options alone, and connect where
+they run.
+
+Rules: this is the one module that imports pyspark for reads. It decides nothing: options are parsed by `read_options`,
+partitions and offsets found by `planning`, rows read by `fetching` and `log_files`.
+PySpark's versions: on 4.0 and 4.1 `latestOffset()` is passed neither the start nor a limit: a stream with
+`maxOffsetsPerTrigger` finds its start in the query's checkpoint, whose location it needs as an option, and
+`trigger(availableNow=True)` is one batch of at most that size. From 4.2 on Spark passes both, and available-now runs until
+nothing is left.
+Source: pyspark.sql.datasource; Spark KafkaSourceProvider, KafkaMicroBatchStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from barnabas.spark import streaming
+from barnabas.spark.client import Client
+from barnabas.spark.fetching import RangeReader
+from barnabas.spark.planning import Planner
+from barnabas.spark.ranges import Range, divide
+from barnabas.spark.read_options import ReadOptions, includes_headers, parse_read
+from barnabas.spark.stream_offsets import StreamOffsets, ranges_of
+from barnabas.spark.streaming import Stream, reported
+
+NAME = "barnabas"
+_COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+_HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+class BarnabasDataSource(DataSource):
+    """Topics of a Kafka cluster, or the log files of one, as rows. `spark.dataSource.register(BarnabasDataSource)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return f"{_COLUMNS}, {_HEADERS}" if includes_headers(self.options) else _COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(parse_read(self.options, is_streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(parse_read(self.options, is_streaming=True))
+
+
+class RangePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, range: Range) -> None:  # noqa: A002
+        super().__init__(range)
+        self.range = range
+
+
+def read_range(options: ReadOptions, part: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """The rows of one task. Raises what `fetching` says."""
+    if part is None:  # Spark starts one task where there is nothing to read
+        return
+    assert isinstance(part, RangePartition)
+    assert options.client is not None
+    with Client(options.client) as client:
+        reader = RangeReader(client, part.range, reported(options), include_headers=options.include_headers)
+        yield from reader.rows()
+
+
+class BatchReader(DataSourceReader):
+    """Reads from brokers, once."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        assert options.client is not None
+        with Client(options.client) as client:
+            planner = Planner(client, options)
+            keys = [(name, number) for name, topic in planner.topics().items() for number in topic.partitions]
+            starts = planner.resolve(options.start, keys, is_start=True)
+            ends = planner.resolve(options.end, keys, is_start=False)
+        ranges = divide(ranges_of(starts, ends), options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
+        return read_range(self._options, partition)
+
+
+class StreamReader(DataSourceStreamReader, streaming.AvailableNow):
+    """Reads from brokers as a stream. On the driver it lives as long as the query; tasks get a copy that has not connected."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._stream: Stream | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_stream": None}
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._connected().initial().to_json()
+
+    def getDefaultReadLimit(self) -> Any:
+        """From PySpark 4.2 on."""
+        return streaming.read_limit(self._options.max_offsets_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From PySpark 4.2 on: nothing behind what there is now is read."""
+        self._connected().fix_end()
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """`start` and `limit` are passed from PySpark 4.2 on."""
+        stream = self._connected()
+        if start is not None:
+            return stream.latest(StreamOffsets.from_json(start), streaming.most_rows(limit)).to_json()
+        return stream.latest(stream.known_start(), self._options.max_offsets_per_trigger).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ranges = self._connected().ranges(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
+        return [RangePartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
+        return read_range(self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: Spark's checkpoint has the offsets."""
+
+    def stop(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _connected(self) -> Stream:
+        if self._stream is None:
+            assert self._options.client is not None
+            self._stream = Stream(Client(self._options.client), self._options, reported(self._options))
+        return self._stream
