@@ -15,6 +15,7 @@ from tests.interop.cluster_logs import assert_equal_logs
 from tests.interop.conftest import need_java
 from tests.interop.transaction_load import TransactionLoad, check
 from tests.oracle.admin import Admin
+from tests.oracle.broker import Broker
 from tests.oracle.cluster import OURS, Cluster
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
@@ -65,3 +66,54 @@ def test_commits_go_on_without_their_coordinator(cluster: Cluster, duration_s: i
     gap_s = load.longest_gap_s()
     print(f"{len(load.ended)} transactions of {len(ids)} producers; the longest time without a commit: {gap_s:.2f} s")
     assert duration_s < 60 or gap_s < SESSION_TIMEOUT_S + 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_faults_of_a_coordinator_in_a_row(cluster: Cluster) -> None:
+    """Killed, hung for longer than its session, stopped in order, killed and started at once: twice, in that order."""
+    admin = Admin(cluster)
+    ids = list(transactional_ids(admin).values())
+    with TransactionLoad(cluster.bootstrap_servers, TOPIC, PARTITIONS, ids) as load:
+        for fault in (kill, hang, stop, kill_and_start_at_once) * 2:
+            load.wait_for_commits(20)
+            started_s = time.monotonic()
+            fault(cluster, cluster.brokers[admin.transaction_coordinator_of(ids[0])], load)
+            cluster.wait_for("all are there", lambda: cluster.registered() == set(cluster.brokers))
+            cluster.wait_in_sync()
+            admin.elect_preferred(STATE, cluster.partitions(STATE))
+            load.wait_for_commits(20)
+            print(f"{fault.__name__}: {time.monotonic() - started_s:.1f} s")
+    check(load, cluster.bootstrap_servers)
+    cluster.wait_in_sync()
+    assert_equal_logs(cluster, TOPIC)
+    assert_equal_logs(cluster, STATE)
+
+
+def kill(cluster: Cluster, victim: Broker, load: TransactionLoad) -> None:
+    victim.kill()
+    cluster.wait_for("it is gone", lambda: victim.broker_id not in cluster.registered())
+    load.wait_for_commits(20)
+    victim.start()
+
+
+def hang(cluster: Cluster, victim: Broker, load: TransactionLoad) -> None:
+    """It wakes up and believes to coordinate."""
+    victim.pause()
+    try:
+        cluster.wait_for("it is gone", lambda: victim.broker_id not in cluster.registered())
+        load.wait_for_commits(20)
+    finally:
+        victim.resume()
+
+
+def stop(cluster: Cluster, victim: Broker, load: TransactionLoad) -> None:
+    victim.stop()
+    load.wait_for_commits(20)
+    victim.start()
+
+
+def kill_and_start_at_once(cluster: Cluster, victim: Broker, load: TransactionLoad) -> None:
+    victim.kill()
+    victim.start()
+    load.wait_for_commits(20)

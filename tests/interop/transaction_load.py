@@ -157,10 +157,15 @@ def check(load: TransactionLoad, bootstrap_servers: str) -> None:
             (each.value or b"").decode().split() for each in read_decided(bootstrap_servers, load.topic, partition)
         ]
         found.append([(name, int(number)) for name, number in values])
+    verify(load.ended, found)
+
+
+def verify(ended: Sequence[Ended], found: Sequence[Sequence[tuple[str, int]]]) -> None:
+    """Compare what was answered with what is found in each partition. Raises AssertionError at the first difference."""
     counted = [Counter(each) for each in found]
     twice = [one for each in counted for one, count in each.items() if count > 1]
     assert not twice, f"there twice: {twice[:5]}"
-    for one in load.ended:
+    for one in ended:
         there = [each[one.transactional_id, one.number] for each in counted]
         if one.outcome is Outcome.COMMITTED:
             assert all(there), f"acknowledged and not whole: {one}, in {there}"
@@ -168,8 +173,8 @@ def check(load: TransactionLoad, bootstrap_servers: str) -> None:
             assert not any(there), f"aborted and visible: {one}, in {there}"
         else:
             assert len(set(there)) == 1, f"torn: {one}, in {there}"
-    known = {(one.transactional_id, one.number) for one in load.ended}
-    assert not set(counted[0]) - known, "records of transactions that nobody ended"
+    known = {(one.transactional_id, one.number) for one in ended}
+    assert not set().union(*counted) - known, "records of transactions that nobody ended"
     for each in found:
         numbers: dict[str, int] = {}
         for name, number in each:

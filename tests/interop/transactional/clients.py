@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from tests.interop.conftest import need_java
 from tests.interop.java_clients import TransactionalClients
 from tests.interop.transactional.aio import AiokafkaClient
 from tests.interop.transactional.confluent import ConfluentClient
@@ -52,6 +53,7 @@ class Clients:
             return KafkaPythonClient(bootstrap)
         if name == "aiokafka":
             return AiokafkaClient(bootstrap)
+        need_java()
         version = name.removeprefix("Java ")
         if version not in self._jvms:
             jvm = TransactionalClients(version, self._folder / f"java-{version}.log")
