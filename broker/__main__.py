@@ -94,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_sources(settings)
     settings.add_argument("--all", action="store_true", help="also those without effect")
     add_log_commands(commands)
+    # `barnabas.cli` runs it; here it is only listed.
+    commands.add_parser("pipeline", help='Spark jobs on topics (pip install "barnabas[spark]")', add_help=False)
     return parser
 
 

@@ -1,2 +1,1 @@
-"""Spark jobs that people run against a broker: `archive` (topics to Parquet), `aggregate` (windows, topic to topic),
-and `example`, which shows both."""
+"""The jobs of `barnabas.pipeline` as files for spark-submit, and `example`, which shows two of them."""

@@ -12,8 +12,9 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from barnabas import BrokerStartError, EmbeddedBroker
-from pipelines import aggregate, archive
-from pipelines.session import Unavailable, spark_session
+from barnabas.pipeline import aggregate, archive
+from barnabas.pipeline.frame import Job
+from barnabas.pipeline.session import Unavailable, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,22 +45,29 @@ def feed(spark: SparkSession, bootstrap_servers: str) -> None:
     )
 
 
+def run(job: Job, spark: SparkSession, **settings: object) -> None:
+    """Run a job in this session, after printing the command that does the same."""
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in settings.items()]
+    print(f"\nbarnabas pipeline {job.name} {' '.join(words)}\n", flush=True)
+    query = job(spark, connector=True, trigger="available-now", **settings)
+    assert query is not None
+    query.awaitTermination()
+
+
 def show_archive(spark: SparkSession, bootstrap_servers: str, folder: str) -> None:
-    arguments = ["--topics", "orders", "--output", f"{folder}/archive", "--checkpoint", f"{folder}/archive-checkpoint"]
-    arguments += ["--bootstrap-servers", bootstrap_servers, "--once", "--max-offsets-per-trigger", "2500"]
-    print(f"\npython -m pipelines.archive {' '.join(arguments)}\n", flush=True)
-    archive.start(spark, archive.parser().parse_args(arguments)).awaitTermination()
+    """Archive the orders, and count what the archive has."""
+    run(archive.job, spark, bootstrap_servers=bootstrap_servers, topics="orders", output=f"{folder}/archive",
+        checkpoint=f"{folder}/archive-checkpoint", max_offsets_per_trigger=2500)  # fmt: skip
     rows = spark.read.parquet(f"{folder}/archive")
     rows.groupBy("topic", "date").count().orderBy("topic", "date").show()
 
 
 def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> None:
+    """Aggregate the orders, and print the windows."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    arguments = ["--source", "orders", "--target", "orders-per-minute"]
-    arguments += ["--checkpoint", f"{folder}/aggregate-checkpoint", "--bootstrap-servers", bootstrap_servers, "--once"]
-    print(f"\npython -m pipelines.aggregate {' '.join(arguments)}\n", flush=True)
-    aggregate.start(spark, aggregate.parser().parse_args(arguments)).awaitTermination()
+    run(aggregate.job, spark, bootstrap_servers=bootstrap_servers, source="orders", target="orders-per-minute",
+        checkpoint=f"{folder}/aggregate-checkpoint")  # fmt: skip
     schema = "key STRING, start TIMESTAMP, end TIMESTAMP, count BIGINT, sum DOUBLE, min DOUBLE, max DOUBLE"
     records = (
         spark.read.format("kafka")
@@ -75,7 +83,7 @@ def main() -> None:
     print("Starting Spark (the first time it fetches Kafka's connector) and a broker ...", flush=True)
     os.environ.setdefault("SPARK_LOG_LEVEL", "ERROR")
     try:
-        spark = spark_session("example")
+        spark = spark_session("example", with_connector=True)
     except Unavailable as missing:
         sys.exit(f"example: {missing}")
     try:

@@ -103,7 +103,7 @@ class Archive:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with self._log.open("ab") as log, self._start("--interval", "1 second", log=log) as job:
+        with self._log.open("ab") as log, self._start("--trigger", "1 second", log=log) as job:
             try:
                 self.wait_for_batches(2)
                 yield
@@ -116,7 +116,7 @@ class Archive:
 
     def finish(self) -> None:
         """What has come since."""
-        with self._log.open("ab") as log, self._start("--once", log=log) as job:
+        with self._log.open("ab") as log, self._start("--trigger", "available-now", log=log) as job:
             assert job.wait(180) == 0, self._log.read_text()[-3000:]
 
     def batches(self) -> int:
@@ -127,7 +127,8 @@ class Archive:
         assert wait_until(lambda: self.batches() >= wanted, 180, 0.2), self._log.read_text()[-3000:]
 
     def _start(self, *arguments: str, log: object) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "pipelines.archive", "--bootstrap-servers", BOOTSTRAP_SERVERS, *arguments]
+        command = [sys.executable, "-m", "barnabas", "pipeline", "archive", "--connector", *arguments]
+        command += ["--bootstrap-servers", BOOTSTRAP_SERVERS]
         command += ["--topics", TOPIC, "--output", str(self.output), "--checkpoint", str(self._checkpoint)]
         environment = java.spark_environment()
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
@@ -136,7 +137,7 @@ class Archive:
 
     def numbers(self) -> dict[tuple[int, int], int]:
         """What was archived: number by partition and offset. Raises when a record is there twice."""
-        from pipelines import session
+        from barnabas.pipeline import session
 
         spark = session.spark_session("check")
         try:

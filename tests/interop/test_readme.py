@@ -113,7 +113,7 @@ STARTS = [line for line in LINES if line.startswith("barnabas start")]
 SHOWS = sorted({line for line in LINES + INLINE if re.match(r"barnabas (settings|--help)|make help", line)})
 MAKE_RUN = sorted({line for line in LINES + INLINE if line.startswith("make run")})
 MAKE_CLUSTER = sorted({line for line in LINES + INLINE if line.startswith("make cluster")} - NOT_RUN.keys())
-SPARK = [line for line in LINES if line.startswith("python -m pipelines.")]
+SPARK = [line for line in LINES if line.startswith("barnabas pipeline ")]
 READING = ["barnabas dump-log", "barnabas log find"]
 FIND = [command for command in INLINE if command.startswith("barnabas log find ")]
 SCRAPE = [command for command in INLINE if command.startswith("curl ")]
@@ -366,7 +366,7 @@ def test_spark(alone: Barnabas, commands: Path, tmp_path: Path) -> None:
     run_python(feed, alone.bootstrap_servers, tmp_path)
     variables = {**environment(commands), **{k: v for k, v in java.spark_environment().items() if k not in os.environ}}
     for line in SPARK:
-        command = f"{line} --once --bootstrap-servers {alone.bootstrap_servers}"
+        command = f"{line} --trigger available-now --bootstrap-servers {alone.bootstrap_servers}"
         run(["bash", "-e", "-c", command], tmp_path, variables)
     assert list((tmp_path / "archive").glob("topic=orders/**/*.parquet"))
 

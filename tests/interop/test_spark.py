@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from pipelines import session
+from barnabas.pipeline import aggregate, archive, session
 from protocol.records.batch import iter_headers
 from tests.interop import spark_feed
 from tests.interop.spark_feed import REPOSITORY, feed, timestamp_ms, value
@@ -66,7 +66,7 @@ def servers(data: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test")
+    spark = session.spark_session("test", with_connector=True)
     yield spark
     spark.stop()
 
@@ -248,7 +248,7 @@ class Job:
         self.log = log
         with log.open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"pipelines.{name}", *arguments],
+                [sys.executable, "-m", "barnabas", "pipeline", name, "--connector", *arguments],
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
@@ -317,7 +317,7 @@ def test_the_archive_has_every_record_once_though_it_was_killed_twice(
 ) -> None:
     output, checkpoint = tmp_path / "archive", tmp_path / "checkpoint"
     arguments = ["--bootstrap-servers", servers, "--topics", topic, "--output", output, "--checkpoint", checkpoint]
-    bounded = [*arguments, "--max-offsets-per-trigger", "300", "--interval", "1 second"]
+    bounded = [*arguments, "--max-offsets-per-trigger", "300", "--trigger", "1 second"]
     feed(servers, topic, PARTITIONS, 0, RECORDS)
 
     kill_in_batch(job("archive", *bounded), checkpoint, 2, lambda batch: (checkpoint / "offsets" / str(batch)).exists())
@@ -327,7 +327,7 @@ def test_the_archive_has_every_record_once_though_it_was_killed_twice(
     kill_in_batch(job("archive", *bounded), checkpoint, 4, written)
 
     feed(servers, topic, PARTITIONS, RECORDS, 200)
-    last = job("archive", *arguments, "--once")
+    last = job("archive", *arguments, "--trigger", "available-now")
     assert last.end() == 0, last.log.read_text()
 
     rows = spark.read.parquet(str(output))
@@ -347,7 +347,7 @@ def test_the_aggregate_counts_every_record_once_though_it_was_killed_and_stopped
 ) -> None:
     target, checkpoint = f"{topic}-target", tmp_path / "checkpoint"
     arguments = ["--bootstrap-servers", servers, "--source", topic, "--target", target, "--checkpoint", checkpoint]
-    bounded = [*arguments, "--max-offsets-per-trigger", "300", "--interval", "1 second"]
+    bounded = [*arguments, "--max-offsets-per-trigger", "300", "--trigger", "1 second"]
     feed(servers, topic, PARTITIONS, 0, 1800)
 
     killed = kill_in_batch(
@@ -362,7 +362,7 @@ def test_the_aggregate_counts_every_record_once_though_it_was_killed_and_stopped
 
     feed(servers, topic, PARTITIONS, 1800, 600)
     feed(servers, topic, PARTITIONS, 3600, 3)  # 20 minutes later: closes the windows of all before
-    last = job("aggregate", *arguments, "--once")
+    last = job("aggregate", *arguments, "--trigger", "available-now")
     assert last.end() == 0, last.log.read_text()
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -400,8 +400,6 @@ def clock(minute: int) -> str:
 def test_the_aggregate_leaves_out_what_it_cannot_count_and_what_is_far_ahead(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path
 ) -> None:
-    from pipelines import aggregate
-
     stamp = datetime.fromtimestamp(timestamp_ms(0) / 1000, UTC)
 
     def event(**fields: object) -> str:
@@ -427,21 +425,15 @@ def test_the_aggregate_leaves_out_what_it_cannot_count_and_what_is_far_ahead(
         event(at="2026-01-31T10:00:59.9"),
     ]
     produce(servers, topic, values, timestamp_ms(0))
-    arguments = [
-        "--source",
-        topic,
-        "--target",
-        f"{topic}-target",
-        "--checkpoint",
-        str(tmp_path / "checkpoint"),
-        "--once",
-    ]
-    arguments += ["--bootstrap-servers", servers]
-    arguments += ["--key-field", "shop", "--amount-field", "price", "--time-field", "at"]
-    options = aggregate.parser().parse_args(arguments)
-    assert aggregate.start(spark, options).awaitTermination(JOB_TIMEOUT_S)
+    settings = {
+        "bootstrap_servers": servers, "source": topic, "target": f"{topic}-target", "checkpoint": tmp_path / "checkpoint",
+        "trigger": "available-now", "connector": True, "key_field": "shop", "amount_field": "price", "time_field": "at",
+    }  # fmt: skip
+    query = aggregate.job(spark, **settings)
+    assert query is not None and query.awaitTermination(JOB_TIMEOUT_S)
     produce(servers, topic, [event(price=0.5), event(at="2026-01-31T10:30:00Z")], timestamp_ms(0))
-    assert aggregate.start(spark, options).awaitTermination(JOB_TIMEOUT_S)
+    query = aggregate.job(spark, **settings)
+    assert query is not None and query.awaitTermination(JOB_TIMEOUT_S)
     (row,) = reader(spark, servers, f"{topic}-target").load().collect()
     window = json.loads(bytes(row["value"]))
     assert {name: window[name] for name in ("key", "start", "count", "sum", "min")} == {
@@ -469,32 +461,24 @@ def test_a_job_that_fails_says_why_and_ends_with_status_1(
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
-    output, checkpoint = tmp_path / "archive", tmp_path / "checkpoint"
-    arguments = [
-        "--bootstrap-servers",
-        servers,
-        "--topics",
-        topic,
-        "--output",
-        output,
-        "--checkpoint",
-        checkpoint,
-        "--once",
-    ]
+    output = tmp_path / "archive"
+    settings = {
+        "bootstrap_servers": servers, "topics": topic, "output": output, "checkpoint": tmp_path / "checkpoint",
+        "trigger": "available-now",
+    }  # fmt: skip
     feed(servers, topic, PARTITIONS, 0, 30)
-    from pipelines import archive
-
-    options = archive.parser().parse_args([str(argument) for argument in arguments])
-    assert archive.start(spark, options).awaitTermination(JOB_TIMEOUT_S)
+    query = archive.job(spark, connector=True, **settings)
+    assert query is not None and query.awaitTermination(JOB_TIMEOUT_S)
     feed(servers, topic, PARTITIONS, 30, 30)
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.delete_records([TopicPartition(topic, 0, 15)]).values():
         assert future.result(60).low_watermark == 15
-    failed = job("archive", *arguments)
+    failed = job("archive", *archive.job.parser().arguments_of(settings, "test"))
     assert failed.end() == 1
-    assert "archive: " in failed.log.read_text()
+    last_line = failed.log.read_text().splitlines()[-1]
+    assert last_line.startswith("archive: ")
     assert "failOnDataLoss" in failed.log.read_text()
-    tolerant = archive.parser().parse_args([*map(str, arguments), "--tolerate-loss"])
-    assert archive.start(spark, tolerant).awaitTermination(JOB_TIMEOUT_S)
+    query = archive.job(spark, connector=True, tolerate_loss=True, **settings)
+    assert query is not None and query.awaitTermination(JOB_TIMEOUT_S)
     lost = set(numbers_of(0, 10, 15))
     assert numbers(spark.read.parquet(str(output))) == [n for n in range(60) if n not in lost]

@@ -6,19 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import session
+from barnabas.pipeline import frame, options, records, session
+from barnabas.pipeline.options import Parser
 
 OPTIONS = ["--checkpoint", "/c"]
 
 
+def parser() -> Parser:
+    made = options.parser("test", "A job.")
+    options.add_stream_options(made)
+    return made
+
+
 def source(*arguments: str) -> dict[str, str]:
-    options = session.command_line("A job.").parse_args([*OPTIONS, *arguments])
-    return session.source_options(options, "a,b")
+    return records.stream_options(parser().parse_args([*OPTIONS, *arguments]), "a,b")
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
-        session.command_line("A job.").parse_args([*OPTIONS, *arguments])
+        parser().parse_args([*OPTIONS, *arguments])
     assert ended.value.code == 2
     return capsys.readouterr().err
 
@@ -59,9 +65,9 @@ def test_a_source_starts_at_a_time(text: str, timestamp: str) -> None:
         ("--starting-offsets", "1969-12-31T00:00:00Z", "before 1970"),
         ("--max-offsets-per-trigger", "0", "not a whole number above zero"),
         ("--max-offsets-per-trigger", "1e6", "not a whole number above zero"),
-        ("--interval", "soon", "'soon' is not a duration"),
-        ("--interval", "0 seconds", "'0 seconds' is not a duration"),
-        ("--interval", "1 hour; DROP TABLE x", "is not a duration"),
+        ("--trigger", "soon", "'soon' is not available-now or a duration"),
+        ("--trigger", "0 seconds", "'0 seconds' is not available-now or a duration"),
+        ("--trigger", "1 hour; DROP TABLE x", "is not available-now or a duration"),
         ("--command-config", "/nowhere/client.properties", "/nowhere/client.properties: No such file"),
     ],
 )
@@ -76,10 +82,8 @@ def test_client_settings_come_from_a_file_but_the_brokers_from_the_command_line(
     path.write_text(
         "# ours\n! and theirs\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=a b=c;\nbootstrap.servers=x:1\n"
     )
-    options = session.command_line("A job.").parse_args(
-        [*OPTIONS, "--command-config", str(path), "--bootstrap-servers", "y:2"]
-    )
-    assert session.connection(options) == {
+    given = parser().parse_args([*OPTIONS, "--command-config", str(path), "--bootstrap-servers", "y:2"])
+    assert records.connection(given) == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.jaas.config": "a b=c;",
         "kafka.bootstrap.servers": "y:2",
@@ -97,22 +101,26 @@ def test_folders_are_taken_from_here_unless_they_name_a_file_system(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    assert session.folder("a/b") == str(tmp_path / "a" / "b")
-    assert session.folder("/a/b") == "/a/b"
-    assert session.folder("hdfs://boss/a") == "hdfs://boss/a"
+    assert options.folder("a/b") == str(tmp_path / "a" / "b")
+    assert options.folder("/a/b") == "/a/b"
+    assert options.folder("hdfs://boss/a") == "hdfs://boss/a"
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert session.folder("a/b") == "a/b", "the cluster's own file system"
+    assert options.folder("a/b") == "a/b", "the cluster's own file system"
 
 
 def test_the_jobs_own_session_stays_on_this_machine_unless_a_master_is_named() -> None:
-    local = session.own_settings("4.0.0", {})
+    packages = [session.connector("4.0.0"), session.avro("4.0.0")]
+    local = session.own_settings(packages, "/ivy.xml", {})
     assert local["spark.master"] == "local[2]"
-    assert local["spark.jars.packages"] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+    assert local["spark.jars.packages"] == (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,org.apache.spark:spark-avro_2.13:4.0.0"
+    )
+    assert local["spark.jars.ivySettings"] == "/ivy.xml"
+    assert "spark.jars.packages" not in session.own_settings([], "/ivy.xml", {}), "no jar is fetched unless asked for"
     assert local["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.jars.ivy" not in local
-    remote = session.own_settings("4.0.1", {"SPARK_MASTER": "spark://boss:7077", "SPARK_IVY": "/ivy"})
+    remote = session.own_settings(packages, "/ivy.xml", {"SPARK_MASTER": "spark://boss:7077", "SPARK_IVY": "/ivy"})
     assert remote["spark.master"] == "spark://boss:7077"
-    assert remote["spark.jars.packages"].endswith(":4.0.1")
     assert remote["spark.jars.ivy"] == "/ivy"
     assert "spark.driver.bindAddress" not in remote
 
@@ -150,7 +158,7 @@ def fake_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_missing_pyspark_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(session.Unavailable, match=r"pip install 'pyspark==4\.0\.0'"):
+    with pytest.raises(session.Unavailable, match=r'pip install "barnabas\[spark\]"'):
         session.require_spark()
 
 
@@ -177,9 +185,10 @@ def test_missing_and_old_java_are_named_with_their_cure(
     assert session.require_spark() == "4.0.0"
 
 
-def test_a_job_without_spark_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_spark_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    options = session.command_line("A job.").parse_args(OPTIONS)
-    with pytest.raises(SystemExit) as ended:
-        session.run("a-job", lambda _spark, _options: pytest.fail("started"), options)
-    assert str(ended.value.code).startswith("a-job: PySpark is missing")
+    job = frame.Job("a-job", "A job.", lambda _parser: None, lambda _options: [], lambda *_: pytest.fail("started"))
+    assert frame.run(job, job.parse(OPTIONS)) == 1
+    assert capsys.readouterr().err == 'a-job: PySpark is missing: pip install "barnabas[spark]"\n'

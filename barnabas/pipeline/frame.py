@@ -1,0 +1,276 @@
+"""What a job is, and its process: options, preflight, Spark, progress, a clean stop, the counts at its end.
+
+Exit codes: 0 the job ended, or SIGINT or SIGTERM stopped it; 1 it failed, and the last line says why; 2 an option is invalid.
+Rules: options are checked and brokers asked before Spark starts. A batch that a stop interrupts is done again at the next
+start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from barnabas.pipeline.options import AVAILABLE_NOW, OptionError, Parser, add_stream_options, parser
+from barnabas.pipeline.preflight import NotReady, check
+from barnabas.pipeline.progress import Totals, failure_reason, parse_batch, progress_line, prometheus_page
+from barnabas.pipeline.session import Unavailable, require_spark, spark_session
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STOP_CHECK_S = 0.5  # how soon a signal is noticed while a batch runs
+LINE_INTERVAL_S = 5.0  # between progress lines that are no terminal's
+
+
+class JobFailed(RuntimeError):
+    """The job cannot go on; the text is the reason."""
+
+
+@dataclass
+class Run:
+    """What a running job shares with its process: whether to stop, and the counts so far."""
+
+    name: str
+    is_bounded: bool = False
+    is_quiet: bool = False
+    totals: Totals = field(default_factory=Totals)
+    stop: threading.Event = field(default_factory=threading.Event)
+    _printed_s: float = 0.0
+    _on_line: bool = False
+
+    def show(self) -> None:
+        """Print the progress line: in place on a terminal, elsewhere not more often than LINE_INTERVAL_S."""
+        if self.is_quiet:
+            return
+        is_terminal = sys.stderr.isatty()
+        now_s = time.monotonic()  # noqa: TID251  the user's process, not the broker
+        if not is_terminal and now_s - self._printed_s < LINE_INTERVAL_S:
+            return
+        self._printed_s = now_s
+        line = progress_line(self.totals, is_bounded=self.is_bounded, with_bar=is_terminal)
+        print(f"\r\x1b[K{line}" if is_terminal else f"{self.name}: {line}", end="" if is_terminal else "\n",
+              file=sys.stderr, flush=True)  # fmt: skip
+        self._on_line = is_terminal
+
+    def say(self, text: str) -> None:
+        """Print a line of the job's own, after the progress line if there is one."""
+        print(f"{chr(10) if self._on_line else ''}{self.name}: {text}", file=sys.stderr, flush=True)
+        self._on_line = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job. `begin` starts its query, or does all of its work and returns None.
+
+    Called with a session and settings by their names (`topics="a,b"`, `max_offsets_per_trigger=1000`) it starts the query
+    in the caller's process, without preflight or progress.
+    """
+
+    name: str
+    description: str
+    add_options: Callable[[Parser], None]
+    topics: Callable[[argparse.Namespace], Iterable[str]]
+    """Return the topics that must exist."""
+    begin: Callable[[SparkSession, argparse.Namespace, Run], StreamingQuery | None]
+    is_stream: bool = True
+    check: Callable[[argparse.Namespace], None] = lambda _options: None
+    """Raises OptionError for options that do not go together."""
+
+    def __call__(self, spark: SparkSession, **settings: Any) -> StreamingQuery | None:
+        """Start the job. Raises OptionError."""
+        options = self.options(**settings)
+        return self.begin(spark, options, Run(self.name))
+
+    def parser(self) -> Parser:
+        """Return the parser of the job's options."""
+        made = parser(self.name, self.description)
+        if self.is_stream:
+            add_stream_options(made)
+        self.add_options(made)
+        return made
+
+    def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """Return the options of a command line. Exits with 2 when they are invalid."""
+        made = self.parser()
+        options = made.parse_args(arguments)
+        try:
+            self.check(options)
+        except OptionError as error:
+            made.error(str(error))
+        return options
+
+    def options(self, **settings: Any) -> argparse.Namespace:
+        """Return the options of a call. Raises OptionError."""
+        made = self.parser()
+
+        def refuse(message: str) -> NoReturn:
+            raise OptionError(f"{self.name}: {message}")
+
+        made.error = refuse  # type: ignore[method-assign]
+        options = made.parse_args(made.arguments_of(settings, self.name))
+        self.check(options)
+        return options
+
+    def main(self, arguments: Sequence[str] | None = None) -> NoReturn:
+        """Be the job's process."""
+        sys.exit(run(self, self.parse(arguments)))
+
+
+def run(job: Job, options: argparse.Namespace) -> int:
+    """Run a job until its query ends or a signal stops it. Returns the exit code."""
+    current = Run(
+        job.name, is_bounded=getattr(options, "trigger", AVAILABLE_NOW) == AVAILABLE_NOW, is_quiet=options.quiet
+    )
+    previous = _stop_at_signals(current)
+    server: ThreadingHTTPServer | None = None
+    try:
+        require_spark()
+        check(options, job.topics(options))
+        if options.metrics_port is not None:
+            server = serve_metrics(current, options.metrics_port)
+            current.say(f"metrics at http://127.0.0.1:{server.server_port}/metrics")
+        _run_in_session(job, options, current)
+    except (Unavailable, NotReady, JobFailed) as error:
+        return _failed(current, str(error))
+    except OSError as error:
+        return _failed(current, f"{error.strerror or error}")
+    except KeyboardInterrupt:
+        current.say(f"stopped; {current.totals.summary()}")
+        return 0
+    finally:
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    current.say(f"{'stopped' if current.stop.is_set() else 'done'}; {current.totals.summary()}")
+    return 0
+
+
+def _failed(current: Run, reason: str) -> int:
+    current.say(reason)
+    return 1
+
+
+def _stop_at_signals(current: Run) -> dict[int, Any]:
+    """Let SIGINT and SIGTERM stop the run. One that comes while Spark starts, or a second one, ends the process immediately."""
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        if current.stop.is_set():
+            raise KeyboardInterrupt
+        current.stop.set()
+
+    return {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _run_in_session(job: Job, options: argparse.Namespace, current: Run) -> None:
+    """Raises JobFailed, Unavailable."""
+    spark = spark_session(
+        job.name, with_connector=options.connector, with_avro=getattr(options, "value_format", None) == "avro"
+    )
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        if not current.stop.is_set():
+            run_to_end(job, options, current, spark)
+    except PySparkException as error:
+        raise JobFailed(failure_reason(str(error))) from None
+    except (Py4JError, OptionError) as error:
+        raise JobFailed(failure_reason(str(error))) from None
+    finally:
+        spark.stop()
+
+
+def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: SparkSession) -> None:
+    """Start the job's query, and start it again until a bounded run finds nothing more.
+
+    On Spark 4.0 the trigger available-now reads a Python source in one batch that its own limit may end early.
+    """
+    listener = _listener(current)
+    spark.streams.addListener(listener)
+    try:
+        while True:
+            read_before = current.totals.read
+            listener.ended.clear()
+            query = job.begin(spark, options, current)
+            if query is None:
+                return
+            wait_for(query, current)
+            listener.ended.wait(10)  # events come after the query's end
+            if (
+                not current.is_bounded
+                or options.connector
+                or current.stop.is_set()
+                or current.totals.read == read_before
+            ):
+                return
+    finally:
+        spark.streams.removeListener(listener)
+
+
+def _listener(current: Run) -> Any:
+    """Return a StreamingQueryListener that adds what it hears of to the run's counts; `ended` is set when the query is over."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener  # noqa: PLC0415
+
+    class Listener(StreamingQueryListener):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            self.ended = threading.Event()
+
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802, RUF100  Spark's names
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802, RUF100
+            current.totals.add(parse_batch(event.progress.json))
+            current.show()
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802, RUF100
+            pass
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, RUF100
+            self.ended.set()
+
+    return Listener()
+
+
+def wait_for(query: StreamingQuery, current: Run) -> None:
+    """Return when the query has ended, by itself or through the run's stop. Raises PySparkException when it failed."""
+    while not current.stop.is_set():
+        if query.awaitTermination(STOP_CHECK_S):
+            return
+    query.stop()
+
+
+def serve_metrics(current: Run, port: int) -> ThreadingHTTPServer:
+    """Serve the run's metrics on 127.0.0.1 from a thread. Raises OSError."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802, RUF100  the name that http.server calls
+            is_known = self.path == "/metrics"
+            page = prometheus_page(current.name, current.totals).encode() if is_known else b"see /metrics\n"
+            self.send_response(200 if is_known else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  no access log
+            pass
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise OSError(error.errno, f"--metrics-port {port}: {os.strerror(error.errno or 0)}") from None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server

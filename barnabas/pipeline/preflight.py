@@ -1,0 +1,149 @@
+"""Asks the brokers for a job's topics before Spark starts, so that what is missing is said within seconds.
+
+One Metadata request (version 4, which does not create topics, and which every broker since 0.11 knows) to each bootstrap server
+until one answers. Where clients authenticate (SASL), or encrypt with settings that Python does not read (a Java key store),
+only the connection is checked.
+
+Rules: standard library only; nothing is sent that changes anything.
+Source: Kafka MetadataRequest, MetadataResponse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import ssl
+import struct
+from collections.abc import Iterable, Mapping
+
+TIMEOUT_S = 5.0
+"""How long one broker may take to connect, and to answer."""
+_METADATA, _VERSION = 3, 4
+_MAX_RESPONSE_BYTES = 100 << 20
+_UNKNOWN_TOPIC, _NOT_AUTHORIZED, _INVALID_TOPIC = 3, 29, 17
+_REASONS = {
+    _UNKNOWN_TOPIC: "does not exist",
+    _NOT_AUTHORIZED: "may not be read by this client",
+    _INVALID_TOPIC: "is no topic name",
+}
+
+
+class NotReady(RuntimeError):
+    """Brokers or topics are missing; the text says which."""
+
+
+def check(options: argparse.Namespace, topics: Iterable[str]) -> None:
+    """Raise NotReady unless a broker answers, and has `topics`."""
+    check_cluster(options.bootstrap_servers, options.command_config, topics)
+
+
+def check_cluster(servers: str, settings: Mapping[str, str], topics: Iterable[str]) -> None:
+    """Raise NotReady unless one of `servers` answers, and has `topics`."""
+    names = sorted(set(topics))
+    errors = ask_first(servers, settings, names)
+    if errors is None:
+        return
+    problems = [
+        f"topic {name} {_REASONS.get(code, f'has error {code}')}" for name, code in errors.items() if code in _REASONS
+    ]
+    if problems:
+        raise NotReady(f"{'; '.join(problems)} (brokers {servers})")
+
+
+def ask_first(servers: str, settings: Mapping[str, str], names: list[str]) -> dict[str, int] | None:
+    """Return the error code of each topic from the first broker that answers, None when only the connection was checked.
+    Raises NotReady."""
+    failures = []
+    for address in servers.split(","):
+        try:
+            return _ask(address, settings, names)
+        except (OSError, struct.error, IndexError) as error:
+            reason = (
+                "no answer in time"
+                if isinstance(error, TimeoutError)
+                else getattr(error, "strerror", None) or str(error)
+            )
+            failures.append(f"{address}: {reason}")
+    raise NotReady(f"no broker answers: {'; '.join(failures)}")
+
+
+def _ask(address: str, settings: Mapping[str, str], names: list[str]) -> dict[str, int] | None:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    protocol = settings.get("kafka.security.protocol", "PLAINTEXT").upper()
+    with socket.create_connection((host, int(port)), TIMEOUT_S) as plain:
+        if protocol.startswith("SASL") or (protocol == "SSL" and not _reads_pem(settings)):
+            return None
+        connection = _tls(settings).wrap_socket(plain, server_hostname=host) if protocol == "SSL" else plain
+        connection.sendall(_request(names))
+        size = struct.unpack(">i", _receive(connection, 4))[0]
+        if not 4 <= size <= _MAX_RESPONSE_BYTES:
+            raise ConnectionError("no Kafka broker, or a listener with another protocol")
+        return topic_errors(_receive(connection, size))
+
+
+def _reads_pem(settings: Mapping[str, str]) -> bool:
+    stores = [settings.get(f"kafka.ssl.{kind}.type", "JKS") for kind in ("truststore", "keystore")
+              if f"kafka.ssl.{kind}.location" in settings]  # fmt: skip
+    return all(kind.upper() == "PEM" for kind in stores)
+
+
+def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=settings.get("kafka.ssl.truststore.location"))
+    if settings.get("kafka.ssl.endpoint.identification.algorithm", "https") == "":
+        context.check_hostname = False
+    if "kafka.ssl.keystore.location" in settings:
+        context.load_cert_chain(
+            settings["kafka.ssl.keystore.location"], password=settings.get("kafka.ssl.key.password")
+        )
+    return context
+
+
+def _request(names: list[str]) -> bytes:
+    client_id = b"barnabas-pipeline"
+    body = struct.pack(">hhih", _METADATA, _VERSION, 1, len(client_id)) + client_id + struct.pack(">i", len(names))
+    for name in names:
+        body += struct.pack(">h", len(name)) + name.encode()
+    body += b"\0"  # does not create topics
+    return struct.pack(">i", len(body)) + body
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = connection.recv(min(size - len(data), 1 << 16))
+        if not chunk:
+            raise ConnectionError("the connection was closed")
+        data += chunk
+    return bytes(data)
+
+
+def topic_errors(response: bytes) -> dict[str, int]:
+    """Return the error code of each topic in a Metadata response of version 4. Raises struct.error, IndexError."""
+    at = 8  # correlation id, throttle time
+    (brokers,) = struct.unpack_from(">i", response, at)
+    at += 4
+    for _ in range(brokers):
+        at = _after_string(response, at + 4) + 4  # id, host, port
+        at = _after_string(response, at)  # rack
+    at = _after_string(response, at) + 4  # cluster id, controller
+    (count,) = struct.unpack_from(">i", response, at)
+    at += 4
+    errors = {}
+    for _ in range(count):
+        (code,) = struct.unpack_from(">h", response, at)
+        end = _after_string(response, at + 2)
+        errors[response[at + 4 : end].decode("utf-8", "replace")] = code
+        (partitions,) = struct.unpack_from(">i", response, end + 1)  # behind whether it is internal
+        at = end + 5
+        for _ in range(partitions):
+            at += 10  # error, partition, leader
+            for _ in range(2):  # replicas, in-sync replicas
+                (replicas,) = struct.unpack_from(">i", response, at)
+                at += 4 + 4 * replicas
+    return errors
+
+
+def _after_string(data: bytes, at: int) -> int:
+    length: int = struct.unpack_from(">h", data, at)[0]
+    return at + 2 + max(length, 0)

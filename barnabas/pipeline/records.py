@@ -1,0 +1,121 @@
+"""How jobs read and write topics: one place that chooses between the Python source and Spark's Kafka connector.
+
+Rows have the connector's columns: key, value, topic, partition, offset, timestamp, timestampType, headers. Rows to write have
+topic, value, and optionally key, headers and partition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from barnabas.pipeline.options import AVAILABLE_NOW
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+READ_COUNTS = "barnabas_read"
+WRITE_COUNTS = "barnabas_written"
+DROPPED = "dropped: "
+"""What the names of observed metrics begin with that count dropped records; the rest is the reason."""
+
+
+def source_format(spark: SparkSession, options: argparse.Namespace) -> str:
+    """Return the name of the format that reads and writes topics, which is registered if it has to be."""
+    if options.connector:
+        return "kafka"
+    spark.dataSource.register(importlib.import_module("barnabas.spark").BarnabasDataSource)  # needs pyspark and pyarrow
+    return "barnabas"
+
+
+def connection(options: argparse.Namespace) -> dict[str, str]:
+    """Return the options for reading and writing alike."""
+    return {**options.command_config, "kafka.bootstrap.servers": options.bootstrap_servers}
+
+
+def stream_options(options: argparse.Namespace, topics: str) -> dict[str, str]:
+    """Return the options for reading `topics` (comma separated) as a stream."""
+    settings = connection(options) | {
+        "subscribe": topics,
+        "includeHeaders": "true",
+        "failOnDataLoss": str(not options.tolerate_loss).lower(),
+        "maxOffsetsPerTrigger": str(options.max_offsets_per_trigger),
+    }
+    if options.starting_offsets in ("earliest", "latest"):
+        return settings | {"startingOffsets": options.starting_offsets}
+    # A partition without a record at or after that time starts at its end.
+    return settings | {"startingTimestamp": options.starting_offsets, "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str) -> DataFrame:
+    """Return the records of `topics` as a stream."""
+    return spark.readStream.format(source_format(spark, options)).options(**stream_options(options, topics)).load()
+
+
+def read_batch(
+    spark: SparkSession, options: argparse.Namespace, topics: str, more: Mapping[str, str] | None = None
+) -> DataFrame:
+    """Return the existing records of `topics`; `more` are options of the source, such as startingOffsets."""
+    settings = connection(options) | {"subscribe": topics, "includeHeaders": "true"} | dict(more or {})
+    return spark.read.format(source_format(spark, options)).options(**settings).load()
+
+
+def write_batch(rows: DataFrame, options: argparse.Namespace, servers: str | None = None) -> None:
+    """Append rows to the topics that they name; `servers` are brokers of another cluster."""
+    settings = connection(options) | ({"kafka.bootstrap.servers": servers} if servers else {})
+    rows.write.format(source_format(rows.sparkSession, options)).options(**settings).mode("append").save()
+
+
+def write_stream(rows: DataFrame, options: argparse.Namespace, mode: str = "append") -> StreamingQuery:
+    """Start a query that appends rows to the topics that they name, and counts them."""
+    counted = rows.observe(WRITE_COUNTS, _count().alias("written"))
+    sink = counted.writeStream.format(source_format(rows.sparkSession, options)).options(**connection(options))
+    return start(sink.outputMode(mode), options)
+
+
+def start(writer: DataStreamWriter, options: argparse.Namespace) -> StreamingQuery:
+    """Start a query with the checkpoint and the trigger of the options."""
+    writer = writer.option("checkpointLocation", options.checkpoint)
+    if options.trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=options.trigger).start()
+
+
+def keep(rows: DataFrame, reasons: Mapping[str, Column], counts: Mapping[str, Column] | None = None) -> DataFrame:
+    """Count the rows that are read, and drop those for which one of `reasons` is true, each counted with its first reason.
+
+    `counts` are more conditions to count rows by, without dropping them.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    reason = f.coalesce(*(f.when(condition, f.lit(name)) for name, condition in reasons.items()), f.lit(None))
+    metrics: list[Any] = [_count().alias("read")]
+    metrics += [f.count_if(f.col("_reason") == name).alias(f"{DROPPED}{name}") for name in reasons]
+    metrics += [f.count_if(condition).alias(name) for name, condition in (counts or {}).items()]
+    return rows.withColumn("_reason", reason).observe(READ_COUNTS, *metrics).where("_reason IS NULL").drop("_reason")
+
+
+def observed(rows: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """Return the rows, and a function that returns how many of them went by in the action that follows."""
+    from pyspark.sql import Observation  # noqa: PLC0415
+
+    observation = Observation()
+    return rows.observe(observation, _count().alias("rows")), lambda: int(observation.get["rows"])
+
+
+def header(name: str) -> Column:
+    """Return the last value of a record's header as bytes, null without one."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    matching = f.filter("headers", lambda each: each["key"] == name)
+    return f.when(f.size(matching) > 0, f.element_at(matching, -1)["value"])
+
+
+def _count() -> Column:
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    return f.count(f.lit(1))

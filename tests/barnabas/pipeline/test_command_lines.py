@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.pipeline import JOBS, aggregate, archive, command
+from barnabas.pipeline.options import OptionError
+
+REQUIRED = {
+    "archive": ["--topics", "a,b", "--output", "/o", "--checkpoint", "/c"],
+    "aggregate": ["--source", "a", "--target", "b", "--checkpoint", "/c"],
+}
+
+
+def refusal(capsys: pytest.CaptureFixture[str], name: str, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        command.load(name).parse(arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_every_job_is_tested() -> None:
+    assert set(REQUIRED) == set(JOBS)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_what_a_job_cannot_do_without_is_required(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = REQUIRED[name]
+    command.load(name).parse(arguments)
+    for position in range(0, len(arguments), 2):
+        assert arguments[position] in refusal(capsys, name, *arguments[:position], *arguments[position + 2 :])
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_wrong_option_names_the_valid_ones_in_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refusal(capsys, name, *REQUIRED[name], "--bootstrap-server", "a:1")
+    assert told.startswith(
+        f"barnabas pipeline {name}: unknown option --bootstrap-server (is --bootstrap-servers meant?); valid are --"
+    )
+    assert told.count("\n") == 1
+
+
+def test_settings_come_from_a_file_and_flags_have_precedence(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(
+        'topics = ["a", "b"]\noutput = "/o"\ncheckpoint = "/c"\ntolerate_loss = true\nrecords-per-file = 7\n'
+    )
+    options = archive.job.parse(["--file", str(file), "--records-per-file", "9"])
+    assert (options.topics, options.output, options.tolerate_loss) == ("a,b", "/o", True)
+    assert options.records_per_file == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("topic = 'a'", "unknown option topic (is --topics meant?); valid are --"),
+        ("topics = ", "is no TOML file"),
+        ("[topics]\na = 1", "topics is a table; valid is a text, a number, true, false or a list"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+    printed = refusal(capsys, "archive", "--file", str(file))
+    assert told in printed
+    assert printed.count("\n") == 1
+
+
+def test_a_call_takes_settings_by_name_and_raises_for_wrong_ones() -> None:
+    options = archive.job.options(topics="a", output="/o", checkpoint="/c", max_offsets_per_trigger=7)
+    assert options.max_offsets_per_trigger == 7
+    with pytest.raises(OptionError, match="unknown option outputs"):
+        archive.job.options(topics="a", outputs="/o", checkpoint="/c")
+    with pytest.raises(OptionError, match="required: --topics"):
+        archive.job.options(output="/o", checkpoint="/c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--value-format", "avro"], "needs --schema FILE.avsc"),
+        (["--schema", "/nowhere"], "--schema is for --value-format json or avro, not bytes"),
+        (["--value-format", "json", "--schema", "/nowhere"], "--schema /nowhere: No such file"),
+        (["--value-format", "xml"], "invalid choice: 'xml'"),
+        (["--bootstrap-servers", "a"], "'a' is not host:port"),
+        (["--topics", "a b"], "'a b' is no topic name"),
+    ],
+)
+def test_values_and_addresses_are_checked_before_spark_starts(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refusal(capsys, "archive", *REQUIRED["archive"], *arguments)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_help_needs_no_spark(name: str) -> None:
+    code = f"import sys; sys.modules['pyspark'] = None; sys.argv = ['barnabas', 'pipeline', {name!r}, '--help']; "
+    code += "from barnabas.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "--bootstrap-servers" in run.stdout
+
+
+def test_an_unknown_job_names_the_valid_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["archiv"])
+    assert ended.value.code == 2
+    assert "unknown job archiv (is archive meant?); valid are aggregate, archive" in capsys.readouterr().err
+
+
+def test_a_batch_of_the_archive_has_one_name_however_often_it_is_tried() -> None:
+    first = archive.batch_name("0b5a7c1e-1111-2222-3333-444444444444", 7)
+    assert first == "0000000007-0b5a7c1e"
+    assert first < archive.batch_name("0b5a7c1e-1111-2222-3333-444444444444", 10)
+    assert first != archive.batch_name("9b5a7c1e-1111-2222-3333-444444444444", 7), "another checkpoint, other folders"
+
+
+def test_the_aggregates_fields_are_named_as_asked() -> None:
+    arguments = ["--source", "a", "--target", "b", "--checkpoint", "/c"]
+    assert aggregate.event_schema(aggregate.job.parse(arguments)) == ("`key` STRING, `amount` STRING, `time` STRING")
+    arguments += ["--key-field", "shop id", "--amount-field", "a`b", "--time-field", "at"]
+    assert aggregate.event_schema(aggregate.job.parse(arguments)) == ("`shop id` STRING, `a``b` STRING, `at` STRING")
+
+
+@pytest.mark.parametrize("option", ["--window", "--late", "--ahead"])
+def test_the_aggregates_durations_are_checked_before_spark_starts(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        aggregate.job.parse(["--source", "a", "--target", "b", "--checkpoint", "/c", option, "-5 minutes"])
+    with pytest.raises(SystemExit):
+        aggregate.job.parse(["--source", "a", "--target", "b", "--checkpoint", "/c", option, "5 minuets"])
+    assert "is not a duration" in capsys.readouterr().err
