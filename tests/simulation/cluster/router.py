@@ -121,6 +121,8 @@ class Router:
             self.life, self.is_up_to_date = self._world.coordinator_term(group, broker_id)
         elif key is not None:
             self.is_up_to_date = self._world.is_leader(broker_id, key)
+        elif (coordinated := _coordinated_by(request)) is not None:
+            self.is_up_to_date = self._world.is_transaction_coordinator(broker_id, coordinated[1])
         return response
 
     async def call_unanswered(self, request: Request, version: int) -> None:

@@ -152,6 +152,11 @@ class ClusterWorld(World):
         term = (machine.leader_epoch(key) * 1000 + machine.starts_count) * 10 + broker_id
         return term, self.is_leader(broker_id, key)
 
+    def is_transaction_coordinator(self, broker_id: int, transactional_id: str) -> bool:
+        """Whether it knows that it is the coordinator of `transactional_id`, and the ensemble agrees. No topic of this world
+        has transactions."""
+        return True
+
     def is_leader(self, broker_id: int, key: TopicPartition) -> bool:
         """Whether it knows that it leads, and the ensemble agrees."""
         state = self.states.states.get(key)

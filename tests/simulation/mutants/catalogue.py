@@ -1,5 +1,5 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
-the storage engine alone, the others with one broker."""
+the storage engine alone, those of transactions in histories of transactions, the others with one broker."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tests.simulation.mutants.crashes import CRASHES
 from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
 from tests.simulation.mutants.storage import STORAGE
+from tests.simulation.mutants.transactions import CLUSTER_TRANSACTIONS, TRANSACTIONS
 from tests.simulation.storage import case
+from tests.simulation.transactions import history as transactions_history
 
-ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING, *REPLICATION, *CRASHES)
+ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING, *REPLICATION, *CRASHES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,10 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = cluster_history.run
     elif mutant in CRASHES:
         run = case.run
+    elif mutant in TRANSACTIONS:
+        run = transactions_history.run
+    elif mutant in CLUSTER_TRANSACTIONS:
+        run = transactions_history.run_cluster
     count = 0
     with mutant.planted():
         for count, seed in enumerate(seeds, 1):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from protocol.topic_partition import TopicPartition
 from tests.simulation.clients.admin import Admin
@@ -28,7 +29,6 @@ from tests.simulation.transactions.checkers.torn_transactions import torn_transa
 from tests.simulation.transactions.clients.processor import Processor, input_of
 from tests.simulation.transactions.clients.producers import TIMEOUTS_MS, Producer
 from tests.simulation.transactions.clients.reader import Reader
-from tests.simulation.transactions.coverage import watching_transactions
 from tests.simulation.transactions.fetching import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -37,6 +37,7 @@ from tests.simulation.transactions.fetching import (
     fetch_committed,
 )
 from tests.simulation.transactions.final_logs import FinalLogs
+from tests.simulation.transactions.observer import watching_transactions
 from tests.simulation.transactions.plan import INPUT, OUTPUT
 from tests.simulation.transactions.records import ReadRecord
 from tests.simulation.transactions.scene import Scene
@@ -44,6 +45,7 @@ from tests.simulation.transactions.worlds import TransactionBrokerWorld, Transac
 
 PEACE_S = 6.0  # between the last fault and the end of the clients' work
 QUIET_S = 60.0
+WHOLE_LOG_BYTES = 1 << 24
 TIMED_OUT_S = max(TIMEOUTS_MS) / 1_000 + 10.0  # in which nothing is open any more, with the coordinator's interval
 
 
@@ -149,7 +151,7 @@ async def _judge(scene: Scene, line: Line, processors: list[Processor]) -> None:
     if scene.is_excused:
         world.count("histories in which every replica lost power")
     else:
-        found += [*lost_writes(ledger, logs), *torn_transactions(ledger, logs), *wrong_markers(ledger, logs)]
+        found += [*torn_transactions(ledger, logs), *lost_writes(ledger, logs), *wrong_markers(ledger, logs)]
         found += scene.polls.differences(logs)
         found += scene.offsets.disagreements(logs)
         for processor in processors:
@@ -162,7 +164,10 @@ async def _read(scene: Scene, line: Line, key: TopicPartition, logs: FinalLogs) 
     ends = [await _end(scene, line, key, level) for level in (READ_UNCOMMITTED, READ_COMMITTED)]
     records: list[ReadRecord] = []
     committed: list[tuple[int, str]] = []
-    for is_committed, fetch in ((False, fetch_all), (True, fetch_committed)):
+    fetch_whole = partial(
+        fetch_committed, max_bytes=WHOLE_LOG_BYTES
+    )  # so that aborted transactions have all of their records
+    for is_committed, fetch in ((False, fetch_all), (True, fetch_whole)):
         position = 0
         while position < ends[is_committed]:
             try:

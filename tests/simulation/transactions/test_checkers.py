@@ -222,7 +222,7 @@ def test_an_instance_that_was_superseded_may_be_fenced_and_may_not_be_accepted()
     checker.initialized("tx", first, 7, 0)
     checker.accepted("tx", first, "EndTxn", checker.newest("tx"))
     second = checker.begins("tx")
-    checker.fenced("tx", first, "EndTxn", may_have_timed_out=False)
+    checker.fenced("tx", first, "EndTxn", is_excused=False)
     checker.accepted("tx", first, "EndTxn", checker.newest("tx"))  # the second has no epoch yet
     newest_before = checker.newest("tx")
     checker.initialized("tx", second, 7, 1)
@@ -236,9 +236,9 @@ def test_one_that_is_fenced_without_a_reason_is_reported() -> None:
     reports: list[str] = []
     checker = FencingChecker(reports.append)
     first = checker.begins("tx")
-    checker.fenced("tx", first, "EndTxn", may_have_timed_out=True)
+    checker.fenced("tx", first, "EndTxn", is_excused=True)
     assert not reports
-    checker.fenced("tx", first, "EndTxn", may_have_timed_out=False)
+    checker.fenced("tx", first, "EndTxn", is_excused=False)
     assert "without a reason" in reports[0]
 
 

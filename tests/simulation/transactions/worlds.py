@@ -27,8 +27,8 @@ class TransactionClusterWorld(ClusterWorld):
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(loop, plan_transaction_cluster(loop.random))
 
-    def transaction_coordinator_key(self, transactional_id: str) -> TopicPartition:
-        return STATE_TOPIC, partition_for(transactional_id, STATE_PARTITIONS)
+    def is_transaction_coordinator(self, broker_id: int, transactional_id: str) -> bool:
+        return self.is_leader(broker_id, (STATE_TOPIC, partition_for(transactional_id, STATE_PARTITIONS)))
 
     def internal_keys(self) -> Iterable[TopicPartition]:
         yield from super().internal_keys()

@@ -38,6 +38,7 @@ class FencingChecker:
                 f"zombie: {what} of {transactional_id} instance {instance} was accepted after {newest_when_sent}"
             )
 
-    def fenced(self, transactional_id: str, instance: int, what: str, *, may_have_timed_out: bool) -> None:
-        if instance == self._begun[transactional_id] and not may_have_timed_out:
+    def fenced(self, transactional_id: str, instance: int, what: str, *, is_excused: bool) -> None:
+        """The instance was answered that it is not the newest. `is_excused`: something else than a newer one explains it."""
+        if instance == self._begun[transactional_id] and not is_excused:
             self._report(f"{transactional_id} instance {instance}: {what} was fenced without a reason")

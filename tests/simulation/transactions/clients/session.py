@@ -110,6 +110,7 @@ class Session:
         self._must_bump = False
         self._commit_in_doubt = False
         self._attempts_count = 0  # of the last request
+        self._is_current = True  # who has answered last
         self._opened_s: float | None = None  # when the coordinator may have begun the transaction
 
     def __str__(self) -> str:
@@ -134,9 +135,14 @@ class Session:
             except Unavailable:
                 code = None
             else:
+                self._is_current = self._line.is_up_to_date
                 code = ErrorCode(code_of(response))
                 world.loop.note(f"{self} {what} {code.name}")
-                if code is ErrorCode.NONE and what not in ("InitProducerId", "Produce", "TxnOffsetCommit"):
+                if (
+                    code is ErrorCode.NONE
+                    and self._is_current
+                    and what not in ("InitProducerId", "Produce", "TxnOffsetCommit")
+                ):
                     self._scene.fencing.accepted(self.transactional_id, self.instance, what, newest)
             if code is not None and code not in self._scene.retriable:
                 return code
@@ -157,8 +163,10 @@ class Session:
             self._must_bump = True
             self._world.count("sequences lost")
             raise MustAbort(f"{what}: {code.name}")
-        if code in ABORTABLE and (self._may_have_timed_out() or self._is_superseded()):
+        if code in ABORTABLE and (self._may_have_timed_out() or self._is_superseded() or not self._is_current):
             raise MustAbort(f"{what}: {code.name}")
+        if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING and not self._is_current:
+            raise Fenced(what)
         self._world.report(f"{self}: {what} was answered {code!r}, in {self.transaction}")
         raise Fenced(what)
 
@@ -169,9 +177,9 @@ class Session:
     def _check_fencing(self, what: str) -> None:
         # A coordinator forgets with its leadership whose epoch it bumped, and ends what is open before it bumps one.
         is_repeated = what == "InitProducerId" and self.producer[0] >= 0 and self._attempts_count > 1
-        self._scene.fencing.fenced(
-            self.transactional_id, self.instance, what, may_have_timed_out=is_repeated or self._may_have_timed_out()
-        )
+        # One that does not know of its successor yet knows older epochs, and so does a partition's leader that asks it.
+        is_excused = is_repeated or not self._is_current or self._may_have_timed_out()
+        self._scene.fencing.fenced(self.transactional_id, self.instance, what, is_excused=is_excused)
 
     def _may_have_timed_out(self) -> bool:
         if self._opened_s is None:
@@ -295,14 +303,15 @@ class Session:
             response = await self._line.call(request, self._produce_version, ProduceResponse)
         except Unavailable:
             return None
-        row = response.responses[0].partition_responses[0]
+        row, is_current = response.responses[0].partition_responses[0], self._line.is_up_to_date
         code = ErrorCode(row.error_code)
         self._world.loop.note(f"{self} Produce {key} {code.name} at {row.base_offset}")
         if code in self._scene.retriable:
             self._scene.on_retry("Produce", code)
             return None
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self._line.is_up_to_date:
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_current:
             return None  # of a former leader
+        self._is_current = is_current
         return code
 
     def _encode(self, key: TopicPartition, values: Sequence[str]) -> bytes:
@@ -380,7 +389,10 @@ class Session:
         if self.transaction is not None:
             self._scene.ledger.ended(self.transaction)
         if self._has_added:
-            await self._end(is_commit=False)
+            try:
+                await self._end(is_commit=False)
+            except MustAbort as error:
+                raise Fenced(str(error)) from error  # an abort that is refused is fatal
             self._world.count("transactions aborted")
             self._closed()
         self.transaction = None
