@@ -86,7 +86,7 @@ class Attempts:
         self._sleep(self._settings.retry_backoff_s)
 
 
-class Client:
+class ClusterClient:
     """A client of the cluster that `settings.bootstrap` belongs to. A context manager that closes its connections."""
 
     def __init__(

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from barnabas.spark.committed import CommittedFilter
 from barnabas.spark.header_columns import HEADERS, header_column, header_column_of
-from barnabas.spark.ranges import Range
+from barnabas.spark.ranges import OffsetRange
 from barnabas.spark.varints import Positions, broken, check_lengths, decode_varints, record_bounds
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer
@@ -56,7 +56,7 @@ class RangeDecoder:
     `next_offset` is the offset to go on reading from. It is at or above the range's end when everything has been read.
     """
 
-    def __init__(self, range: Range, *, include_headers: bool, check_crcs: bool = True) -> None:  # noqa: A002
+    def __init__(self, range: OffsetRange, *, include_headers: bool, check_crcs: bool = True) -> None:  # noqa: A002
         self._range = range
         self._include_headers = include_headers
         self._check_crcs = check_crcs
@@ -112,7 +112,7 @@ class RangeDecoder:
             yield rows_of(self._range, records, kind, include_headers=self._include_headers)
 
 
-def rows_of(range: Range, records: list[Record], timestamp_type: int, *, include_headers: bool) -> pa.RecordBatch:  # noqa: A002
+def rows_of(range: OffsetRange, records: list[Record], timestamp_type: int, *, include_headers: bool) -> pa.RecordBatch:  # noqa: A002
     """The rows of records that are objects already."""
     count = len(records)
     columns = [
@@ -131,7 +131,7 @@ def rows_of(range: Range, records: list[Record], timestamp_type: int, *, include
 class _Block:
     """Some record batches of one range, to become one Arrow record batch."""
 
-    def __init__(self, range: Range, *, include_headers: bool) -> None:  # noqa: A002
+    def __init__(self, range: OffsetRange, *, include_headers: bool) -> None:  # noqa: A002
         self._range = range
         self._include_headers = include_headers
         self._headers: list[BatchHeader] = []
@@ -253,7 +253,7 @@ def _pick(
     return pieces.take(pa.array(chosen, mask=is_null))
 
 
-def _places(range: Range, count: int) -> Iterable[pa.Array]:  # noqa: A002
+def _places(range: OffsetRange, count: int) -> Iterable[pa.Array]:  # noqa: A002
     """The columns topic and partition."""
     name = range.topic.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(name))

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from barnabas.spark.client import Attempts, Client
+from barnabas.spark.client import Attempts, ClusterClient
 from barnabas.spark.columns import RangeDecoder
 from barnabas.spark.committed import CommittedFilter
 from barnabas.spark.connection import BrokerConnection
-from barnabas.spark.ranges import EARLIEST, LATEST, Range
+from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records.invalid import InvalidBatch
@@ -39,7 +39,7 @@ class RangeReader:
     """Reads one range. `lost` is called with a text when records are gone, and raises DataLost where that is an error."""
 
     def __init__(
-        self, client: Client, range: Range, lost: Callable[[str], None], *, include_headers: bool  # noqa: A002
+        self, client: ClusterClient, range: OffsetRange, lost: Callable[[str], None], *, include_headers: bool  # noqa: A002
     ) -> None:  # fmt: skip
         self._client = client
         self._range = range

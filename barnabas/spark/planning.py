@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.spark.client import Client, Topic
+from barnabas.spark.client import ClusterClient, Topic
 from barnabas.spark.option_values import Offsets, OptionError
 from barnabas.spark.ranges import LATEST
 from barnabas.spark.read_options import Position, ReadOptions
@@ -20,7 +20,7 @@ from protocol.topic_partition import TopicPartition
 class Planner:
     """Asks one cluster for the partitions and offsets of one read."""
 
-    def __init__(self, client: Client, options: ReadOptions) -> None:
+    def __init__(self, client: ClusterClient, options: ReadOptions) -> None:
         self._client = client
         self._options = options
 

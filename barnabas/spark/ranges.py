@@ -21,7 +21,7 @@ LATEST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OffsetRange:
     """Offsets [start, end) of a partition."""
 
     topic: str
@@ -33,7 +33,7 @@ class Range:
         return f"{self.topic}-{self.partition}, offsets {self.start} to {self.end - 1}"
 
 
-def divide(ranges: Iterable[Range], min_tasks: int | None, max_records: int | None) -> list[Range]:
+def divide(ranges: Iterable[OffsetRange], min_tasks: int | None, max_records: int | None) -> list[OffsetRange]:
     """One range a task: at least `min_tasks` in all where there are enough offsets, each with at most `max_records` offsets.
     Ranges without an offset are left out."""
     some = [each for each in ranges if each.end > each.start]
@@ -45,11 +45,11 @@ def divide(ranges: Iterable[Range], min_tasks: int | None, max_records: int | No
     return [part for each in some for part in _divide_one(each, math.ceil((each.end - each.start) * min_tasks / total))]
 
 
-def _divide_one(whole: Range, parts: int) -> list[Range]:
+def _divide_one(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     size = whole.end - whole.start
     parts = max(1, min(parts, size))
     bounds = [whole.start + size * part // parts for part in range(parts + 1)]
-    return [Range(whole.topic, whole.partition, start, end) for start, end in pairwise(bounds)]
+    return [OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(bounds)]
 
 
 def limit(start: Mapping[TopicPartition, int], end: Offsets, most: int | None) -> Offsets:

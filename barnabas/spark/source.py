@@ -28,10 +28,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from barnabas.spark import streaming
-from barnabas.spark.client import Client
+from barnabas.spark.client import ClusterClient
 from barnabas.spark.fetching import RangeReader
+from barnabas.spark.log_files import FileRange, LogPlanner, read_files
 from barnabas.spark.planning import Planner
-from barnabas.spark.ranges import Range, divide
+from barnabas.spark.ranges import OffsetRange, divide
 from barnabas.spark.read_options import ReadOptions, includes_headers, parse_read
 from barnabas.spark.stream_offsets import StreamOffsets, ranges_of
 from barnabas.spark.streaming import Stream, reported
@@ -52,7 +53,8 @@ class BarnabasDataSource(DataSource):
         return f"{_COLUMNS}, {_HEADERS}" if includes_headers(self.options) else _COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(parse_read(self.options, is_streaming=False))
+        options = parse_read(self.options, is_streaming=False)
+        return FileReader(options) if options.paths else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(parse_read(self.options, is_streaming=True))
@@ -61,7 +63,7 @@ class BarnabasDataSource(DataSource):
 class RangePartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, range: Range) -> None:  # noqa: A002
+    def __init__(self, range: OffsetRange) -> None:  # noqa: A002
         super().__init__(range)
         self.range = range
 
@@ -72,7 +74,7 @@ def read_range(options: ReadOptions, part: InputPartition | None) -> Iterator[pa
         return
     assert isinstance(part, RangePartition)
     assert options.client is not None
-    with Client(options.client) as client:
+    with ClusterClient(options.client) as client:
         reader = RangeReader(client, part.range, reported(options), include_headers=options.include_headers)
         yield from reader.rows()
 
@@ -86,7 +88,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         assert options.client is not None
-        with Client(options.client) as client:
+        with ClusterClient(options.client) as client:
             planner = Planner(client, options)
             keys = [(name, number) for name, topic in planner.topics().items() for number in topic.partitions]
             starts = planner.resolve(options.start, keys, is_start=True)
@@ -96,6 +98,33 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
         return read_range(self._options, partition)
+
+
+class FilePartition(InputPartition):
+    """What one task reads of log files."""
+
+    def __init__(self, part: FileRange) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class FileReader(DataSourceReader):
+    """Reads log files, once."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        parts = LogPlanner(self._options, reported(self._options)).plan()
+        return [FilePartition(each) for each in parts]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
+        if partition is None:
+            return
+        assert isinstance(partition, FilePartition)
+        yield from read_files(
+            partition.part, include_headers=self._options.include_headers, check_crcs=self._options.checks_crcs
+        )
 
 
 class StreamReader(DataSourceStreamReader, streaming.AvailableNow):
@@ -143,5 +172,5 @@ class StreamReader(DataSourceStreamReader, streaming.AvailableNow):
     def _connected(self) -> Stream:
         if self._stream is None:
             assert self._options.client is not None
-            self._stream = Stream(Client(self._options.client), self._options, reported(self._options))
+            self._stream = Stream(ClusterClient(self._options.client), self._options, reported(self._options))
         return self._stream

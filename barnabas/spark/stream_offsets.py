@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.spark.option_values import Offsets
-from barnabas.spark.ranges import Range
+from barnabas.spark.ranges import OffsetRange
 from protocol.primitives import ZERO_UUID, uuid_to_text
 
 _ID = "id"
@@ -77,8 +77,8 @@ def begins(start: StreamOffsets, end: StreamOffsets, lost: Callable[[str], None]
     return found
 
 
-def ranges_of(starts: Offsets, ends: Offsets) -> list[Range]:
-    return [Range(*key, starts[key], end) for key, end in sorted(ends.items())]
+def ranges_of(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
+    return [OffsetRange(*key, starts[key], end) for key, end in sorted(ends.items())]
 
 
 __all__ = ["StreamOffsets", "begins", "id_text", "ranges_of"]

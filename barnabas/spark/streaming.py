@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.spark.checkpoint import newest_offsets
-from barnabas.spark.client import Client
+from barnabas.spark.client import ClusterClient
 from barnabas.spark.fetching import DataLost
 from barnabas.spark.option_values import OptionError
 from barnabas.spark.planning import Planner
-from barnabas.spark.ranges import EARLIEST, LATEST, Range, divide, limit
+from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange, divide, limit
 from barnabas.spark.read_options import ReadOptions
 from barnabas.spark.stream_offsets import StreamOffsets, begins, id_text, ranges_of
 from protocol.topic_partition import TopicPartition
@@ -58,7 +58,7 @@ def reported(options: ReadOptions) -> Callable[[str], None]:
 class Stream:
     """The offsets of one streaming query. It lives on the driver, as long as the query."""
 
-    def __init__(self, client: Client, options: ReadOptions, lost: Callable[[str], None]) -> None:
+    def __init__(self, client: ClusterClient, options: ReadOptions, lost: Callable[[str], None]) -> None:
         self._client = client
         self._planner = Planner(client, options)
         self._options = options
@@ -112,7 +112,7 @@ class Stream:
         added = self._planner.all_at(EARLIEST, [key for key in ends if key not in known])
         return StreamOffsets(limit(known | added, ends, most), newest.ids)
 
-    def ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[Range]:
+    def ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[OffsetRange]:
         """What the tasks of the batch between two offsets read. Raises DataLost."""
         starts = begins(start, end, self._lost)
         added = self._planner.all_at(EARLIEST, [key for key in end.offsets if key not in starts])

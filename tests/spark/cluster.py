@@ -10,7 +10,7 @@ from barnabas._private.protocol.errors import ErrorCode
 from barnabas._private.protocol.messages import fetch, find_coordinator, list_offsets, metadata
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
-from barnabas.spark.client import Client
+from barnabas.spark.client import ClusterClient
 from barnabas.spark.settings import ClientSettings
 from protocol.primitives import ZERO_UUID
 from protocol.records.batch import iter_headers
@@ -52,8 +52,8 @@ class Cluster:
         self.fetch_bytes = 1 << 20
         self.clock = Clock()
 
-    def client(self, **settings: Any) -> Client:
-        return Client(
+    def client(self, **settings: Any) -> ClusterClient:
+        return ClusterClient(
             ClientSettings(bootstrap=(("broker-0", PORT), ("broker-1", PORT)), **settings),
             connect=lambda host, port, _: Connection(self, int(host.rpartition("-")[2])),  # type: ignore[arg-type, return-value]
             clock=self.clock,

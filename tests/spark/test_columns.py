@@ -32,7 +32,7 @@ def rows(
     headers: bool = True,
     aborted: tuple[tuple[int, int], ...] = NOTHING_ABORTED,
 ) -> list[dict[str, Any]]:
-    decoder = columns.RangeDecoder(columns.Range("orders", 3, start, end), include_headers=headers)
+    decoder = columns.RangeDecoder(columns.OffsetRange("orders", 3, start, end), include_headers=headers)
     found: list[dict[str, Any]] = []
     for batch in decoder.decode(buffer, committed.CommittedFilter(aborted)):
         batch.validate(full=True)
@@ -128,7 +128,7 @@ def test_a_header_key_that_is_not_utf8_reads_as_in_java() -> None:
 def test_blocks_end_where_enough_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "ROWS", 5)
     buffer = b"".join(encode_batch([record(n), record(n + 1)], base_offset=n) for n in range(0, 20, 2))
-    decoder = columns.RangeDecoder(columns.Range("t", 0, 1, 19), include_headers=False)
+    decoder = columns.RangeDecoder(columns.OffsetRange("t", 0, 1, 19), include_headers=False)
     sizes = [batch.num_rows for batch in decoder.decode(buffer, committed.CommittedFilter(()))]
     assert sizes == [5, 6, 6, 1]
     assert decoder.is_complete
@@ -173,7 +173,7 @@ def test_aborted_transactions_and_markers_give_no_rows() -> None:
 
 def test_a_batch_that_is_not_whole_is_left_out() -> None:
     whole, half = encode_batch([record(0)]), encode_batch([record(1)], base_offset=1)
-    decoder = columns.RangeDecoder(columns.Range("t", 0, 0, 5), include_headers=True)
+    decoder = columns.RangeDecoder(columns.OffsetRange("t", 0, 0, 5), include_headers=True)
     assert decoder.advance(whole + half[:-1]) == 1
     found = list(decoder.decode(whole + half[:-1], committed.CommittedFilter(())))
     assert sum(batch.num_rows for batch in found) == 1

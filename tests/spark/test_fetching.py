@@ -12,7 +12,7 @@ from barnabas._private.protocol.errors import ErrorCode
 
 from barnabas.spark.client import ClusterUnavailable
 from barnabas.spark.fetching import DataLost, RangeReader
-from barnabas.spark.ranges import Range
+from barnabas.spark.ranges import OffsetRange
 from protocol.records.record import Record, encode_batch
 from tests.spark.cluster import Cluster
 
@@ -39,7 +39,7 @@ def read(cluster: Cluster, start: int, end: int, lost: list[str] | None = None, 
             raise DataLost(what)
         lost.append(what)
 
-    reader = RangeReader(cluster.client(**settings), Range(*KEY, start, end), failing, include_headers=False)
+    reader = RangeReader(cluster.client(**settings), OffsetRange(*KEY, start, end), failing, include_headers=False)
     return [offset for rows in reader.rows() for offset in rows.column("offset").to_pylist()]
 
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
-from barnabas.spark.ranges import Range, divide, limit
+from barnabas.spark.ranges import OffsetRange, divide, limit
 
 sizes = st.lists(st.integers(0, 1000), min_size=1, max_size=6)
 
 
 @given(sizes=sizes, min_tasks=st.none() | st.integers(1, 40), max_records=st.none() | st.integers(1, 300))
 def test_a_division_has_every_offset_once(sizes: list[int], min_tasks: int | None, max_records: int | None) -> None:
-    whole = [Range("t", number, 5, 5 + size) for number, size in enumerate(sizes)]
+    whole = [OffsetRange("t", number, 5, 5 + size) for number, size in enumerate(sizes)]
     parts = divide(whole, min_tasks, max_records)
     covered = [(part.partition, offset) for part in parts for offset in range(part.start, part.end)]
     assert covered == [(each.partition, offset) for each in whole for offset in range(each.start, each.end)]
@@ -25,7 +25,7 @@ def test_a_division_has_every_offset_once(sizes: list[int], min_tasks: int | Non
 
 
 def test_without_wishes_a_partition_is_a_task() -> None:
-    whole = [Range("t", 0, 0, 10), Range("t", 1, 3, 3), Range("u", 0, 2, 4)]
+    whole = [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 3, 3), OffsetRange("u", 0, 2, 4)]
     assert divide(whole, None, None) == [whole[0], whole[2]]
     assert [(each.start, each.end) for each in divide(whole[:1], 3, None)] == [(0, 3), (3, 6), (6, 10)]
 
