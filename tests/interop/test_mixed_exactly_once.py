@@ -145,7 +145,10 @@ def listed(cluster: Cluster, broker: int, transactional_id: str) -> str | None:
     return next((each.transaction_state for each in states if each.transactional_id == transactional_id), None)
 
 
-@pytest.mark.parametrize("coordinator", [OURS_ID, 1], ids=["we-coordinate", "kafka-coordinates"])
+@pytest.mark.parametrize(
+    "coordinator",
+    [pytest.param(OURS_ID, id="we coordinate"), pytest.param(1, id="kafka coordinates", marks=pytest.mark.long)],
+)
 def test_fencing_and_timeouts(cluster: Cluster, admin: Admin, client: Client, coordinator: int) -> None:
     topic, name = created(cluster, admin), f"n-{uuid.uuid4().hex[:8]}"
     coordinate(cluster, admin, name, coordinator)

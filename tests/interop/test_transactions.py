@@ -14,7 +14,7 @@ from tests.interop.transactional.servers import PATIENCE_S, Servers, all_servers
 from tests.oracle.process import wait_until
 
 SOME = ("confluent-kafka", f"Java {OLDER_JAVA}")
-PAIRS = pairs(CLIENTS, {"barnabas": CLIENTS, "barnabas-cluster": SOME, "kafka": SOME[:1]})
+PAIRS = pairs(CLIENTS, {"barnabas": CLIENTS, "barnabas-cluster": SOME})
 
 pytestmark = [
     pytest.mark.oracle,
