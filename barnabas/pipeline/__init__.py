@@ -11,5 +11,5 @@ frame. Needs the extra: `pip install "barnabas[spark]"`. Nothing here imports py
 
 from __future__ import annotations
 
-JOBS = {"aggregate": "aggregate", "archive": "archive"}
+JOBS = {name: name for name in ("aggregate", "archive", "deduplicate", "retry", "route")}
 """The module of each job, by its name."""

@@ -124,7 +124,8 @@ job = Job(
     "aggregate",
     "Count and sum a topic's records in windows of event time, to another topic.",
     add_options,
-    topics=lambda options: [options.source, options.target],
+    topics=lambda options: [options.source],
+    targets=lambda options: [options.target],
     begin=begin,
 )
 

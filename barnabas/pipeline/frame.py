@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from barnabas.pipeline.options import AVAILABLE_NOW, OptionError, Parser, add_stream_options, parser
+from barnabas.pipeline.options import AVAILABLE_NOW, InvalidOption, Parser, add_stream_options, parser
 from barnabas.pipeline.preflight import NotReady, check
 from barnabas.pipeline.progress import Totals, failure_reason, parse_batch, progress_line, prometheus_page
 from barnabas.pipeline.session import Unavailable, require_spark, spark_session
@@ -81,14 +81,16 @@ class Job:
     description: str
     add_options: Callable[[Parser], None]
     topics: Callable[[argparse.Namespace], Iterable[str]]
-    """Return the topics that must exist."""
+    """Return the topics that are read, which must exist."""
     begin: Callable[[SparkSession, argparse.Namespace, Run], StreamingQuery | None]
+    targets: Callable[[argparse.Namespace], Iterable[str]] = lambda _options: ()
+    """Return the topics that are written, which must exist unless the brokers create topics."""
     is_stream: bool = True
     check: Callable[[argparse.Namespace], None] = lambda _options: None
-    """Raises OptionError for options that do not go together."""
+    """Raises InvalidOption for options that do not go together."""
 
     def __call__(self, spark: SparkSession, **settings: Any) -> StreamingQuery | None:
-        """Start the job. Raises OptionError."""
+        """Start the job. Raises InvalidOption."""
         options = self.options(**settings)
         return self.begin(spark, options, Run(self.name))
 
@@ -106,16 +108,16 @@ class Job:
         options = made.parse_args(arguments)
         try:
             self.check(options)
-        except OptionError as error:
+        except InvalidOption as error:
             made.error(str(error))
         return options
 
     def options(self, **settings: Any) -> argparse.Namespace:
-        """Return the options of a call. Raises OptionError."""
+        """Return the options of a call. Raises InvalidOption."""
         made = self.parser()
 
         def refuse(message: str) -> NoReturn:
-            raise OptionError(f"{self.name}: {message}")
+            raise InvalidOption(f"{self.name}: {message}")
 
         made.error = refuse  # type: ignore[method-assign]
         options = made.parse_args(made.arguments_of(settings, self.name))
@@ -136,7 +138,7 @@ def run(job: Job, options: argparse.Namespace) -> int:
     server: ThreadingHTTPServer | None = None
     try:
         require_spark()
-        check(options, job.topics(options))
+        check(options, job.topics(options), job.targets(options))
         if options.metrics_port is not None:
             server = serve_metrics(current, options.metrics_port)
             current.say(f"metrics at http://127.0.0.1:{server.server_port}/metrics")
@@ -187,7 +189,7 @@ def _run_in_session(job: Job, options: argparse.Namespace, current: Run) -> None
             run_to_end(job, options, current, spark)
     except PySparkException as error:
         raise JobFailed(failure_reason(str(error))) from None
-    except (Py4JError, OptionError) as error:
+    except (Py4JError, InvalidOption) as error:
         raise JobFailed(failure_reason(str(error))) from None
     finally:
         spark.stop()
@@ -224,7 +226,7 @@ def _listener(current: Run) -> Any:
     """Return a StreamingQueryListener that adds what it hears of to the run's counts; `ended` is set when the query is over."""
     from pyspark.sql.streaming.listener import StreamingQueryListener  # noqa: PLC0415
 
-    class Listener(StreamingQueryListener):  # type: ignore[misc, unused-ignore]
+    class ProgressListener(StreamingQueryListener):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             self.ended = threading.Event()
 
@@ -241,7 +243,7 @@ def _listener(current: Run) -> Any:
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, RUF100
             self.ended.set()
 
-    return Listener()
+    return ProgressListener()
 
 
 def wait_for(query: StreamingQuery, current: Run) -> None:
@@ -255,7 +257,7 @@ def wait_for(query: StreamingQuery, current: Run) -> None:
 def serve_metrics(current: Run, port: int) -> ThreadingHTTPServer:
     """Serve the run's metrics on 127.0.0.1 from a thread. Raises OSError."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class MetricsHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # noqa: N802, RUF100  the name that http.server calls
             is_known = self.path == "/metrics"
             page = prometheus_page(current.name, current.totals).encode() if is_known else b"see /metrics\n"
@@ -269,7 +271,7 @@ def serve_metrics(current: Run, port: int) -> ThreadingHTTPServer:
             pass
 
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = ThreadingHTTPServer(("127.0.0.1", port), MetricsHandler)
     except OSError as error:
         raise OSError(error.errno, f"--metrics-port {port}: {os.strerror(error.errno or 0)}") from None
     threading.Thread(target=server.serve_forever, daemon=True).start()

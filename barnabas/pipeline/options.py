@@ -19,7 +19,7 @@ DEFAULT_RECORDS_PER_BATCH = 1_000_000
 AVAILABLE_NOW = "available-now"
 
 
-class OptionError(ValueError):
+class InvalidOption(ValueError):
     """An option, or two together, cannot be used; the text says what is valid."""
 
 
@@ -55,13 +55,13 @@ class Parser(argparse.ArgumentParser):
         return {flag[2:]: action for flag, action in actions.items() if flag.startswith("--") and flag != "--help"}
 
     def arguments_of(self, table: Mapping[str, Any], source: str) -> list[str]:
-        """Return the flags that a table of settings stands for. Raises OptionError."""
+        """Return the flags that a table of settings stands for. Raises InvalidOption."""
         flags = self.flags()
         arguments: list[str] = []
         for name, value in table.items():
             flag = name.replace("_", "-")
             if flag not in flags:
-                raise OptionError(f"{source}: {self._unknown(name)}")
+                raise InvalidOption(f"{source}: {self._unknown(name)}")
             if value is None or value is False:
                 continue
             if value is True:
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
             elif isinstance(value, list | tuple):
                 arguments.append(f"--{flag}={','.join(map(str, value))}")
             elif isinstance(value, Mapping):
-                raise OptionError(f"{source}: {name} is a table; valid is a text, a number, true, false or a list")
+                raise InvalidOption(f"{source}: {name} is a table; valid is a text, a number, true, false or a list")
             else:
                 arguments.append(f"--{flag}={value}")
         return arguments
@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"argument --file: {found.file}: {error.strerror}")
         except tomllib.TOMLDecodeError as error:
             self.error(f"argument --file: {found.file} is no TOML file: {error}")
-        except OptionError as error:
+        except InvalidOption as error:
             self.error(str(error))
 
     def _unknown(self, name: str) -> str:

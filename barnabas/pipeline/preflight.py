@@ -1,10 +1,11 @@
 """Asks the brokers for a job's topics before Spark starts, so that what is missing is said within seconds.
 
-One Metadata request (version 4, which does not create topics, and which every broker since 0.11 knows) to each bootstrap server
+A Metadata request (version 4, which every broker since 0.11 knows) to each bootstrap server
 until one answers. Where clients authenticate (SASL), or encrypt with settings that Python does not read (a Java key store),
 only the connection is checked.
 
-Rules: standard library only; nothing is sent that changes anything.
+Rules: standard library only. Topics to read are not created; for topics to write brokers that create topics are asked to, as a
+producer would ask them.
 Source: Kafka MetadataRequest, MetadataResponse.
 """
 
@@ -32,15 +33,17 @@ class NotReady(RuntimeError):
     """Brokers or topics are missing; the text says which."""
 
 
-def check(options: argparse.Namespace, topics: Iterable[str]) -> None:
-    """Raise NotReady unless a broker answers, and has `topics`."""
+def check(options: argparse.Namespace, topics: Iterable[str], targets: Iterable[str]) -> None:
+    """Raise NotReady unless a broker answers, and has `topics` and `targets`."""
     check_cluster(options.bootstrap_servers, options.command_config, topics)
+    if set(targets):
+        check_cluster(options.bootstrap_servers, options.command_config, targets, creates=True)
 
 
-def check_cluster(servers: str, settings: Mapping[str, str], topics: Iterable[str]) -> None:
-    """Raise NotReady unless one of `servers` answers, and has `topics`."""
+def check_cluster(servers: str, settings: Mapping[str, str], topics: Iterable[str], *, creates: bool = False) -> None:
+    """Raise NotReady unless one of `servers` answers, and has `topics`, or `creates` those that are missing."""
     names = sorted(set(topics))
-    errors = ask_first(servers, settings, names)
+    errors = ask_first(servers, settings, names, creates=creates)
     if errors is None:
         return
     problems = [
@@ -50,13 +53,15 @@ def check_cluster(servers: str, settings: Mapping[str, str], topics: Iterable[st
         raise NotReady(f"{'; '.join(problems)} (brokers {servers})")
 
 
-def ask_first(servers: str, settings: Mapping[str, str], names: list[str]) -> dict[str, int] | None:
+def ask_first(
+    servers: str, settings: Mapping[str, str], names: list[str], *, creates: bool = False
+) -> dict[str, int] | None:
     """Return the error code of each topic from the first broker that answers, None when only the connection was checked.
     Raises NotReady."""
     failures = []
     for address in servers.split(","):
         try:
-            return _ask(address, settings, names)
+            return _ask(address, settings, names, creates=creates)
         except (OSError, struct.error, IndexError) as error:
             reason = (
                 "no answer in time"
@@ -67,7 +72,7 @@ def ask_first(servers: str, settings: Mapping[str, str], names: list[str]) -> di
     raise NotReady(f"no broker answers: {'; '.join(failures)}")
 
 
-def _ask(address: str, settings: Mapping[str, str], names: list[str]) -> dict[str, int] | None:
+def _ask(address: str, settings: Mapping[str, str], names: list[str], *, creates: bool) -> dict[str, int] | None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     protocol = settings.get("kafka.security.protocol", "PLAINTEXT").upper()
@@ -75,7 +80,7 @@ def _ask(address: str, settings: Mapping[str, str], names: list[str]) -> dict[st
         if protocol.startswith("SASL") or (protocol == "SSL" and not _reads_pem(settings)):
             return None
         connection = _tls(settings).wrap_socket(plain, server_hostname=host) if protocol == "SSL" else plain
-        connection.sendall(_request(names))
+        connection.sendall(_request(names, creates=creates))
         size = struct.unpack(">i", _receive(connection, 4))[0]
         if not 4 <= size <= _MAX_RESPONSE_BYTES:
             raise ConnectionError("no Kafka broker, or a listener with another protocol")
@@ -99,12 +104,12 @@ def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _request(names: list[str]) -> bytes:
+def _request(names: list[str], *, creates: bool) -> bytes:
     client_id = b"barnabas-pipeline"
     body = struct.pack(">hhih", _METADATA, _VERSION, 1, len(client_id)) + client_id + struct.pack(">i", len(names))
     for name in names:
         body += struct.pack(">h", len(name)) + name.encode()
-    body += b"\0"  # does not create topics
+    body += bytes([creates])
     return struct.pack(">i", len(body)) + body
 
 

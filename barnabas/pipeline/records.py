@@ -94,9 +94,9 @@ def keep(rows: DataFrame, reasons: Mapping[str, Column], counts: Mapping[str, Co
 
     reason = f.coalesce(*(f.when(condition, f.lit(name)) for name, condition in reasons.items()), f.lit(None))
     metrics: list[Any] = [_count().alias("read")]
-    metrics += [f.count_if(f.col("_reason") == name).alias(f"{DROPPED}{name}") for name in reasons]
+    metrics += [f.count_if(f.col("_dropped") == name).alias(f"{DROPPED}{name}") for name in reasons]
     metrics += [f.count_if(condition).alias(name) for name, condition in (counts or {}).items()]
-    return rows.withColumn("_reason", reason).observe(READ_COUNTS, *metrics).where("_reason IS NULL").drop("_reason")
+    return rows.withColumn("_dropped", reason).observe(READ_COUNTS, *metrics).where("_dropped IS NULL").drop("_dropped")
 
 
 def observed(rows: DataFrame) -> tuple[DataFrame, Callable[[], int]]:

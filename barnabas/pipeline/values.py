@@ -11,7 +11,7 @@ import json
 import operator
 from typing import TYPE_CHECKING
 
-from barnabas.pipeline.options import OptionError, Parser, positive
+from barnabas.pipeline.options import InvalidOption, Parser, positive
 from barnabas.pipeline.records import read_batch
 
 if TYPE_CHECKING:
@@ -36,24 +36,24 @@ def add_value_options(made: Parser) -> None:
 
 
 def check_value_options(options: argparse.Namespace) -> None:
-    """Read the schema's text into `options.schema_text`. Raises OptionError."""
+    """Read the schema's text into `options.schema_text`. Raises InvalidOption."""
     options.schema_text = None
     if options.schema is None:
         if options.value_format == "avro":
-            raise OptionError("--value-format avro needs --schema FILE.avsc")
+            raise InvalidOption("--value-format avro needs --schema FILE.avsc")
         return
     if options.value_format not in ("json", "avro"):
-        raise OptionError(f"--schema is for --value-format json or avro, not {options.value_format}")
+        raise InvalidOption(f"--schema is for --value-format json or avro, not {options.value_format}")
     try:
         with open(options.schema, encoding="utf-8") as file:
             text = file.read().strip()
     except OSError as error:
-        raise OptionError(f"--schema {options.schema}: {error.strerror}") from None
+        raise InvalidOption(f"--schema {options.schema}: {error.strerror}") from None
     if options.value_format == "avro" or text.startswith("{"):
         try:
             json.loads(text)
         except ValueError as error:
-            raise OptionError(f"--schema {options.schema}: {error}") from None
+            raise InvalidOption(f"--schema {options.schema}: {error}") from None
     options.schema_text = text
 
 
@@ -102,7 +102,7 @@ def json_schema(spark: SparkSession, options: argparse.Namespace, topics: str) -
             found = spark.read.json(texts.rdd.map(lambda row: row["text"]))
             struct = StructType([field for field in found.schema.fields if field.name != _CORRUPT])
             if not struct.fields:
-                raise OptionError(
+                raise InvalidOption(
                     f"no record of {topics} shows a JSON object to infer a schema from: use --schema FILE"
                 ) from None
             spark.createDataFrame([(struct.json(),)], "value STRING").coalesce(1).write.mode("overwrite").text(folder)

@@ -49,7 +49,7 @@ NOT_RUN = {
     "docker kill": "the same",
     "pip install .": "tests/barnabas/test_wheel.py installs what is built here",
     "pip install confluent-kafka": "requirements/dev.txt installs it",
-    "pip install pyspark==4.0.0": "requirements/spark.txt installs it",
+    'pip install "barnabas[spark]"': "requirements/spark.txt installs what it brings",
     "npm install kafkajs": "npm ci installs it from clients_js/package-lock.json",
     "go mod init hello && go get github.com/twmb/franz-go/pkg/kgo": "clients_go/go.mod pins it",
     "make cluster ZOOKEEPER=host:2181/chroot": "test_make_cluster_with_a_running_zookeeper, with an address that exists",
@@ -110,10 +110,12 @@ COMMANDS_IN_A_CLUSTER = [
 ]
 COMMANDS_OF_THE_TABLE = [command for command in INLINE if is_one_of_apache_kafka(command) and command not in NOT_RUN]
 STARTS = [line for line in LINES if line.startswith("barnabas start")]
-SHOWS = sorted({line for line in LINES + INLINE if re.match(r"barnabas (settings|--help)|make help", line)})
+SHOWS = sorted(
+    {line for line in LINES + INLINE if re.match(r"barnabas (settings|--help|pipeline --help)|make help", line)}
+)
 MAKE_RUN = sorted({line for line in LINES + INLINE if line.startswith("make run")})
 MAKE_CLUSTER = sorted({line for line in LINES + INLINE if line.startswith("make cluster")} - NOT_RUN.keys())
-SPARK = [line for line in LINES if line.startswith("barnabas pipeline ")]
+SPARK = [line for line in LINES if re.match(r"barnabas pipeline [a-z]", line)]
 READING = ["barnabas dump-log", "barnabas log find"]
 FIND = [command for command in INLINE if command.startswith("barnabas log find ")]
 SCRAPE = [command for command in INLINE if command.startswith("curl ")]

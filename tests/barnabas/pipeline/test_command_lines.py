@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from barnabas.pipeline import JOBS, aggregate, archive, command
-from barnabas.pipeline.options import OptionError
+from barnabas.pipeline.options import InvalidOption
 
 REQUIRED = {
     "archive": ["--topics", "a,b", "--output", "/o", "--checkpoint", "/c"],
     "aggregate": ["--source", "a", "--target", "b", "--checkpoint", "/c"],
+    "deduplicate": ["--source", "a", "--target", "b", "--by", "key", "--checkpoint", "/c"],
+    "retry": ["--dead-letter", "a", "--parked", "b", "--checkpoint", "/c"],
+    "route": ["--source", "a", "--dead-letter", "b", "--otherwise", "d", "--checkpoint", "/c"],
 }
+SINGLE = {"route": ["--otherwise"]}
+"""Options that are required only when others are missing."""
 
 
 def refusal(capsys: pytest.CaptureFixture[str], name: str, *arguments: str) -> str:
@@ -74,9 +79,9 @@ def test_a_wrong_file_is_refused_in_one_line(
 def test_a_call_takes_settings_by_name_and_raises_for_wrong_ones() -> None:
     options = archive.job.options(topics="a", output="/o", checkpoint="/c", max_offsets_per_trigger=7)
     assert options.max_offsets_per_trigger == 7
-    with pytest.raises(OptionError, match="unknown option outputs"):
+    with pytest.raises(InvalidOption, match="unknown option outputs"):
         archive.job.options(topics="a", outputs="/o", checkpoint="/c")
-    with pytest.raises(OptionError, match="required: --topics"):
+    with pytest.raises(InvalidOption, match="required: --topics"):
         archive.job.options(output="/o", checkpoint="/c")
 
 
@@ -97,6 +102,30 @@ def test_values_and_addresses_are_checked_before_spark_starts(
     assert told in refusal(capsys, "archive", *REQUIRED["archive"], *arguments)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("route", ["--rule", "key is a -> b"], "--rule or --required: 'key is a' is no condition; valid is any"),
+        ("route", ["--required", "topic"], "--rule or --required: 'topic' is no field"),
+        ("route", ["--rule", "any -> a"], "--source a is also a target"),
+        ("deduplicate", ["--by", "offset"], "--by: 'offset' is no field; valid are key, header.NAME and value.FIELD"),
+        ("deduplicate", ["--target", "a"], "--source and --target are both a"),
+        ("retry", ["--factor", "0.5"], "--factor 0.5 is below 1"),
+        ("retry", ["--to", "a"], "--dead-letter a cannot be where its records go"),
+        ("retry", ["--limit", "0"], "'0' is not a whole number above zero"),
+    ],
+)
+def test_what_jobs_cannot_do_is_said_before_spark_starts(
+    name: str, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refusal(capsys, name, *REQUIRED[name], *arguments)
+
+
+def test_a_route_to_nowhere_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--source", "a", "--dead-letter", "b", "--checkpoint", "/c"]
+    assert "nothing is routed: name --rule or --otherwise" in refusal(capsys, "route", *arguments)
+
+
 @pytest.mark.parametrize("name", REQUIRED)
 def test_help_needs_no_spark(name: str) -> None:
     code = f"import sys; sys.modules['pyspark'] = None; sys.argv = ['barnabas', 'pipeline', {name!r}, '--help']; "
@@ -110,7 +139,7 @@ def test_an_unknown_job_names_the_valid_ones(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit) as ended:
         command.main(["archiv"])
     assert ended.value.code == 2
-    assert "unknown job archiv (is archive meant?); valid are aggregate, archive" in capsys.readouterr().err
+    assert "unknown job archiv (is archive meant?); valid are aggregate, archive, " in capsys.readouterr().err
 
 
 def test_a_batch_of_the_archive_has_one_name_however_often_it_is_tried() -> None:

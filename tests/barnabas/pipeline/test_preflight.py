@@ -37,6 +37,15 @@ def test_what_is_missing_is_named_and_not_created(servers: str) -> None:
             preflight.check_cluster(servers, {}, ["orders", "nowhere"])
 
 
+def test_a_missing_target_is_created_where_brokers_create_topics(servers: str) -> None:
+    preflight.check_cluster(servers, {}, ["made"], creates=True)
+    while preflight.ask_first(servers, {}, ["made"]) == {"made": 3}:
+        pass  # brokers create it after they have answered
+    strict = EmbeddedBroker(settings={"auto.create.topics.enable": False})
+    with strict, pytest.raises(preflight.NotReady, match="topic made does not exist"):
+        preflight.check_cluster(strict.bootstrap_servers, {}, ["made"], creates=True)
+
+
 def test_a_dead_broker_is_named(dead: str) -> None:
     with pytest.raises(preflight.NotReady, match=f"no broker answers: {dead}: Connection refused"):
         preflight.check_cluster(dead, {}, ["orders"])

@@ -1,0 +1,80 @@
+"""Copy a topic without the records that repeat one that came before, by key, header or content.
+
+    barnabas pipeline deduplicate --source orders --target orders-once --by header.id --within "10 minutes" --checkpoint
+    /var/lib/dedup
+
+`--by` is `key`, `header.NAME` or `value.FIELD` of a JSON object, and may be repeated. A record repeats another when these
+are equal, and its timestamp is up to `--within` later. Records without one of the fields are dropped and counted, or go on
+with `--pass`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.frame import Job, Run
+from barnabas.pipeline.options import InvalidOption, Parser, duration, topic
+from barnabas.pipeline.records import keep, read_stream, write_stream
+from barnabas.pipeline.rules import InvalidRule, field_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def once(records: DataFrame, options: argparse.Namespace) -> DataFrame:
+    """Return the records without those that repeat one."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    names = [f"_by{number}" for number in range(len(options.by))]
+    fields = {name: f.expr(field_sql(field)) for name, field in zip(names, options.by, strict=True)}
+    if options.pass_on:  # what has no identity repeats nothing
+        place = f.concat_ws("/", f.lit("none"), "topic", "partition", "offset")
+        fields = {name: f.coalesce(column, place) for name, column in fields.items()}
+    missing = {f"no {field}": f.col(name).isNull() for name, field in zip(names, options.by, strict=True)}
+    identified = keep(records.withColumns(fields), missing)
+    return identified.withWatermark("timestamp", options.within).dropDuplicatesWithinWatermark(names)
+
+
+def begin(spark: SparkSession, options: argparse.Namespace, _run: Run) -> StreamingQuery:
+    """Start the query."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    rows = once(read_stream(spark, options, options.source), options)
+    return write_stream(rows.select(f.lit(options.target).alias("topic"), "key", "value", "headers"), options)
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise InvalidOption for fields that are none, and for a target that is the source."""
+    try:
+        for field in options.by:
+            field_sql(field)
+    except InvalidRule as error:
+        raise InvalidOption(f"--by: {error}") from None
+    if options.source == options.target:
+        raise InvalidOption(f"--source and --target are both {options.source}")
+
+
+def add_options(made: Parser) -> None:
+    """Add the job's own options."""
+    made.add_argument("--source", type=topic, required=True, metavar="TOPIC", help="topic to read")
+    made.add_argument("--target", type=topic, required=True, metavar="TOPIC", help="topic to write")
+    made.add_argument("--by", action="append", required=True, metavar="FIELD",
+                      help="key, header.NAME or value.FIELD; may be repeated")  # fmt: skip
+    made.add_argument("--within", type=duration, default="10 minutes", help="how much later a repetition may come")
+    made.add_argument("--pass", dest="pass_on", action="store_true", help="records without the field go on")
+
+
+job = Job(
+    "deduplicate",
+    "Copy a topic without the records that repeat one, by key, header or content.",
+    add_options,
+    topics=lambda options: [options.source],
+    targets=lambda options: [options.target],
+    begin=begin,
+    check=check,
+)
+
+if __name__ == "__main__":
+    job.main()

@@ -1,0 +1,156 @@
+"""Bring dead letters back to their topics, with a growing delay, up to a limit; then park them.
+
+    barnabas pipeline retry --dead-letter orders-dead --parked orders-parked --checkpoint /var/lib/retry \\
+        --first-delay "1 minute" --factor 4 --most-delay "6 hours" --limit 5
+
+A dead letter goes back to the topic in its header `barnabas-source-topic`, as the record that it was, with
+`barnabas-attempt`; when it fails again, the job `route` counts on. A dead letter without that header is parked. Delays
+count from the dead letter's timestamp.
+
+Each round reads the dead letters that are not handled yet, so letters that wait cost a read of what came after them.
+Records are written before it is remembered that they are handled: after a crash some come twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.dead_letters import (
+    PARKED,
+    PLACE,
+    RETRIED,
+    TOPIC,
+    Handled,
+    Letter,
+    Schedule,
+    attempt_sql,
+    headers_without_sql,
+)
+from barnabas.pipeline.frame import Job, Run
+from barnabas.pipeline.options import (
+    AVAILABLE_NOW,
+    InvalidOption,
+    Parser,
+    duration,
+    duration_s,
+    folder,
+    positive,
+    positive_number,
+    topic,
+    trigger,
+)
+from barnabas.pipeline.records import read_batch, write_batch
+from barnabas.pipeline.rules import header_sql, literal
+from barnabas.pipeline.stored import StoredText
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+    """Do rounds until the run stops, or one round when the trigger is available-now."""
+    interval_s = 0 if options.trigger == AVAILABLE_NOW else duration_s(options.trigger)
+    state = StoredText(spark, options.checkpoint, "handled")
+    while not run.stop.is_set():
+        do_round(spark, options, run, state, int(time.time() * 1000))  # noqa: TID251  the user's process, not the broker
+        if not interval_s or run.stop.wait(interval_s):
+            return
+
+
+def do_round(spark: SparkSession, options: argparse.Namespace, run: Run, state: StoredText, now_ms: int) -> None:
+    """Handle the dead letters that are due at `now_ms`."""
+    handled = Handled.from_json(json.loads(state.read() or "{}"))
+    letters = read_letters(spark, options, handled).cache()
+    try:
+        columns = letters.selectExpr("partition", "offset", "UNIX_MILLIS(timestamp)", "attempt", "target IS NULL")
+        rows = [(Letter(*row[:4]), row[4]) for row in columns.collect()]
+        seen = [letter for letter, _ in rows]
+        plan = plan_round(rows, handled, schedule(options), now_ms)
+        if plan:
+            write_batch(rows_of(spark, letters, plan, options), options)
+            state.write(json.dumps(handled.after(seen, plan).to_json()))
+    finally:
+        letters.unpersist()
+    run.totals.read += sum(not handled.has(letter) for letter in plan)
+    run.totals.written += len(plan)
+    run.totals.other[PARKED] += sum(action == PARKED for action in plan.values())
+    run.totals.other["waiting"] = sum(not handled.has(letter) for letter in seen) - len(plan)
+    run.show()
+
+
+def plan_round(rows: list[tuple[Letter, bool]], handled: Handled, times: Schedule, now_ms: int) -> dict[Letter, str]:
+    """Return what to do with each dead letter that is due. The second of each pair says that it has no target."""
+    decided = {
+        letter: PARKED if has_no_target else times.decide(letter.attempt, letter.timestamp_ms, now_ms)
+        for letter, has_no_target in rows
+        if not handled.has(letter)
+    }
+    return {letter: action for letter, action in decided.items() if action is not None}
+
+
+def read_letters(spark: SparkSession, options: argparse.Namespace, handled: Handled) -> DataFrame:
+    """Return the dead letters that may not be handled yet, with `attempt` and `target`."""
+    target = literal(options.to) if options.to else f"CAST({header_sql(TOPIC)} AS STRING)"
+    records = read_batch(spark, options, options.dead_letter, {"startingOffsets": "earliest"})
+    for partition, start in handled.starts.items():
+        records = records.where(f"partition != {partition} OR offset >= {start}")
+    return records.selectExpr("*", f"{attempt_sql()} AS attempt", f"{target} AS target")
+
+
+def rows_of(spark: SparkSession, letters: DataFrame, plan: dict[Letter, str], options: argparse.Namespace) -> DataFrame:
+    """Return the rows to write for the letters that are due."""
+    actions = [(letter.partition, letter.offset, action) for letter, action in plan.items()]
+    planned = spark.createDataFrame(actions, "partition INT, offset BIGINT, action STRING")
+    is_retried = f"action = {literal(RETRIED)}"
+    return letters.join(planned, ["partition", "offset"]).selectExpr(
+        f"CASE WHEN {is_retried} THEN target ELSE {literal(options.parked)} END AS topic",
+        "key",
+        "value",
+        f"CASE WHEN {is_retried} THEN {headers_without_sql(PLACE)} ELSE headers END AS headers",
+    )
+
+
+def schedule(options: argparse.Namespace) -> Schedule:
+    """Return the delays that the options describe."""
+    first_s, most_s = duration_s(options.first_delay), duration_s(options.most_delay)
+    return Schedule(first_s, options.factor, most_s, options.limit)
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise InvalidOption for delays that shrink, and for a topic that would be read again."""
+    if options.factor < 1:
+        raise InvalidOption(f"--factor {options.factor:g} is below 1: delays must not shrink")
+    if options.dead_letter in (options.parked, options.to):
+        raise InvalidOption(f"--dead-letter {options.dead_letter} cannot be where its records go")
+
+
+def add_options(made: Parser) -> None:
+    """Add the job's own options."""
+    made.add_argument("--dead-letter", type=topic, required=True, metavar="TOPIC", help="topic with the dead letters")
+    made.add_argument("--parked", type=topic, required=True, metavar="TOPIC", help="topic of those that are given up")
+    made.add_argument("--to", type=topic, metavar="TOPIC", help="where they go; else to the topic that they came from")
+    made.add_argument("--first-delay", type=duration, default="1 minute", help="before the second attempt")
+    made.add_argument("--factor", type=positive_number, default=2.0, help="how much longer each next delay is")
+    made.add_argument("--most-delay", type=duration, default="1 hour", help="no delay is longer")
+    made.add_argument("--limit", type=positive, default=5, metavar="COUNT", help="attempts before a record is parked")
+    made.add_argument("--checkpoint", type=folder, required=True, metavar="FOLDER", help="remembers what is handled")
+    made.add_argument("--trigger", type=trigger, default="10 seconds", metavar="WHEN",
+                      help=f"{AVAILABLE_NOW}: one round; '10 seconds': a round so often, until stopped")  # fmt: skip
+
+
+job = Job(
+    "retry",
+    "Bring dead letters back with a growing delay, up to a limit; then park them.",
+    add_options,
+    topics=lambda options: [options.dead_letter],
+    targets=lambda options: [options.parked, *([options.to] if options.to else [])],
+    begin=begin,
+    is_stream=False,
+    check=check,
+)
+
+if __name__ == "__main__":
+    job.main()

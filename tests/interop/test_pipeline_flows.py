@@ -1,0 +1,144 @@
+"""The jobs that write to topics: route, retry and deduplicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas import EmbeddedBroker
+from barnabas.pipeline import deduplicate, retry, route, session
+from barnabas.pipeline.frame import Run
+from barnabas.pipeline.stored import StoredText
+from tests.interop.pipeline_cases import Given, consume, need_spark, produce, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    need_spark()
+    topics = ("orders", "orders-fr", "refunds", "other", "dead", "parked", "clicks", "clicks-once")
+    with EmbeddedBroker(dict.fromkeys(topics, 1), {"log.retention.ms": -1}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def spark(servers: str) -> Iterator[SparkSession]:
+    spark = session.spark_session("test", with_connector=True)
+    yield spark
+    spark.stop()
+
+
+def test_records_are_routed_die_come_back_and_are_parked(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    common: dict[str, Any] = {"bootstrap_servers": servers, "connector": True}
+    routing = {
+        **common, "source": "orders", "dead_letter": "dead", "checkpoint": tmp_path / "route", "json": True,
+        "required": ["value.id"],
+        "rule": ["header.kind ~ ^refund -> refunds", "value.country = FR -> orders-fr", "value.amount >= 10 -> other"],
+    }  # fmt: skip
+    retrying = {**common, "dead_letter": "dead", "parked": "parked", "checkpoint": str(tmp_path / "retry"),
+                "first_delay": "1 minute", "factor": 2, "limit": 3}  # fmt: skip
+    produce(
+        servers,
+        "orders",
+        [
+            Given({"id": 1, "country": "FR"}, "a", {"trace": "t1"}),
+            Given({"id": 2, "country": "FR"}, "b", {"kind": "refund-all"}),
+            Given({"id": 3, "country": "DE", "amount": 10}, "c"),
+            Given({"id": 4, "country": "DE", "amount": "many"}, "d"),
+            Given(b"no json", "e", {"trace": "t5"}),
+            Given({"country": "FR"}, "f"),
+            Given(None, "g"),
+        ],
+    )
+    run = run_job(route.job, spark, **routing)
+    assert run.totals.summary() == "read 7, dropped 0, wrote 7, 4 dead letters"
+    assert [(each.key, each.headers) for each in consume(servers, "orders-fr")] == [("a", {"trace": "t1"})]
+    assert [each.key for each in consume(servers, "refunds")] == ["b"]
+    assert [each.key for each in consume(servers, "other")] == ["c"]
+    dead = consume(servers, "dead")
+    assert [(each.key, each.headers["barnabas-reason"], each.headers["barnabas-source-offset"]) for each in dead] == [
+        ("d", "no rule matches", "3"),
+        ("e", "the value is no JSON", "4"),
+        ("f", "there is no value.id", "5"),
+        ("g", "the value is no JSON", "6"),
+    ]
+    assert dead[1].value == b"no json"
+    assert dead[1].headers == {
+        "trace": "t5",
+        "barnabas-reason": "the value is no JSON",
+        "barnabas-source-topic": "orders",
+        "barnabas-source-partition": "0",
+        "barnabas-source-offset": "4",
+        "barnabas-source-timestamp": "1769853600000",
+        "barnabas-attempt": "1",
+    }
+
+    options = retry.job.options(**retrying)
+    state = StoredText(spark, options.checkpoint, "handled")
+    first_ms = max(each.timestamp_ms for each in dead)
+
+    def retry_at(now_ms: int) -> str:
+        run = Run("retry", is_quiet=True)
+        retry.do_round(spark, options, run, state, now_ms)
+        return run.totals.summary()
+
+    assert retry_at(first_ms) == "read 0, dropped 0, wrote 0, 0 parked, 4 waiting"
+    assert retry_at(first_ms + 60_000) == "read 4, dropped 0, wrote 4, 0 parked, 0 waiting"
+    assert retry_at(first_ms + 60_000) == "read 0, dropped 0, wrote 0, 0 parked, 0 waiting", "none comes back twice"
+    again = consume(servers, "orders")[7:]
+    assert {each.key: each.headers for each in again} == {
+        "d": {"barnabas-attempt": "1"},
+        "e": {"trace": "t5", "barnabas-attempt": "1"},
+        "f": {"barnabas-attempt": "1"},
+        "g": {"barnabas-attempt": "1"},
+    }
+    for attempt in (2, 3):
+        run_job(route.job, spark, **routing)
+        dead = consume(servers, "dead")[-4:]
+        assert [each.headers["barnabas-attempt"] for each in dead] == [str(attempt)] * 4
+        last_ms = max(each.timestamp_ms for each in dead)
+        if attempt == 2:
+            assert retry_at(last_ms + 60_000) == "read 0, dropped 0, wrote 0, 0 parked, 4 waiting", (
+                "the delay has doubled"
+            )
+            assert retry_at(last_ms + 120_000) == "read 4, dropped 0, wrote 4, 0 parked, 0 waiting"
+    assert retry_at(last_ms) == "read 4, dropped 0, wrote 4, 4 parked, 0 waiting"
+    parked = {each.key: each for each in consume(servers, "parked")}
+    assert sorted(parked) == ["d", "e", "f", "g"]
+    assert parked["e"].headers["barnabas-reason"] == "the value is no JSON"
+    assert parked["e"].headers["barnabas-attempt"] == "3"
+
+
+def test_repetitions_are_left_out_and_counted(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    start_ms = 1_769_853_600_000
+    settings = {
+        "bootstrap_servers": servers, "connector": True, "source": "clicks", "target": "clicks-once",
+        "by": ["header.id", "key"], "within": "10 minutes", "checkpoint": tmp_path / "checkpoint",
+    }  # fmt: skip
+    produce(
+        servers,
+        "clicks",
+        [
+            Given("1", "a", {"id": "x"}),
+            Given("2", "a", {"id": "x"}),
+            Given("3", "b", {"id": "x"}),
+            Given("4", "a"),
+            Given("5", None, {"id": "y"}),
+        ],
+    )
+    run = run_job(deduplicate.job, spark, **settings)
+    assert run.totals.read == 5
+    assert run.totals.dropped == {"no header.id": 1, "no key": 1, "duplicate": 1}
+    produce(servers, "clicks", [Given("6", "a", {"id": "x"}, start_ms + 1000), Given("7", "c", {"id": "x"})])
+    run = run_job(deduplicate.job, spark, **settings)
+    assert run.totals.summary() == "read 2, dropped 1 (1 duplicate), wrote 1"
+    found = consume(servers, "clicks-once")
+    assert sorted((each.key, each.value) for each in found) == [("a", 1), ("b", 3), ("c", 7)]
+    assert {each.headers["id"] for each in found} == {"x"}
