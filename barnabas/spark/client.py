@@ -250,15 +250,17 @@ class ClusterClient:
 
     def coordinator_of(self, transactional_id: str) -> BrokerConnection:
         """A connection to the coordinator of a transactional id. Raises OSError, KafkaError: ask again after a while."""
-        request = FindCoordinatorRequest(
-            key=transactional_id, key_type=TRANSACTION, coordinator_keys=[transactional_id]
-        )
+        request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION)
         response = self.ask_any(request, FindCoordinatorResponse)
-        one = response.coordinators[0] if response.coordinators else response
-        if one.error_code:
-            code = ErrorCode(one.error_code)
-            raise KafkaError(code, f"coordinator of {transactional_id}: {one.error_message or code.message}")
-        return self._connection((one.host, one.port))
+        if response.error_code:
+            code = ErrorCode(response.error_code)
+            raise KafkaError(code, f"coordinator of {transactional_id}: {response.error_message or code.message}")
+        return self._connection((response.host, response.port))
+
+    def all_brokers(self) -> list[BrokerConnection]:
+        """A connection to each broker of the cluster. Raises OSError, KafkaError."""
+        self.topics([])
+        return [self._connection(address) for address in self._addresses.values()]
 
     # --- connections ---
 

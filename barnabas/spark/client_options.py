@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from barnabas.spark.option_values import OptionError, addresses, boolean, check_names, choice, integer, read
+from barnabas.spark.option_values import SourceOptionError, addresses, boolean, check_names, choice, integer, read
 from barnabas.spark.settings import CLIENT_ID, ClientSettings, ConnectionSettings
 
 PREFIX: Final = "kafka."
@@ -30,12 +30,12 @@ def is_client_option(name: str) -> bool:
 
 
 def parse_client(options: Mapping[str, str], known: tuple[str, ...]) -> ClientSettings:
-    """The settings among `options`, whose names are in lower case. Raises OptionError."""
+    """The settings among `options`, whose names are in lower case. Raises SourceOptionError."""
     names = [PREFIX + name for name in known]
     check_names((name for name in options if is_client_option(name)), names, "Option")
     servers = options.get("kafka.bootstrap.servers")
     if servers is None:
-        raise OptionError("Option 'kafka.bootstrap.servers' is missing: host:port of one or more brokers")
+        raise SourceOptionError("Option 'kafka.bootstrap.servers' is missing: host:port of one or more brokers")
     defaults = ClientSettings(bootstrap=())
     timeout_ms = read(options, "kafka.default.api.timeout.ms", integer, int(defaults.api_timeout_s * 1000))
     return ClientSettings(
@@ -57,9 +57,9 @@ def _connection(options: Mapping[str, str]) -> ConnectionSettings:
     for store in ("truststore", "keystore"):
         location = f"kafka.ssl.{store}.location"
         if location in options and not is_tls:
-            raise OptionError(f"Option {location!r} needs kafka.security.protocol SSL")
+            raise SourceOptionError(f"Option {location!r} needs kafka.security.protocol SSL")
         if location in options and options.get(f"kafka.ssl.{store}.type", "JKS").upper() != "PEM":
-            raise OptionError(f"Option 'kafka.ssl.{store}.type' must be PEM: Python reads no Java key stores")
+            raise SourceOptionError(f"Option 'kafka.ssl.{store}.type' must be PEM: Python reads no Java key stores")
     algorithm = options.get("kafka.ssl.endpoint.identification.algorithm", "https")
     return ConnectionSettings(
         client_id=options.get("kafka.client.id", CLIENT_ID),

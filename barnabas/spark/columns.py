@@ -66,6 +66,12 @@ class RangeDecoder:
     def is_complete(self) -> bool:
         return self.next_offset >= self._range.end
 
+    def skip_to(self, offset: int) -> None:
+        """Leave out what is before `offset`, also where a batch with earlier records comes."""
+        whole = self._range
+        self.next_offset = min(offset, whole.end)
+        self._range = OffsetRange(whole.topic, whole.partition, self.next_offset, whole.end)
+
     def advance(self, buffer: Buffer) -> int:
         """The offset behind the last whole batch of `buffer`: where the next fetch begins. Decodes nothing."""
         offset = self.next_offset

@@ -120,7 +120,7 @@ class RangeReader:
             self._lost(
                 f"{self._range.topic}-{self._range.partition} is no more: offsets {at} to {self._range.end - 1} are gone"
             )
-            self._decoder.next_offset = self._range.end
+            self._decoder.skip_to(self._range.end)
             return
         self._attempts.pause(error)
 
@@ -134,12 +134,12 @@ class RangeReader:
             self._lost(
                 f"{topic}-{partition}: offsets {at} to {min(first, self._range.end) - 1} are gone, the log begins at {first}"
             )
-            self._decoder.next_offset = min(first, self._range.end)
+            self._decoder.skip_to(first)
         elif last < at:
             self._lost(
                 f"{topic}-{partition}: offset {at} is behind the log's end {last}: the topic was made again or truncated"
             )
-            self._decoder.next_offset = self._range.end
+            self._decoder.skip_to(self._range.end)
         else:
             self._retry(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE))
 

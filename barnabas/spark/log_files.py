@@ -6,7 +6,7 @@ aborted. A task reads its piece of the files, so every executor must see the dir
 Rules: nothing is written, no lock is taken. A read begins at the log's start and ends at the log's end, or, of committed
 records, at the first open transaction; `endingOffsets` `checkpoint` ends it at the high watermark that the broker wrote down
 last. Of several copies of a partition the longest is read.
-Errors: OptionError for a directory, topic or offset that is not there, OSError, InvalidBatch.
+Errors: SourceOptionError for a directory, topic or offset that is not there, OSError, InvalidBatch.
 Source: Kafka LogManager, OffsetCheckpointFile.
 """
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 from barnabas.spark.columns import RangeDecoder
 from barnabas.spark.committed import CommittedFilter
 from barnabas.spark.log_summary import LogSummary, Mark, pieces_of, summarise
-from barnabas.spark.option_values import Offsets, OptionError
+from barnabas.spark.option_values import Offsets, SourceOptionError
 from barnabas.spark.planning import check_covers, late_error
 from barnabas.spark.ranges import EARLIEST, OffsetRange, divide
 from barnabas.spark.read_options import Position, ReadOptions
@@ -94,7 +94,7 @@ class LogPlanner:
             )
         end = self._end_of(summary)
         if wanted.end > end:
-            raise OptionError(f"{wanted.topic}-{wanted.partition} can be read to offset {end}, not {wanted.end}")
+            raise SourceOptionError(f"{wanted.topic}-{wanted.partition} can be read to offset {end}, not {wanted.end}")
         return OffsetRange(wanted.topic, wanted.partition, max(wanted.start, summary.start), wanted.end)
 
     def _end_of(self, summary: LogSummary) -> int:
@@ -111,7 +111,7 @@ class LogPlanner:
         if selection.partitions:
             missing = [f"{topic}-{number}" for topic, number in selection.partitions if (topic, number) not in folders]
             if missing:
-                raise OptionError(f"assign names partitions that are not there: {', '.join(missing)}")
+                raise SourceOptionError(f"assign names partitions that are not there: {', '.join(missing)}")
             keys = list(selection.partitions)
         starts = {directory: _checkpoint(directory, _LOG_START) or {} for directory in self._options.paths}
         found: dict[TopicPartition, _Log] = {}
@@ -156,19 +156,19 @@ class LogPlanner:
     def _high_watermark(self, key: TopicPartition, log: _Log) -> int:
         offsets = _checkpoint(log.directory, _HIGH_WATERMARK)
         if offsets is None:
-            raise OptionError(f"endingOffsets checkpoint needs {_HIGH_WATERMARK} in {log.directory}")
+            raise SourceOptionError(f"endingOffsets checkpoint needs {_HIGH_WATERMARK} in {log.directory}")
         end = self._end_of(log.summary)
         return max(min(offsets.get(key, 0), end), log.summary.start)
 
 
 def _folders(directories: tuple[str, ...]) -> dict[TopicPartition, list[str]]:
-    """The directories that have each partition. Raises OptionError."""
+    """The directories that have each partition. Raises SourceOptionError."""
     found: dict[TopicPartition, list[str]] = {}
     for directory in directories:
         try:
             entries = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         except OSError as error:
-            raise OptionError(f"Option 'path': {directory}: {error.strerror}") from error
+            raise SourceOptionError(f"Option 'path': {directory}: {error.strerror}") from error
         for name in entries:
             match = _FOLDER.fullmatch(name)
             if match is not None:
@@ -177,14 +177,14 @@ def _folders(directories: tuple[str, ...]) -> dict[TopicPartition, list[str]]:
 
 
 def _checkpoint(directory: str, name: str) -> Offsets | None:
-    """None when there is no such file. Raises OptionError."""
+    """None when there is no such file. Raises SourceOptionError."""
     try:
         with open(os.path.join(directory, name), "rb") as file:
             return decode_offsets(file.read())
     except FileNotFoundError:
         return None
     except CorruptCheckpoint as error:
-        raise OptionError(f"{directory}/{name}: {error}") from error
+        raise SourceOptionError(f"{directory}/{name}: {error}") from error
 
 
 def offset_at(whole: OffsetRange, summary: LogSummary, timestamp_ms: int) -> int | None:

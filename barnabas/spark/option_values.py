@@ -16,23 +16,25 @@ from protocol.topic_partition import TopicPartition
 Offsets = dict[TopicPartition, int]
 
 
-class OptionError(ValueError):
+class SourceOptionError(ValueError):
     """An option, or a combination of options, is not valid; the text says what is."""
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raises OptionError for a name that is not known, whatever its case."""
+    """Raises SourceOptionError for a name that is not known, whatever its case."""
     names = {name.lower(): name for name in known}
     for name in given:
         if name.lower() not in names:
             near = get_close_matches(name.lower(), names, n=1)
             guess = f" Did you mean {names[near[0]]!r}?" if near else ""
-            raise OptionError(f"{what} {name!r} is not known.{guess} Valid are: {', '.join(sorted(names.values()))}")
+            raise SourceOptionError(
+                f"{what} {name!r} is not known.{guess} Valid are: {', '.join(sorted(names.values()))}"
+            )
 
 
 def boolean(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name} is true or false, not {text!r}")
+        raise SourceOptionError(f"{name} is true or false, not {text!r}")
     return text.lower() == "true"
 
 
@@ -40,13 +42,13 @@ def integer(name: str, text: str, least: int = 0, most: int = (1 << 63) - 1) -> 
     digits = text.strip()
     if not digits.removeprefix("-").isdecimal() or not digits.isascii() or not least <= int(digits) <= most:
         limit = f"from {least} up" if most >= (1 << 31) - 1 else f"from {least} to {most}"
-        raise OptionError(f"{name} is a whole number {limit}, not {text!r}")
+        raise SourceOptionError(f"{name} is a whole number {limit}, not {text!r}")
     return int(digits)
 
 
 def choice(name: str, text: str, valid: Mapping[str, Any]) -> Any:
     if text.lower() not in valid:
-        raise OptionError(f"{name} is one of {', '.join(valid)}, not {text!r}")
+        raise SourceOptionError(f"{name} is one of {', '.join(valid)}, not {text!r}")
     return valid[text.lower()]
 
 
@@ -54,7 +56,7 @@ def words(name: str, text: str) -> tuple[str, ...]:
     """Words between commas, each once."""
     found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     if not found:
-        raise OptionError(f"{name} names nothing: {text!r}")
+        raise SourceOptionError(f"{name} names nothing: {text!r}")
     return found
 
 
@@ -65,7 +67,7 @@ def addresses(name: str, text: str) -> tuple[tuple[str, int], ...]:
         host, colon, port = word.rpartition(":")
         host = host.rpartition("//")[2].strip("[]")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise OptionError(f"{name} is host:port, or several between commas, not {word!r}")
+            raise SourceOptionError(f"{name} is host:port, or several between commas, not {word!r}")
         found.append((host, int(port)))
     return tuple(found)
 
@@ -76,10 +78,10 @@ def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     found: list[TopicPartition] = []
     for topic, numbers in _json_object(text, form).items():
         if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
-            raise OptionError(form)
+            raise SourceOptionError(form)
         found += [(topic, number) for number in numbers]
     if not found:
-        raise OptionError(form)
+        raise SourceOptionError(form)
     return tuple(dict.fromkeys(found))
 
 
@@ -89,10 +91,10 @@ def by_partition(name: str, text: str, least: int) -> Offsets:
     found: Offsets = {}
     for topic, numbers in _json_object(text, form).items():
         if not isinstance(numbers, dict):
-            raise OptionError(form)
+            raise SourceOptionError(form)
         for partition, number in numbers.items():
             if not partition.isdecimal() or type(number) is not int or number < least:
-                raise OptionError(form)
+                raise SourceOptionError(form)
             found[topic, int(partition)] = number
     return found
 
@@ -101,9 +103,9 @@ def _json_object(text: str, form: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError:
-        raise OptionError(form) from None
+        raise SourceOptionError(form) from None
     if not isinstance(found, dict):
-        raise OptionError(form)
+        raise SourceOptionError(form)
     return found
 
 

@@ -2,7 +2,7 @@
 
 Rules: the forms of offsets, and what they mean, are those of Spark's Kafka source. A planner serves the driver; tasks read
 ranges.
-Errors: OptionError when options do not fit what is there, ClusterUnavailable, KafkaError.
+Errors: SourceOptionError when options do not fit what is there, ClusterUnavailable, KafkaError.
 Source: Spark KafkaOffsetReaderAdmin.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.spark.client import ClusterClient, Topic
-from barnabas.spark.option_values import Offsets, OptionError
+from barnabas.spark.option_values import Offsets, SourceOptionError
 from barnabas.spark.ranges import LATEST
 from barnabas.spark.read_options import Position, ReadOptions
 from protocol.topic_partition import TopicPartition
@@ -41,7 +41,7 @@ class Planner:
             if topic in chosen and number not in chosen[topic].partitions
         ]
         if missing:
-            raise OptionError(f"assign names partitions that do not exist: {', '.join(missing)}")
+            raise SourceOptionError(f"assign names partitions that do not exist: {', '.join(missing)}")
         kept: dict[str, dict[int, int]] = {name: {} for name in chosen}
         for name, number in (key for key in selection.partitions if key[0] in chosen):
             kept[name][number] = chosen[name].partitions[number]
@@ -78,21 +78,21 @@ class Planner:
         return {key: ends[key].offset if key in ends else each.offset for key, each in found.items()}
 
 
-def late_error(name: str, late: Iterable[TopicPartition]) -> OptionError:
+def late_error(name: str, late: Iterable[TopicPartition]) -> SourceOptionError:
     places = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(late))
-    return OptionError(
+    return SourceOptionError(
         f"No record has the time of {name} or a later one in {places}. "
         "With startingOffsetsByTimestampStrategy latest a read begins at the end there"
     )
 
 
 def check_covers(name: str, given: Iterable[TopicPartition], keys: Iterable[TopicPartition]) -> None:
-    """Offsets of partitions must name each of them. Raises OptionError."""
+    """Offsets of partitions must name each of them. Raises SourceOptionError."""
     named, existing = set(given), set(keys)
     if named != existing:
         missing = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(existing - named)) or "none"
         unknown = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(named - existing)) or "none"
-        raise OptionError(
+        raise SourceOptionError(
             f"{name} must name every partition that is read, and no other (-2 is earliest, -1 latest). "
             f"Missing: {missing}. Not read: {unknown}"
         )

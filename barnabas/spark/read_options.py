@@ -18,7 +18,7 @@ from typing import Final
 from barnabas.spark.client_options import READING, is_client_option, parse_client
 from barnabas.spark.option_values import (
     Offsets,
-    OptionError,
+    SourceOptionError,
     boolean,
     by_partition,
     check_names,
@@ -58,8 +58,8 @@ class Selection:
         return topic in self.topics or any(topic == name for name, _ in self.partitions)
 
     def of_topics(self, existing: Mapping[str, bool], *, tolerates_missing: bool = False) -> list[str]:
-        """The chosen ones of the topics that exist; `existing` says of each whether it is internal. Raises OptionError for a
-        named topic that is missing."""
+        """The chosen ones of the topics that exist; `existing` says of each whether it is internal. Raises SourceOptionError
+        for a named topic that is missing."""
         if self.pattern is not None:
             return sorted(
                 name for name, internal in existing.items() if not internal and re.fullmatch(self.pattern, name)
@@ -68,7 +68,7 @@ class Selection:
         missing = [name for name in named if name not in existing]
         if missing and not tolerates_missing:
             subject = f"Topic {missing[0]} does" if len(missing) == 1 else f"Topics {', '.join(missing)} do"
-            raise OptionError(f"{subject} not exist")
+            raise SourceOptionError(f"{subject} not exist")
         return sorted(name for name in named if name in existing)
 
 
@@ -110,12 +110,12 @@ class ReadOptions:
 
 
 def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
-    """Raises OptionError."""
+    """Raises SourceOptionError."""
     given = {name.lower(): text for name, text in options.items()}
     check_names((name for name in given if not is_client_option(name)), KNOWN, "Option")
     paths = read(given, "path", words, ())
     if paths and is_streaming:
-        raise OptionError("Option 'path' reads log files in a batch; a streaming read needs brokers")
+        raise SourceOptionError("Option 'path' reads log files in a batch; a streaming read needs brokers")
     if paths:
         given.setdefault("kafka.bootstrap.servers", "unused:1")
     client = parse_client(given, READING)
@@ -126,11 +126,11 @@ def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
     else:
         _forbid(given, ("maxOffsetsPerTrigger", "checkpointLocation"), "belongs to streaming reads")
         if start.everywhere == LATEST or LATEST in (start.offsets or {}).values():
-            raise OptionError(f"{start.name} of a batch read cannot be latest (-1): nothing would be read")
+            raise SourceOptionError(f"{start.name} of a batch read cannot be latest (-1): nothing would be read")
     if end.everywhere == EARLIEST or EARLIEST in (end.offsets or {}).values():
-        raise OptionError(f"{end.name} cannot be earliest (-2): nothing would be read")
+        raise SourceOptionError(f"{end.name} cannot be earliest (-2): nothing would be read")
     if end.is_checkpoint and not paths:
-        raise OptionError("endingOffsets checkpoint belongs to reads of log files (option 'path')")
+        raise SourceOptionError("endingOffsets checkpoint belongs to reads of log files (option 'path')")
     return ReadOptions(
         selection=_selection(given),
         start=start,
@@ -152,7 +152,7 @@ def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether there is a column of headers. Raises OptionError."""
+    """Whether there is a column of headers. Raises SourceOptionError."""
     given = {name.lower(): text for name, text in options.items()}
     found: bool = read(given, "includeHeaders", boolean, False)
     return found
@@ -161,14 +161,14 @@ def includes_headers(options: Mapping[str, str]) -> bool:
 def _forbid(given: Mapping[str, str], names: tuple[str, ...], why: str) -> None:
     for name in names:
         if name.lower() in given:
-            raise OptionError(f"Option {name!r} {why}")
+            raise SourceOptionError(f"Option {name!r} {why}")
 
 
 def _selection(given: Mapping[str, str]) -> Selection:
     chosen = [name for name in SELECTIONS if name.lower() in given]
     if len(chosen) != 1:
         found = " and ".join(map(repr, chosen)) or "none"
-        raise OptionError(f"Exactly one of the options {', '.join(SELECTIONS)} is needed; {found} was given")
+        raise SourceOptionError(f"Exactly one of the options {', '.join(SELECTIONS)} is needed; {found} was given")
     name, text = chosen[0], given[chosen[0].lower()]
     if name == "subscribe":
         return Selection(topics=words(name, text))
@@ -177,7 +177,7 @@ def _selection(given: Mapping[str, str]) -> Selection:
     try:
         re.compile(text)
     except re.error as error:
-        raise OptionError(f"subscribePattern is a regular expression, not {text!r}: {error}") from None
+        raise SourceOptionError(f"subscribePattern is a regular expression, not {text!r}: {error}") from None
     return Selection(pattern=text)
 
 
@@ -196,7 +196,7 @@ def _position(given: Mapping[str, str], names: tuple[str, ...], default: int) ->
     if word == CHECKPOINT and names is ENDS:
         return Position(offsets, is_checkpoint=True)
     if not text.strip().startswith("{"):
-        raise OptionError(
+        raise SourceOptionError(
             f'{offsets} is earliest, latest or JSON such as {{"topic": {{"0": 23, "1": -2}}}}, not {text!r}'
         )
     return Position(offsets, offsets=by_partition(offsets, text, EARLIEST))

@@ -15,7 +15,7 @@ from typing import Any
 from barnabas.spark.checkpoint import newest_offsets
 from barnabas.spark.client import ClusterClient
 from barnabas.spark.fetching import DataLost
-from barnabas.spark.option_values import OptionError
+from barnabas.spark.option_values import SourceOptionError
 from barnabas.spark.planning import Planner
 from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange, divide, limit
 from barnabas.spark.read_options import ReadOptions
@@ -82,7 +82,7 @@ class Stream:
         if self._reached is None and self._options.max_offsets_per_trigger is not None:
             location = self._options.checkpoint
             if location is None:
-                raise OptionError(
+                raise SourceOptionError(
                     "maxOffsetsPerTrigger needs the option checkpointLocation, the same as that of the query, on "
                     "PySpark before 4.2: Spark does not say where a batch begins"
                 )

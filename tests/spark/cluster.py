@@ -154,10 +154,9 @@ class Cluster:
         return fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic=topic.topic, partitions=[data])])
 
     def _FindCoordinator(self, broker: int, request: Any, code: int) -> Any:
-        one = find_coordinator.Coordinator(
-            key=request.key, node_id=1, host="broker-1", port=PORT, error_code=code, error_message=None
+        return find_coordinator.FindCoordinatorResponse(
+            node_id=1, host="broker-1", port=PORT, error_code=code, error_message=None
         )
-        return find_coordinator.FindCoordinatorResponse(coordinators=[one])
 
     def _leads(self, broker: int, key: tuple[str, int]) -> int:
         leader = self.leaders.get(key)

@@ -75,6 +75,13 @@ def test_records_that_were_deleted_are_reported(cluster: Cluster) -> None:
     assert len(lost) == 2
 
 
+def test_records_are_deleted_in_the_middle_of_a_batch(cluster: Cluster) -> None:
+    cluster.starts[KEY] = 44
+    cluster.logs[KEY] = b"".join(batch(first, 10) for first in range(40, 100, 10))
+    lost: list[str] = []
+    assert read(cluster, 15, 60, lost) == list(range(44, 60))
+
+
 def test_a_log_that_ends_before_the_range_is_reported(cluster: Cluster) -> None:
     lost: list[str] = []
     assert read(cluster, 150, 170, lost) == []

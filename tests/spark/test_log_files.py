@@ -13,7 +13,7 @@ import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.spark import log_files, log_summary
 from barnabas.spark.fetching import DataLost
 from barnabas.spark.log_files import LogPlanner, read_files
-from barnabas.spark.option_values import OptionError
+from barnabas.spark.option_values import SourceOptionError
 from barnabas.spark.read_options import parse_read
 from barnabas.spark.streaming import reported
 from protocol.records import control
@@ -105,7 +105,7 @@ def test_bounds_by_time(plain: Path, time: int) -> None:
 
 
 def test_a_time_behind_the_last_record(plain: Path) -> None:
-    with pytest.raises(OptionError, match="No record has the time of startingTimestamp"):
+    with pytest.raises(SourceOptionError, match="No record has the time of startingTimestamp"):
         offsets(plain, startingTimestamp="1100")
     assert offsets(plain, startingTimestamp="1100", startingOffsetsByTimestampStrategy="latest") == []
     assert len(offsets(plain, endingTimestamp="1100")) == 100
@@ -129,7 +129,7 @@ def test_transactions(tmp_path: Path) -> None:
     assert offsets(tmp_path, minPartitions="8") == committed
     everything = [*range(15), *range(16, 21), *range(23, 35)]
     assert offsets(tmp_path, **{"kafka.isolation.level": "read_uncommitted"}) == everything
-    with pytest.raises(OptionError, match="orders-0 can be read to offset 25, not 30"):
+    with pytest.raises(SourceOptionError, match="orders-0 can be read to offset 25, not 30"):
         offsets(tmp_path, endingOffsets='{"orders": {"0": 30}}')
 
 
@@ -167,7 +167,7 @@ def test_records_deleted_at_the_front(plain: Path) -> None:
 
 
 def test_the_high_watermark_as_the_end(plain: Path) -> None:
-    with pytest.raises(OptionError, match="needs replication-offset-checkpoint"):
+    with pytest.raises(SourceOptionError, match="needs replication-offset-checkpoint"):
         offsets(plain, endingOffsets="checkpoint")
     (plain / "replication-offset-checkpoint").write_bytes(encode_offsets({KEY: 64}))
     assert offsets(plain, endingOffsets="checkpoint") == list(range(64))
@@ -188,13 +188,13 @@ def test_several_directories_and_the_longest_copy(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(plain: Path) -> None:
-    with pytest.raises(OptionError, match="No such file or directory"):
+    with pytest.raises(SourceOptionError, match="No such file or directory"):
         plan(plain / "nothing")
-    with pytest.raises(OptionError, match="Topic gone does not exist"):
+    with pytest.raises(SourceOptionError, match="Topic gone does not exist"):
         plan(plain, subscribe="gone")
     parsed = parse_read({"path": str(plain), "assign": '{"orders": [4]}'}, is_streaming=False)
     planner = LogPlanner(parsed, reported(parsed))
-    with pytest.raises(OptionError, match="partitions that are not there: orders-4"):
+    with pytest.raises(SourceOptionError, match="partitions that are not there: orders-4"):
         planner.plan()
 
 

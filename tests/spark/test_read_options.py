@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
-from barnabas.spark.option_values import OptionError
+from barnabas.spark.option_values import SourceOptionError
 from barnabas.spark.ranges import EARLIEST, LATEST
 from barnabas.spark.read_options import Position, Selection, parse_read
 
@@ -65,7 +65,7 @@ def test_what_a_selection_chooses() -> None:
     assert Selection(pattern="orders").of_topics(existing) == ["orders"]
     assert Selection(pattern=".*").of_topics(existing) == ["orders", "orders-eu"]
     assert Selection(topics=("__offsets", "orders")).of_topics(existing) == ["__offsets", "orders"]
-    with pytest.raises(OptionError, match="Topics gone, lost do not exist"):
+    with pytest.raises(SourceOptionError, match="Topics gone, lost do not exist"):
         Selection(topics=("gone", "lost", "orders")).of_topics(existing)
     assert Selection(topics=("gone", "orders")).of_topics(existing, tolerates_missing=True) == ["orders"]
 
@@ -135,14 +135,14 @@ def test_positions(options: dict[str, str], start: Position, end: Position) -> N
     ],
 )
 def test_what_is_wrong_in_a_batch_read(options: dict[str, str], problem: str) -> None:
-    with pytest.raises(OptionError, match=problem):
+    with pytest.raises(SourceOptionError, match=problem):
         parse(options)
 
 
 def test_what_is_wrong_in_a_stream() -> None:
-    with pytest.raises(OptionError, match="a stream has no end"):
+    with pytest.raises(SourceOptionError, match="a stream has no end"):
         parse(READ | {"endingOffsets": "latest"}, is_streaming=True)
-    with pytest.raises(OptionError, match="log files in a batch"):
+    with pytest.raises(SourceOptionError, match="log files in a batch"):
         parse({"path": "/data", "subscribe": "a"}, is_streaming=True)
 
 

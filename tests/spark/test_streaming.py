@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="checkpoints are read by Arrow's file syst
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.spark.checkpoint import newest_offsets, parse_batch
 from barnabas.spark.fetching import DataLost
-from barnabas.spark.option_values import OptionError
+from barnabas.spark.option_values import SourceOptionError
 from barnabas.spark.read_options import parse_read
 from barnabas.spark.stream_offsets import StreamOffsets
 from barnabas.spark.streaming import Stream, reported
@@ -82,15 +82,17 @@ def test_where_a_stream_begins(cluster: Cluster, options: dict[str, str], offset
 
 
 def test_where_it_cannot_begin(cluster: Cluster) -> None:
-    with pytest.raises(OptionError, match="No record has the time of startingTimestamp or a later one in orders-1"):
+    with pytest.raises(
+        SourceOptionError, match="No record has the time of startingTimestamp or a later one in orders-1"
+    ):
         stream(cluster, startingTimestamp="1060").initial()
-    with pytest.raises(OptionError, match=r"Missing: orders-1\. Not read: orders-5"):
+    with pytest.raises(SourceOptionError, match=r"Missing: orders-1\. Not read: orders-5"):
         stream(cluster, startingOffsets='{"orders": {"0": 7, "5": 0}}').initial()
-    with pytest.raises(OptionError, match="Topic gone does not exist"):
+    with pytest.raises(SourceOptionError, match="Topic gone does not exist"):
         stream(cluster, subscribe="gone").initial()
     reader = parse_read({"kafka.bootstrap.servers": "x:1", "assign": '{"orders": [0, 9]}'}, is_streaming=True)
     assigned = Stream(cluster.client(), reader, reported(reader))
-    with pytest.raises(OptionError, match="assign names partitions that do not exist: orders-9"):
+    with pytest.raises(SourceOptionError, match="assign names partitions that do not exist: orders-9"):
         assigned.initial()
 
 
@@ -113,7 +115,7 @@ def test_before_spark_4_2_the_start_comes_from_the_checkpoint(cluster: Cluster, 
     assert again.known_start() == at(20, 10)
     assert again.latest(again.known_start(), 30) == at(40, 20)
     assert again.known_start() == at(40, 20)
-    with pytest.raises(OptionError, match="maxOffsetsPerTrigger needs the option checkpointLocation"):
+    with pytest.raises(SourceOptionError, match="maxOffsetsPerTrigger needs the option checkpointLocation"):
         stream(cluster, maxOffsetsPerTrigger="30").known_start()
     assert stream(cluster).known_start() is None
 
@@ -172,7 +174,7 @@ def test_a_topic_that_is_gone_is_an_error_unless_that_is_tolerated(cluster: Clus
     for one in (strict, tolerant):
         one.ranges(at(0, 0), at(10, 10))
     cluster.leaders.clear()
-    with pytest.raises(OptionError, match="Topic orders does not exist"):
+    with pytest.raises(SourceOptionError, match="Topic orders does not exist"):
         strict.latest(at(10, 10), None)
     assert tolerant.latest(at(10, 10), None) == StreamOffsets({}, {})
 
