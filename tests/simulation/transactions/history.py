@@ -26,6 +26,7 @@ from tests.simulation.transactions.checkers.duplicates import duplicates
 from tests.simulation.transactions.checkers.hanging import hanging, wrong_markers
 from tests.simulation.transactions.checkers.lost_writes import lost_writes
 from tests.simulation.transactions.checkers.torn_transactions import torn_transactions
+from tests.simulation.transactions.clients.auditor import Auditor
 from tests.simulation.transactions.clients.processor import Processor, input_of
 from tests.simulation.transactions.clients.producers import TIMEOUTS_MS, Producer
 from tests.simulation.transactions.clients.reader import Reader
@@ -89,7 +90,8 @@ async def _story(
     producers = [Producer(scene, f"tx{n}") for n in range(rng.randint(2, 3))]
     processors = [Processor(scene, f"proc{n}", rng.choice(inputs), outputs) for n in range(rng.randint(1, 2))]
     readers = [Reader(scene, f"reader{n}", rng.choice(world.keys)) for n in range(2)]
-    applications: list[Client] = [*producers, *processors]
+    auditor = Auditor(scene, "auditor", [processor.key for processor in processors])
+    applications: list[Client] = [*producers, *processors, auditor]
     faults = make_faults([client.name for client in (*applications, *readers)])
     await faults.start()
     await Admin(world, "admin").make_topics()

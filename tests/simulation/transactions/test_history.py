@@ -51,6 +51,8 @@ def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
         "zombies-add-partitions",
         "epoch-bumped-by-a-commit",
         "aborted-offsets-committed",
+        "offsets-never-unstable",
+        "aborted-without-lower-bound",
         "transactions-not-loaded",
     ]
     # One that takes more seeds has become hard to find: something hides it.

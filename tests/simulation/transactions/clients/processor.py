@@ -6,15 +6,11 @@ The group has no members: instances fence each other by their transactional id.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.topic_partition import TopicPartition
-from tests.simulation.checkers.commits import text_of
 from tests.simulation.clients.coordinator import find_coordinator
 from tests.simulation.line import Unavailable
-from tests.simulation.transactions.checkers.offsets import NOTHING
+from tests.simulation.transactions.clients.auditor import VERSIONS, fetch_stable_offset
 from tests.simulation.transactions.clients.producers import Application
-from tests.simulation.transactions.clients.requests import offset_of, stable_offset_request
 from tests.simulation.transactions.clients.session import Session, Stopped
 from tests.simulation.transactions.fetching import fetch_committed
 from tests.simulation.transactions.ledger import OffsetKey
@@ -30,7 +26,7 @@ class Processor(Application):
         super().__init__(scene, name)
         self.key: OffsetKey = (f"group-{name}", source)
         self._sinks = sinks
-        self._version = scene.world.random.choice((7, 8, 9))
+        self._version = scene.world.random.choice(VERSIONS)
         self._positions: dict[Session, int] = {}
 
     async def run(self) -> None:
@@ -71,30 +67,12 @@ class Processor(Application):
 
     async def committed_offset(self, session: Session | None = None) -> int:
         """The group's offset once it is stable. Raises Stopped."""
-        group, source = self.key
-        while True:
-            if session is not None and session.is_stopped():
-                raise Stopped
-            floor = self.scene.offsets.floor(self.key)
-            try:
-                response = await self.line.call(
-                    stable_offset_request(group, source, self._version), self._version, OffsetFetchResponse
-                )
-            except Unavailable:
-                await self.line.pause()
-                continue
-            code, offset, metadata = offset_of(response)
-            self.world.loop.note(f"{self.name} OffsetFetch {ErrorCode(code).name} {offset}")
-            if code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
-                self.world.count("unstable offsets answered")
-            elif code == ErrorCode.NONE and self.line.is_up_to_date:
-                if offset != NOTHING and metadata != text_of(offset):
-                    self.world.report(f"{self.name}: the metadata of {offset} is {metadata!r}")
-                self.scene.offsets.on_stable(self.name, self.key, floor, offset)
+        while session is None or not session.is_stopped():
+            offset = await fetch_stable_offset(self.scene, self.line, self.name, self.key, self._version)
+            if offset is not None:
                 return offset
-            elif code != ErrorCode.NONE and code not in self.scene.retriable:
-                self.world.report(f"{self.name}: OffsetFetch was answered {ErrorCode(code)!r}")
             await self.line.pause()
+        raise Stopped
 
 
 def made_of(key: OffsetKey, offset: int) -> str:

@@ -98,7 +98,7 @@ class Application(ABC):
     async def _be_a_zombie(self, session: Session) -> None:
         rng = self.world.random
         try:
-            while True:
+            while not session.is_stopped():
                 await self._transaction(session, sleeps=rng.random() < 0.5)
                 await asyncio.sleep(rng.uniform(0.0, 0.5))
         except Fenced:
