@@ -31,11 +31,21 @@ _FENCED_CODES = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVA
 _QUICK = {"retry.backoff.ms": 20, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 
+def _called(call: Callable[[], T]) -> T:
+    """What `call` returns. The library may run a callback while it has an error to raise: Python makes that a SystemError."""
+    try:
+        return call()
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
 def _confluent(call: Callable[[], T]) -> T:
     """What `call` returns; where it may be asked again, it is."""
     for attempt in itertools.count():
         try:
-            return call()
+            return _called(call)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.txn_requires_abort():
