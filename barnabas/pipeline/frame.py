@@ -8,7 +8,6 @@ start.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -86,6 +85,8 @@ class Job:
     targets: Callable[[argparse.Namespace], Iterable[str]] = lambda _options: ()
     """Return the topics that are written, which must exist unless the brokers create topics."""
     is_stream: bool = True
+    needs_brokers: Callable[[argparse.Namespace], bool] = lambda _options: True
+    """Return whether brokers are asked before Spark starts."""
     check: Callable[[argparse.Namespace], None] = lambda _options: None
     """Raises InvalidOption for options that do not go together."""
 
@@ -138,7 +139,8 @@ def run(job: Job, options: argparse.Namespace) -> int:
     server: ThreadingHTTPServer | None = None
     try:
         require_spark()
-        check(options, job.topics(options), job.targets(options))
+        if job.needs_brokers(options):
+            check(options, job.topics(options), job.targets(options))
         if options.metrics_port is not None:
             server = serve_metrics(current, options.metrics_port)
             current.say(f"metrics at http://127.0.0.1:{server.server_port}/metrics")
@@ -146,7 +148,7 @@ def run(job: Job, options: argparse.Namespace) -> int:
     except (Unavailable, NotReady, JobFailed) as error:
         return _failed(current, str(error))
     except OSError as error:
-        return _failed(current, f"{error.strerror or error}")
+        return _failed(current, str(error))
     except KeyboardInterrupt:
         current.say(f"stopped; {current.totals.summary()}")
         return 0
@@ -255,7 +257,7 @@ def wait_for(query: StreamingQuery, current: Run) -> None:
 
 
 def serve_metrics(current: Run, port: int) -> ThreadingHTTPServer:
-    """Serve the run's metrics on 127.0.0.1 from a thread. Raises OSError."""
+    """Serve the run's metrics on 127.0.0.1 from a thread. Raises JobFailed."""
 
     class MetricsHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # noqa: N802, RUF100  the name that http.server calls
@@ -273,6 +275,6 @@ def serve_metrics(current: Run, port: int) -> ThreadingHTTPServer:
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), MetricsHandler)
     except OSError as error:
-        raise OSError(error.errno, f"--metrics-port {port}: {os.strerror(error.errno or 0)}") from None
+        raise JobFailed(f"--metrics-port {port}: {error.strerror}") from None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

@@ -163,8 +163,24 @@ def _label(text: str) -> str:
 
 
 def failure_reason(text: str) -> str:
-    """Return the one line of a Spark error that says why: its deepest cause, else its first line."""
+    """Return the one line of a Spark error that says why: the exception of its last Python traceback, else its deepest
+    cause, else its first line."""
+    raised = _raised_in_python(text.splitlines())
+    if raised is not None:
+        return raised
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     reasons = causes or [line for line in lines if not line.startswith(("at ", "...", "JVM stacktrace"))]
     return reasons[-1 if causes else 0] if reasons else "it failed without a message"
+
+
+def _raised_in_python(lines: list[str]) -> str | None:
+    """Return the line behind the last traceback's frames, None without a traceback."""
+    reason = None
+    is_inside = False
+    for line in lines:
+        if line.rstrip().endswith("Traceback (most recent call last):"):
+            is_inside = True
+        elif is_inside and line.strip() and not line.startswith((" ", "\t")):
+            reason, is_inside = line.strip(), False
+    return reason

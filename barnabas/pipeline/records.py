@@ -45,10 +45,18 @@ def stream_options(options: argparse.Namespace, topics: str) -> dict[str, str]:
         "failOnDataLoss": str(not options.tolerate_loss).lower(),
         "maxOffsetsPerTrigger": str(options.max_offsets_per_trigger),
     }
-    if options.starting_offsets in ("earliest", "latest"):
-        return settings | {"startingOffsets": options.starting_offsets}
+    if not options.connector:
+        # On PySpark 4.0 a Python source learns from the checkpoint alone where a batch begins.
+        settings["checkpointLocation"] = options.checkpoint
+    return settings | start_options(options.starting_offsets)
+
+
+def start_options(where: str) -> dict[str, str]:
+    """Return the options for reading from `earliest`, `latest`, or a time in ms."""
+    if where in ("earliest", "latest"):
+        return {"startingOffsets": where}
     # A partition without a record at or after that time starts at its end.
-    return settings | {"startingTimestamp": options.starting_offsets, "startingOffsetsByTimestampStrategy": "latest"}
+    return {"startingTimestamp": where, "startingOffsetsByTimestampStrategy": "latest"}
 
 
 def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str) -> DataFrame:

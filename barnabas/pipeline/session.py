@@ -13,8 +13,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ def spark_session(app_name: str, *, with_connector: bool = False, with_avro: boo
             )
             for name, value in own_settings(packages, str(ivy_settings), os.environ).items():
                 builder = builder.config(name, value)
-            with contextlib.chdir(start_folder):
+            with contextlib.chdir(start_folder), variables(worker_settings(os.environ)):
                 spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -113,6 +114,36 @@ def spark_session(app_name: str, *, with_connector: bool = False, with_avro: boo
         raise Unavailable(f"Spark did not start (its own message is above){fetched}") from None
     spark.sparkContext.setLogLevel(os.environ.get("SPARK_LOG_LEVEL", "WARN"))
     return spark
+
+
+def worker_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which Spark's Python workers find this interpreter and this package.
+
+    A local master's workers run in this interpreter, unless PYSPARK_PYTHON names another one. An installed package they find by
+    themselves, a checkout is on their PYTHONPATH.
+    """
+    settings = {}
+    if environment.get("SPARK_MASTER", "local").startswith("local") and "PYSPARK_PYTHON" not in environment:
+        settings["PYSPARK_PYTHON"] = sys.executable
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "barnabas" / "_server").is_dir():
+        settings["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(root)]))
+    return settings
+
+
+@contextlib.contextmanager
+def variables(settings: Mapping[str, str]) -> Iterator[None]:
+    """Have environment variables while Spark's JVM starts, which hands them on."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def ivy_settings_text(repository: str) -> str:

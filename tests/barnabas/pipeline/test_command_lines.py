@@ -12,12 +12,13 @@ from barnabas.pipeline.options import InvalidOption
 REQUIRED = {
     "archive": ["--topics", "a,b", "--output", "/o", "--checkpoint", "/c"],
     "aggregate": ["--source", "a", "--target", "b", "--checkpoint", "/c"],
+    "audit": ["--topics", "a,b"],
+    "inspect": ["--topic", "a"],
+    "replay": ["--archive", "/a"],
     "deduplicate": ["--source", "a", "--target", "b", "--by", "key", "--checkpoint", "/c"],
     "retry": ["--dead-letter", "a", "--parked", "b", "--checkpoint", "/c"],
     "route": ["--source", "a", "--dead-letter", "b", "--otherwise", "d", "--checkpoint", "/c"],
 }
-SINGLE = {"route": ["--otherwise"]}
-"""Options that are required only when others are missing."""
 
 
 def refusal(capsys: pytest.CaptureFixture[str], name: str, *arguments: str) -> str:
@@ -105,6 +106,11 @@ def test_values_and_addresses_are_checked_before_spark_starts(
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
+        ("audit", ["--trace", "x"], "--trace VALUE and --trace-header NAME go together"),
+        ("audit", ["--starting-offsets", "latest"], "leaves nothing to audit"),
+        ("inspect", ["--path", "/nowhere"], "--path /nowhere: not a directory"),
+        ("replay", ["--rate", "1", "--speed", "1"], "--rate and --speed do not go together"),
+        ("replay", ["--rate", "0"], "'0' is not a number above zero"),
         ("route", ["--rule", "key is a -> b"], "--rule or --required: 'key is a' is no condition; valid is any"),
         ("route", ["--required", "topic"], "--rule or --required: 'topic' is no field"),
         ("route", ["--rule", "any -> a"], "--source a is also a target"),

@@ -122,6 +122,11 @@ def test_metrics_have_the_text_form_of_prometheus() -> None:
             "z.W: the cause",
         ),
         ("\n  what\nmore", "what"),
+        (
+            "[STREAM_FAILED] failed: Traceback (most recent call last):\n  File a\n    b()\nx.Lost: gone\n SQLSTATE: 38000\n"
+            "Traceback (most recent call last):\n  File c\nx.Wrong: the last one\n\nmore\nCaused by: y",
+            "x.Wrong: the last one",
+        ),
     ],
 )
 def test_the_reason_of_a_failure_is_its_deepest_cause(text: str, reason: str) -> None:

@@ -19,7 +19,7 @@ def parser() -> Parser:
 
 
 def source(*arguments: str) -> dict[str, str]:
-    return records.stream_options(parser().parse_args([*OPTIONS, *arguments]), "a,b")
+    return records.stream_options(parser().parse_args([*OPTIONS, "--connector", *arguments]), "a,b")
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -27,6 +27,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         parser().parse_args([*OPTIONS, *arguments])
     assert ended.value.code == 2
     return capsys.readouterr().err
+
+
+def test_the_python_source_is_told_the_checkpoint() -> None:
+    options = records.stream_options(parser().parse_args(OPTIONS), "a")
+    assert options["checkpointLocation"] == "/c"
 
 
 def test_a_source_fails_rather_than_lose_records_unless_told() -> None:
@@ -123,6 +128,24 @@ def test_the_jobs_own_session_stays_on_this_machine_unless_a_master_is_named() -
     assert remote["spark.master"] == "spark://boss:7077"
     assert remote["spark.jars.ivy"] == "/ivy"
     assert "spark.driver.bindAddress" not in remote
+
+
+def test_local_workers_run_in_this_interpreter_and_find_a_checkout() -> None:
+    root = str(Path(__file__).resolve().parents[3])
+    assert session.worker_settings({}) == {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": root}
+    assert session.worker_settings({"PYSPARK_PYTHON": "/p", "PYTHONPATH": "/a"}) == {
+        "PYTHONPATH": f"/a{os.pathsep}{root}"
+    }
+    assert "PYSPARK_PYTHON" not in session.worker_settings({"SPARK_MASTER": "spark://boss:7077"})
+
+
+def test_variables_are_as_before_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_A", "1")
+    monkeypatch.delenv("BARNABAS_B", raising=False)
+    with session.variables({"BARNABAS_A": "2", "BARNABAS_B": "3"}):
+        assert (os.environ["BARNABAS_A"], os.environ["BARNABAS_B"]) == ("2", "3")
+    assert os.environ["BARNABAS_A"] == "1"
+    assert "BARNABAS_B" not in os.environ
 
 
 @pytest.mark.parametrize(

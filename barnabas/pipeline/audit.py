@@ -1,0 +1,210 @@
+"""Check topics for losses and repetitions, and how long records took from topic to topic.
+
+    barnabas pipeline audit --topics orders,orders-fr
+    barnabas pipeline audit --topics orders,orders-fr,refunds --trace 7f3a --trace-header trace
+
+Prints, for the existing records: for each partition the records, and the offsets that are absent; for each producer (headers
+`barnabas-producer` and `barnabas-sequence`, a decimal number that grows by one with each record in a topic) the numbers
+that are missing and the records that are repeated; from the first topic to each other one, percentiles of the time between
+the records of the same producer and number. With `--trace` the path of one message: its records in all topics, by time.
+`--output` also writes the counts for each topic, partition and minute as Parquet. `--strict` ends with 1 when something is
+missing or repeated.
+
+`minutes`, `sequences`, `gaps`, `latencies` and `path` return the same as DataFrames.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.audit_figures import PRODUCER, SEQUENCE, Offsets, Sequences, table, verdict
+from barnabas.pipeline.frame import Job, JobFailed, Run
+from barnabas.pipeline.options import InvalidOption, Parser, folder, positive, starting_offsets, topics
+from barnabas.pipeline.records import read_batch, start_options
+from barnabas.pipeline.rules import header_sql, literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PERCENTILES = (0.5, 0.95, 0.99, 1.0)
+
+
+def numbered(records: DataFrame) -> DataFrame:
+    """Return what the audit needs of the records, with `producer` and `sequence`, null where a record has none."""
+    return records.selectExpr(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        f"CAST({header_sql(PRODUCER)} AS STRING) AS producer",
+        f"TRY_CAST(CAST({header_sql(SEQUENCE)} AS STRING) AS BIGINT) AS sequence",
+    )
+
+
+def minutes(records: DataFrame) -> DataFrame:
+    """Return the counts and offsets of each topic, partition and minute of the records' timestamps."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    grouped = records.groupBy("topic", "partition", f.date_trunc("minute", "timestamp").alias("minute"))
+    return grouped.agg(
+        f.count("*").alias("records"), f.min("offset").alias("first_offset"), f.max("offset").alias("last_offset")
+    )
+
+
+def sequences(records: DataFrame) -> DataFrame:
+    """Return, for each topic and producer of `numbered` records, the number of records and of distinct sequence numbers."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    counted = records.where("producer IS NOT NULL AND sequence IS NOT NULL").groupBy("topic", "producer")
+    return counted.agg(
+        f.count("*").alias("records"),
+        f.countDistinct("sequence").alias("distinct"),
+        f.min("sequence").alias("first"),
+        f.max("sequence").alias("last"),
+    )
+
+
+def gaps(records: DataFrame) -> DataFrame:
+    """Return the ranges of sequence numbers that are missing: topic, producer, first_missing, last_missing."""
+    from pyspark.sql import Window  # noqa: PLC0415
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    known = (
+        records.where("producer IS NOT NULL AND sequence IS NOT NULL")
+        .select("topic", "producer", "sequence")
+        .distinct()
+    )
+    following = f.lead("sequence").over(Window.partitionBy("topic", "producer").orderBy("sequence"))
+    return (
+        known.withColumn("following", following)
+        .where("following > sequence + 1")
+        .selectExpr("topic", "producer", "sequence + 1 AS first_missing", "following - 1 AS last_missing")
+    )
+
+
+def latencies(records: DataFrame, first_topic: str) -> DataFrame:
+    """Return, for each other topic, percentiles of the time in ms since the same record's first time in `first_topic`."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    known = records.where("producer IS NOT NULL AND sequence IS NOT NULL")
+    timed = known.groupBy("topic", "producer", "sequence").agg(f.min(f.unix_millis("timestamp")).alias("ms"))
+    begun = timed.where(f.col("topic") == first_topic).select("producer", "sequence", f.col("ms").alias("begun_ms"))
+    taken = timed.where(f.col("topic") != first_topic).join(begun, ["producer", "sequence"])
+    found = taken.groupBy("topic").agg(
+        f.count("*").alias("records"),
+        f.percentile(f.col("ms") - f.col("begun_ms"), f.lit(list(PERCENTILES))).alias("ms"),
+    )
+    return found.selectExpr(
+        "topic", "records", "ms[0] AS p50_ms", "ms[1] AS p95_ms", "ms[2] AS p99_ms", "ms[3] AS max_ms"
+    )
+
+
+def path(records: DataFrame, header: str, value: str) -> DataFrame:
+    """Return the records with a header of this value, by time: where a message has been."""
+    found = records.where(f"CAST({header_sql(header)} AS STRING) = {literal(value)}")
+    return found.select("timestamp", "topic", "partition", "offset").orderBy(
+        "timestamp", "topic", "partition", "offset"
+    )
+
+
+def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+    """Print the tables. Raises JobFailed when `--strict` finds a loss."""
+    records = read_batch(spark, options, options.topics, start_options(options.starting_offsets))
+    if options.trace is not None:
+        rows = path(records, options.trace_header, options.trace).collect()
+        run.totals.read = len(rows)
+        names = ("timestamp", "topic", "partition", "offset")
+        print(table(f"the path of {options.trace_header} = {options.trace}", names, rows, options.rows), flush=True)
+        return
+    known = numbered(records).persist()
+    try:
+        print_tables(known, options, run)
+    finally:
+        known.unpersist()
+
+
+def print_tables(known: DataFrame, options: argparse.Namespace, run: Run) -> None:
+    """Print what the audit found in `numbered` records. Raises JobFailed when `--strict` finds a loss."""
+    by_minute = minutes(known)
+    totals = by_minute.groupBy("topic", "partition").agg(
+        {"records": "sum", "first_offset": "min", "last_offset": "max"}
+    )
+    columns = ("topic", "partition", "sum(records)", "min(first_offset)", "max(last_offset)")
+    offsets = sorted((Offsets(*row) for row in totals.select(*columns).collect()), key=lambda each: each.topic)
+    run.totals.read = sum(each.records for each in offsets)
+    rows = [(each.topic, each.partition, each.records, each.first, each.last, each.absent) for each in offsets]
+    print(table("offsets", ("topic", "partition", "records", "first", "last", "absent"), rows, options.rows))
+    found = sorted(
+        (Sequences(*row) for row in sequences(known).collect()), key=lambda each: (each.topic, each.producer)
+    )
+    if found:
+        print_sequences(known, found, options)
+    if options.output is not None:
+        by_minute.write.mode("overwrite").parquet(options.output)
+    problem = verdict(found)
+    print(
+        f"verdict: {problem or 'nothing is missing or repeated' if found else 'no record has sequence numbers'}",
+        flush=True,
+    )
+    if options.strict and problem is not None:
+        raise JobFailed(problem)
+
+
+def print_sequences(known: DataFrame, found: list[Sequences], options: argparse.Namespace) -> None:
+    """Print the tables of records with sequence numbers."""
+    names = ("topic", "producer", "records", "first", "last", "missing", "repeated")
+    lines = [(s.topic, s.producer, s.records, s.first, s.last, s.missing, s.duplicates) for s in found]
+    print(table("sequences", names, lines, options.rows))
+    missing = gaps(known).orderBy("topic", "producer", "first_missing").limit(options.rows + 1).collect()
+    if missing:
+        print(table("gaps", ("topic", "producer", "first missing", "last missing"), missing, options.rows))
+    if "," in options.topics:
+        first = options.topics.split(",")[0]
+        taken = latencies(known, first).orderBy("topic").collect()
+        print(
+            table(
+                f"time since {first}", ("topic", "records", "p50 ms", "p95 ms", "p99 ms", "max ms"), taken, options.rows
+            )
+        )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise InvalidOption for a trace without its header."""
+    if (options.trace is None) != (options.trace_header is None):
+        raise InvalidOption("--trace VALUE and --trace-header NAME go together")
+
+
+def add_options(made: Parser) -> None:
+    """Add the job's own options."""
+    made.add_argument(
+        "--topics", type=topics, required=True, metavar="NAME,...", help="topics, the first in time first"
+    )
+    made.add_argument("--starting-offsets", type=starting, default="earliest", metavar="WHERE",
+                      help="earliest, or a time (2026-01-31T10:00:00Z)")  # fmt: skip
+    made.add_argument("--output", type=folder, metavar="FOLDER", help="write the counts of minutes as Parquet, too")
+    made.add_argument("--strict", action="store_true", help="end with 1 when something is missing or repeated")
+    made.add_argument("--trace", metavar="VALUE", help="print the path of this message instead")
+    made.add_argument("--trace-header", metavar="NAME", help="the header that identifies a message")
+    made.add_argument("--rows", type=positive, default=20, metavar="COUNT", help="rows of a table at the most")
+
+
+def starting(text: str) -> str:
+    """Parse `earliest` or a time."""
+    if text == "latest":
+        raise argparse.ArgumentTypeError("'latest' leaves nothing to audit; valid is earliest or a time")
+    return starting_offsets(text)
+
+
+job = Job(
+    "audit",
+    "Check topics for gaps, repetitions and latencies; follow one message through topics.",
+    add_options,
+    topics=lambda options: options.topics.split(","),
+    begin=begin,
+    is_stream=False,
+    check=check,
+)
+
+if __name__ == "__main__":
+    job.main()
