@@ -203,14 +203,6 @@ def _transactions_not_loaded(patches: Patches) -> None:
     patches.replace(TransactionShard, "replay", skip)
 
 
-def _anything_is_verified(patches: Patches) -> None:
-    patches.replace(PartitionLog, "_is_verified", lambda original: lambda self, *args: True)
-
-
-def _any_coordinator_believed(patches: Patches) -> None:
-    patches.replace(ProducerStates, "check_marker", lambda original: lambda self, header, marker: None)
-
-
 TRANSACTIONS = (
     Mutant("aborted-not-told", "aborted reads: fetches name no aborted transactions", _aborted_not_told),
     Mutant(
@@ -254,13 +246,5 @@ CLUSTER_TRANSACTIONS = (
         "refused-change-stays-pending",
         "liveness: CONCURRENT_TRANSACTIONS for ever after a refused append",
         _refused_change_stays_pending,
-    ),
-    Mutant(
-        "anything-is-verified", "hanging: a late batch begins a transaction that nobody ends", _anything_is_verified
-    ),
-    Mutant(
-        "any-coordinator-believed",
-        "torn transactions: partitions take markers of former coordinators",
-        _any_coordinator_believed,
     ),
 )
