@@ -96,11 +96,14 @@ class ClusterClient:
         connect: Callable[[str, int, ConnectionSettings], BrokerConnection] = BrokerConnection,
         clock: Callable[[], float] = time.monotonic,  # noqa: TID251  a user's process, not the broker
         sleep: Callable[[float], None] = time.sleep,
+        wall_clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
         self.settings = settings
         self._connect = connect
         self._clock = clock
         self._sleep = sleep
+        self._wall_clock = wall_clock
+        self._controller = NO_LEADER
         self._addresses: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, Topic] = {}
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
@@ -120,6 +123,9 @@ class ClusterClient:
     def attempts(self, what: str) -> Attempts:
         return Attempts(what, self.settings, self._clock, self._sleep)
 
+    def now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
     # --- any broker ---
 
     def ask_any(self, request: Request, response_type: type[R]) -> R:
@@ -135,6 +141,21 @@ class ClusterClient:
                     reasons.append(f"{address[0]}:{address[1]}: {error.strerror or error}")
             attempts.pause("; ".join(dict.fromkeys(reasons)))
 
+    def ask_controller(self, request: Request, response_type: type[R]) -> R:
+        """Ask the controller, as far as the last answer about topics named it. Raises ClusterUnavailable, KafkaError."""
+        attempts = self.attempts(request.api_name)
+        while True:
+            address = self._addresses.get(self._controller)
+            try:
+                if address is None:
+                    return self.ask_any(request, response_type)
+                return self._connection(address).ask(request, response_type)
+            except OSError as error:
+                if address is not None:
+                    self.drop(address)
+                attempts.pause(error)
+                self.topics([])
+
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """The topics of these names that exist; None asks for all. Raises ClusterUnavailable, KafkaError (not authorised)."""
         attempts = self.attempts("Metadata")
@@ -142,6 +163,7 @@ class ClusterClient:
             wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
             response = self.ask_any(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse)
             self._addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+            self._controller = response.controller_id
             found = {topic.name: topic for topic in response.topics if topic.name is not None}
             passing = self._passing_error(found, is_all=names is None)
             if passing is None:

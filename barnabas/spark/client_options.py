@@ -21,17 +21,20 @@ BOTH: Final = (
     "retry.backoff.ms", "security.protocol", "socket.connection.setup.timeout.ms", "ssl.endpoint.identification.algorithm",
     "ssl.key.password", "ssl.keystore.location", "ssl.keystore.type", "ssl.truststore.location", "ssl.truststore.type",
 )  # fmt: skip
-READING: Final = (*BOTH, "check.crcs", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level")
-WRITING: Final = (*BOTH, "acks", "batch.size", "compression.type", "max.request.size", "transaction.timeout.ms")
+KNOWN: Final = (
+    *BOTH, "acks", "batch.size", "check.crcs", "compression.type", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level",
+    "max.request.size", "transaction.timeout.ms",
+)  # fmt: skip
+"""A read takes those of a write, too, and a write those of a read: people keep one file of settings for both."""
 
 
 def is_client_option(name: str) -> bool:
     return name.lower().startswith(PREFIX)
 
 
-def parse_client(options: Mapping[str, str], known: tuple[str, ...]) -> ClientSettings:
+def parse_client(options: Mapping[str, str]) -> ClientSettings:
     """The settings among `options`, whose names are in lower case. Raises SourceOptionError."""
-    names = [PREFIX + name for name in known]
+    names = [PREFIX + name for name in KNOWN]
     check_names((name for name in options if is_client_option(name)), names, "Option")
     servers = options.get("kafka.bootstrap.servers")
     if servers is None:

@@ -59,9 +59,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task returns. `transaction` is None when it wrote nothing: no rows, or `was_decided`, the batch was written
-    before."""
+    """What a task of `query` returns. `transaction` is None when it wrote nothing: it had no rows, or `was_decided`: the
+    batch was written before."""
 
+    query: str
     transaction: OpenTransaction | None
     was_decided: bool
     rows: int = 0
@@ -115,9 +116,9 @@ def write_task(
     """The part of a task. `write` writes all rows in a new transaction, and returns it open, with their count; None without
     rows. Raises WrongBatch."""
     if is_decided(transactions.decision(query), query, batch):
-        return TaskResult(None, was_decided=True)
+        return TaskResult(query, None, was_decided=True)
     transaction, rows = write()
-    return TaskResult(transaction, was_decided=False, rows=rows)
+    return TaskResult(query, transaction, was_decided=False, rows=rows)
 
 
 def is_decided(decision: Decision | None, query: str, batch: int) -> bool:

@@ -139,9 +139,9 @@ class Producer:
         for connection in sent:
             try:
                 response = connection.receive(ProduceResponse)
-            except (OSError, IndexError) as error:  # IndexError: an earlier failure closed it
+            except OSError as error:
                 self._client.drop_connection(connection)
-                problem = str(error) or "the connection was lost"
+                problem = str(error)
                 continue
             problem = self._acknowledge(response, batches) or problem
         return problem

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.spark.client_options import READING, is_client_option, parse_client
+from barnabas.spark.client_options import is_client_option, parse_client
 from barnabas.spark.option_values import (
     Offsets,
     SourceOptionError,
@@ -118,7 +118,7 @@ def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         raise SourceOptionError("Option 'path' reads log files in a batch; a streaming read needs brokers")
     if paths:
         given.setdefault("kafka.bootstrap.servers", "unused:1")
-    client = parse_client(given, READING)
+    client = parse_client(given)
     start = _position(given, STARTS, LATEST if is_streaming else EARLIEST)
     end = _position(given, ENDS, LATEST)
     if is_streaming:

@@ -4,7 +4,7 @@ Where it runs: schema, planning and offsets in Python processes beside the drive
 executors, one call for each task, from a pickled reader or writer. So readers and writers keep options alone, and connect where
 they run.
 
-Rules: this is the one module that imports pyspark for reads. It decides nothing: options are parsed by `read_options`,
+Rules: this module and `sink` are those that import pyspark. It decides nothing: options are parsed by `read_options`,
 partitions and offsets found by `planning`, rows read by `fetching` and `log_files`.
 PySpark's versions: on 4.0 and 4.1 `latestOffset()` is passed neither the start nor a limit: a stream with
 `maxOffsetsPerTrigger` finds its start in the query's checkpoint, whose location it needs as an option, and
@@ -23,6 +23,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -34,8 +36,11 @@ from barnabas.spark.log_files import FileRange, LogPlanner, read_files
 from barnabas.spark.planning import Planner
 from barnabas.spark.ranges import OffsetRange, divide
 from barnabas.spark.read_options import ReadOptions, includes_headers, parse_read
+from barnabas.spark.rows import RowFormat, row_format
+from barnabas.spark.sink import BatchWriter, StreamWriter
 from barnabas.spark.stream_offsets import StreamOffsets, ranges_of
 from barnabas.spark.streaming import Stream, reported
+from barnabas.spark.write_options import WriteOptions, parse_write
 
 NAME = "barnabas"
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
@@ -58,6 +63,17 @@ class BarnabasDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(parse_read(self.options, is_streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(*self._write(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return StreamWriter(*self._write(schema))
+
+    def _write(self, schema: StructType) -> tuple[WriteOptions, RowFormat]:
+        options = parse_write(self.options)
+        types = {each.name: each.dataType.simpleString() for each in schema.fields}
+        return options, row_format(types, options.topic)
 
 
 class RangePartition(InputPartition):

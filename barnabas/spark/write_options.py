@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.spark.client_options import WRITING, is_client_option, parse_client
+from barnabas.spark.client_options import is_client_option, parse_client
 from barnabas.spark.option_values import SourceOptionError, check_names, choice, integer, read
 from barnabas.spark.settings import ClientSettings
 from protocol.records.compression import Compression
@@ -39,7 +39,7 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
     """Raises SourceOptionError."""
     given = {name.lower(): text for name, text in options.items()}
     check_names((name for name in given if not is_client_option(name)), KNOWN, "Option")
-    client = parse_client(given, WRITING)
+    client = parse_client(given)
     if given.get("kafka.acks", "all").lower() not in ("all", "-1"):
         raise SourceOptionError(f"kafka.acks is all, not {given['kafka.acks']!r}")
     max_request_bytes = read(given, "kafka.max.request.size", integer, MAX_REQUEST_BYTES, 1024, 1 << 30)

@@ -266,7 +266,7 @@ def test_two_runs_of_one_query_are_refused() -> None:
     with pytest.raises(WrongBatch, match="two runs share a checkpoint"):
         exactly_once.commit(brokers, QUERY, 0, [ours])
     with pytest.raises(WrongBatch, match="gone from its topic"):
-        exactly_once.commit(brokers, QUERY, 1, [TaskResult(None, was_decided=True)])
+        exactly_once.commit(brokers, QUERY, 1, [TaskResult(QUERY, None, was_decided=True)])
 
 
 def test_tasks_without_rows_begin_no_transaction() -> None:

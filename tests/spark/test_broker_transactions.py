@@ -1,0 +1,149 @@
+"""The exactly-once write against a broker process: decisions are found, open transactions ended, nothing is visible twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+import barnabas.spark as _spark  # noqa: F401  installs the private names
+from barnabas import EmbeddedBroker
+from barnabas.spark import exactly_once
+from barnabas.spark.broker_transactions import BrokerTransactions
+from barnabas.spark.client import ClusterClient
+from barnabas.spark.exactly_once import Decision, DecisionExpired, OpenTransaction, TaskResult, transactional_id
+from barnabas.spark.producing import Producer
+from barnabas.spark.rows import RowFormat
+from barnabas.spark.transaction_calls import TransactionCalls
+from barnabas.spark.write_options import parse_write
+
+PARTITIONS = 3
+FORM = RowFormat(("value",), "out")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with EmbeddedBroker({"out": PARTITIONS}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def client(servers: str) -> Iterator[ClusterClient]:
+    with ClusterClient(parse_write({"kafka.bootstrap.servers": servers}).client) as client:
+        yield client
+
+
+class Query:
+    """A query's tasks and driver, with a client of their own."""
+
+    def __init__(self, name: str, servers: str, client: ClusterClient) -> None:
+        self.name = name
+        self.options = parse_write({"kafka.bootstrap.servers": servers, "kafka.batch.size": "500"})
+        self.client = client
+        self.calls = TransactionCalls(client, 60_000)
+        self.transactions = BrokerTransactions(client, self.options)
+
+    def task(self, batch: int, partition: int, values: list[bytes], attempt: int = 0) -> TaskResult:
+        def write() -> tuple[OpenTransaction, int]:
+            identity = self.calls.begin(transactional_id(self.name, partition, attempt))
+            producer = Producer(self.client, self.options, identity, self.calls)
+            for row in FORM.outgoing(((value,) for value in values), self.client.now_ms):
+                producer.add(row)
+            producer.flush()
+            assert identity.transactional_id is not None
+            return OpenTransaction(
+                identity.transactional_id, identity.producer_id, identity.producer_epoch
+            ), producer.rows
+
+        return exactly_once.write_task(self.transactions, self.name, batch, write)
+
+    def commit(self, batch: int, results: list[TaskResult]) -> None:
+        exactly_once.commit(self.transactions, self.name, batch, results)
+
+
+def committed(servers: str, prefix: bytes) -> Counter[bytes]:
+    """How often each value is there for a reader of committed records."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "none",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition("out", n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
+    found: Counter[bytes] = Counter()
+    ended = 0
+    while ended < PARTITIONS:
+        message = consumer.poll(30)
+        assert message is not None, "the end of a partition is not reached: a transaction is open"
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            ended += 1
+        elif message.value().startswith(prefix):
+            found[message.value()] += 1
+    consumer.close()
+    return found
+
+
+def test_batches_are_written_once_and_other_attempts_aborted(servers: str, client: ClusterClient) -> None:
+    query = Query("once", servers, client)
+    expected: Counter[bytes] = Counter()
+    for batch in range(3):
+        values = [b"once-%d-%d" % (batch, n) for n in range(60)]
+        expected.update(values)
+        query.task(batch, 0, values, attempt=1)  # which does not count
+        query.task(batch, 5, values)  # nor does this: the driver died, and the batch is divided differently now
+        query.commit(batch, [query.task(batch, part, values[part::2]) for part in range(2)])
+        assert query.transactions.open_ids("barnabas-once-") == []
+        again = [query.task(batch, part, values[part::3]) for part in range(3)]
+        assert [each.was_decided for each in again] == [True] * 3
+        query.commit(batch, again)
+    assert committed(servers, b"once-") == expected
+
+
+def test_a_decision_is_finished_by_the_repeated_batch(servers: str, client: ClusterClient) -> None:
+    query = Query("finished", servers, client)
+    results = [query.task(0, part, [b"finished-%d" % part]) for part in range(2)]
+    decided = tuple(each.transaction for each in results if each.transaction is not None)
+    query.transactions.decide("finished", Decision(0, decided))
+    query.transactions.end(decided[0], commits=True)  # and then the driver dies
+    query.commit(0, [query.task(0, 0, [b"finished-0", b"finished-1"])])
+    assert committed(servers, b"finished-") == {b"finished-0": 1, b"finished-1": 1}
+
+
+def test_a_decided_transaction_that_was_aborted_is_an_error(servers: str, client: ClusterClient) -> None:
+    query = Query("expired", servers, client)
+    result = query.task(0, 0, [b"expired"])
+    assert result.transaction is not None
+    query.transactions.decide("expired", Decision(0, (result.transaction,)))
+    query.transactions.fence(result.transaction.transactional_id)
+    with pytest.raises(DecisionExpired, match="batch 0 of query expired was decided"):
+        query.commit(0, [query.task(0, 0, [])])
+    assert committed(servers, b"expired") == {}
+
+
+def test_an_abort_leaves_nothing_open(servers: str, client: ClusterClient) -> None:
+    query = Query("aborted", servers, client)
+    done = query.task(0, 0, [b"aborted"])
+    exactly_once.abort(query.transactions, "aborted", 0, [done, None])
+    exactly_once.abort(query.transactions, "aborted", 0, [done, None])
+    assert query.transactions.open_ids("barnabas-aborted-") == []
+    assert committed(servers, b"aborted") == {}
+
+
+def test_the_last_decision_of_each_query_is_found(servers: str, client: ClusterClient) -> None:
+    query = Query("any", servers, client)
+    assert query.transactions.decision("nobody") is None
+    query.transactions.decide("seldom", Decision(3, (OpenTransaction("a", 1, 2),)))
+    for batch in range(100):
+        query.transactions.decide("often", Decision(batch, ()))
+    for number in range(40):  # in every partition of the topic
+        query.transactions.decide(f"other-{number}", Decision(number, ()))
+    assert query.transactions.decision("seldom") == Decision(3, (OpenTransaction("a", 1, 2),))
+    assert query.transactions.decision("often") == Decision(99, ())
+    assert query.transactions.decision("nobody") is None
