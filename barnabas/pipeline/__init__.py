@@ -11,5 +11,8 @@ frame. Needs the extra: `pip install "barnabas[spark]"`. Nothing here imports py
 
 from __future__ import annotations
 
-JOBS = {name: name for name in ("aggregate", "archive", "audit", "deduplicate", "inspect", "replay", "retry", "route")}
+JOBS = {
+    name: name
+    for name in ("aggregate", "archive", "audit", "deduplicate", "inspect", "mirror", "replay", "retry", "route")
+}
 """The module of each job, by its name."""

@@ -87,6 +87,8 @@ class Job:
     is_stream: bool = True
     needs_brokers: Callable[[argparse.Namespace], bool] = lambda _options: True
     """Return whether brokers are asked before Spark starts."""
+    check_more: Callable[[argparse.Namespace], None] = lambda _options: None
+    """Raises NotReady or JobFailed for what else is missing before Spark starts."""
     check: Callable[[argparse.Namespace], None] = lambda _options: None
     """Raises InvalidOption for options that do not go together."""
 
@@ -141,6 +143,7 @@ def run(job: Job, options: argparse.Namespace) -> int:
         require_spark()
         if job.needs_brokers(options):
             check(options, job.topics(options), job.targets(options))
+            job.check_more(options)
         if options.metrics_port is not None:
             server = serve_metrics(current, options.metrics_port)
             current.say(f"metrics at http://127.0.0.1:{server.server_port}/metrics")

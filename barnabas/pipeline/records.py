@@ -72,9 +72,9 @@ def read_batch(
     return spark.read.format(source_format(spark, options)).options(**settings).load()
 
 
-def write_batch(rows: DataFrame, options: argparse.Namespace, servers: str | None = None) -> None:
-    """Append rows to the topics that they name; `servers` are brokers of another cluster."""
-    settings = connection(options) | ({"kafka.bootstrap.servers": servers} if servers else {})
+def write_batch(rows: DataFrame, options: argparse.Namespace, cluster: Mapping[str, str] | None = None) -> None:
+    """Append rows to the topics that they name; `cluster` has the client settings of another cluster."""
+    settings = connection(options) if cluster is None else dict(cluster)
     rows.write.format(source_format(rows.sparkSession, options)).options(**settings).mode("append").save()
 
 

@@ -34,7 +34,8 @@ from protocol.topic_partition import TopicPartition
 
 NO_LEADER: Final = -1
 TRANSACTION: Final = 1
-"""The type of key that FindCoordinator takes for a transactional id."""
+GROUP: Final = 0
+"""The types of key that FindCoordinator takes: a transactional id, a group."""
 _MOVED: Final = frozenset({
     ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -270,13 +271,13 @@ class ClusterClient:
 
     # --- coordinators ---
 
-    def coordinator_of(self, transactional_id: str) -> BrokerConnection:
-        """A connection to the coordinator of a transactional id. Raises OSError, KafkaError: ask again after a while."""
-        request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION)
+    def coordinator_of(self, key: str, key_type: int = TRANSACTION) -> BrokerConnection:
+        """A connection to the coordinator of a transactional id, or a group. Raises OSError, KafkaError: ask again later."""
+        request = FindCoordinatorRequest(key=key, key_type=key_type)
         response = self.ask_any(request, FindCoordinatorResponse)
         if response.error_code:
             code = ErrorCode(response.error_code)
-            raise KafkaError(code, f"coordinator of {transactional_id}: {response.error_message or code.message}")
+            raise KafkaError(code, f"coordinator of {key}: {response.error_message or code.message}")
         return self._connection((response.host, response.port))
 
     def all_brokers(self) -> list[BrokerConnection]:
