@@ -129,6 +129,7 @@ class Mirror:
 def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> StreamingQuery:
     """Start the query."""
     mirror = Mirror(spark, options, run)
+    make_pairs_topic(options)
     if options.groups:
         mirror.load()
         mirror.commit_groups()
@@ -154,13 +155,23 @@ def target_connection(options: argparse.Namespace) -> dict[str, str]:
     return {**options.target_config, "kafka.bootstrap.servers": options.target_servers}
 
 
+def make_pairs_topic(options: argparse.Namespace) -> None:
+    """Return when the topic of the pairs exists: brokers create it after they have answered. Raises NotReady, OSError."""
+    from barnabas.spark.groups import client_of  # noqa: PLC0415  needs the extra
+
+    check_cluster(options.target_servers, options.target_config, [TOPIC], creates=True)
+    with client_of(target_connection(options)) as client:
+        attempts = client.attempts(f"creation of topic {TOPIC}")
+        while TOPIC not in client.topics([TOPIC]):
+            attempts.pause("it does not exist yet")
+
+
 def check_target(options: argparse.Namespace) -> None:
     """Raise NotReady unless the target cluster has the topics, and JobFailed when one has too few partitions there."""
     from barnabas.spark.groups import client_of  # noqa: PLC0415  needs the extra
 
     names = options.topics.split(",")
     check_cluster(options.target_servers, options.target_config, [options.prefix + name for name in names])
-    check_cluster(options.target_servers, options.target_config, [TOPIC], creates=True)
     with client_of(source_connection(options)) as source, client_of(target_connection(options)) as target:
         theirs, ours = source.topics(names), target.topics([options.prefix + name for name in names])
     for name in names:

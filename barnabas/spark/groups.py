@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from barnabas.spark.client import GROUP, ClusterClient
-from barnabas.spark.client_options import WRITING, parse_client
+from barnabas.spark.client_options import parse_client
 from barnabas.spark.connection import BrokerConnection
 from barnabas.spark.ranges import LATEST
 from protocol.errors import ErrorCode, KafkaError
@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 def client_of(settings: Mapping[str, str]) -> ClusterClient:
-    """Return a client with the `kafka.*` settings of a write. Raises SourceOptionError."""
-    return ClusterClient(parse_client({name.lower(): text for name, text in settings.items()}, WRITING))
+    """Return a client with the `kafka.*` settings of a source or sink. Raises SourceOptionError."""
+    return ClusterClient(parse_client({name.lower(): text for name, text in settings.items()}))
 
 
 def end_offsets(client: ClusterClient, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:

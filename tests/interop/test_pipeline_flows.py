@@ -1,4 +1,4 @@
-"""The jobs that write to topics: route, retry and deduplicate."""
+"""The jobs that write to topics: route, retry and deduplicate, without a jar."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def servers() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test", with_connector=True)
+    spark = session.spark_session("test")
     yield spark
     spark.stop()
 
 
 def test_records_are_routed_die_come_back_and_are_parked(spark: SparkSession, servers: str, tmp_path: Path) -> None:
-    common: dict[str, Any] = {"bootstrap_servers": servers, "connector": True}
+    common: dict[str, Any] = {"bootstrap_servers": servers}
     routing = {
         **common, "source": "orders", "dead_letter": "dead", "checkpoint": tmp_path / "route", "json": True,
         "required": ["value.id"],
@@ -119,7 +119,7 @@ def test_records_are_routed_die_come_back_and_are_parked(spark: SparkSession, se
 def test_repetitions_are_left_out_and_counted(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     start_ms = 1_769_853_600_000
     settings = {
-        "bootstrap_servers": servers, "connector": True, "source": "clicks", "target": "clicks-once",
+        "bootstrap_servers": servers, "source": "clicks", "target": "clicks-once",
         "by": ["header.id", "key"], "within": "10 minutes", "checkpoint": tmp_path / "checkpoint",
     }  # fmt: skip
     produce(
