@@ -138,6 +138,9 @@ def transaction_workloads() -> list[Workload]:
         of(1_000, 200),
         of(10, 1_000),
         of(1, 1_000),
+        Workload(
+            "transactions of 10 records, raw", lambda t: transactions.raw_commits(t, transactions=1_000, records=10)
+        ),
         Workload("consume committed 1 KB", _rate(lambda t: transactions.consume_committed(t, megabytes=MEGABYTES))),
     ]
 

@@ -5,11 +5,30 @@ Rules: as in `benchmarks.workloads`. Every commit is waited for, as a client has
 
 from __future__ import annotations
 
+import socket
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.wire import connect
 from benchmarks.workloads import Target, quantile
+from protocol.errors import ErrorCode
+from protocol.header import decode_response, encode_request
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from protocol.records.record import Record, encode_batch
+from protocol.schema import Request, Response
+
+R = TypeVar("R", bound=Response)
 
 VALUE = b"x" * 1_000
 WARM_UP_TRANSACTIONS = 20
@@ -108,3 +127,90 @@ def consume_committed(target: Target, *, megabytes: int, records: int = 1_000) -
     rate = seen / (time.perf_counter() - started)
     consumer.close()
     return rate
+
+
+def raw_commits(target: Target, *, transactions: int, records: int) -> dict[str, float]:
+    """Transactions without a client library: what AddPartitionsToTxn, Produce, EndTxn take, without the waits of a client.
+
+    A refusal because the transaction before is not complete (CONCURRENT_TRANSACTIONS) is repeated immediately.
+    """
+    topic = target.topic()
+    stream, producer_id = _begin_raw(target, topic)
+    commit_ms: list[float] = []
+    whole_ms: list[float] = []
+    with stream:
+        for number in range(WARM_UP_TRANSACTIONS + transactions):
+            begun = time.perf_counter()
+            _until_accepted(stream, _add_request(topic, producer_id), AddPartitionsToTxnResponse, 3, _added)
+            produced = _ask(stream, _produce_request(topic, producer_id, number * records, records), ProduceResponse, 9)
+            assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE, produced
+            ending = time.perf_counter()
+            end = EndTxnRequest(transactional_id=topic, producer_id=producer_id, producer_epoch=0, committed=True)
+            _until_accepted(stream, end, EndTxnResponse, 3, lambda response: response.error_code)
+            now = time.perf_counter()
+            if number >= WARM_UP_TRANSACTIONS:
+                commit_ms.append((now - ending) * 1000)
+                whole_ms.append((now - begun) * 1000)
+    commit_ms.sort()
+    whole_ms.sort()
+    return {
+        "commits per second": len(whole_ms) / sum(whole_ms) * 1000,
+        "EndTxn p50 ms": quantile(commit_ms, 0.5),
+        "EndTxn p99 ms": quantile(commit_ms, 0.99),
+        "whole p50 ms": quantile(whole_ms, 0.5),
+        "whole p99 ms": quantile(whole_ms, 0.99),
+    }
+
+
+def _begin_raw(target: Target, topic: str) -> tuple[socket.socket, int]:
+    """A connection to the broker with a producer initialised; it coordinates and leads everything."""
+    stream = connect(target.address)
+    init = InitProducerIdRequest(transactional_id=topic, transaction_timeout_ms=60_000)
+    found = FindCoordinatorRequest(key_type=1, coordinator_keys=[topic])
+    deadline = time.monotonic() + 30
+    while True:
+        _ask(stream, found, FindCoordinatorResponse, 4)  # makes the topic of the transactions
+        response = _ask(stream, init, InitProducerIdResponse, 4)
+        if response.error_code == ErrorCode.NONE:
+            return stream, response.producer_id
+        assert time.monotonic() < deadline, response
+        time.sleep(0.1)
+
+
+def _ask(stream: socket.socket, request: Request, response_type: type[R], version: int) -> R:
+    stream.sendall(b"".join(encode_request(request, version, 1, "bench")))
+    size = int.from_bytes(stream.recv(4, socket.MSG_WAITALL), "big")
+    _, response = decode_response(stream.recv(size, socket.MSG_WAITALL), response_type, version)
+    return response
+
+
+def _until_accepted(
+    stream: socket.socket, request: Request, response_type: type[R], version: int, error_of: Callable[[R], int]
+) -> None:
+    while True:
+        error = error_of(_ask(stream, request, response_type, version))
+        if error == ErrorCode.NONE:
+            return
+        assert error == ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode(error).name
+
+
+def _add_request(topic: str, producer_id: int) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=topic,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+    )
+
+
+def _added(response: AddPartitionsToTxnResponse) -> int:
+    return response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+
+
+def _produce_request(topic: str, producer_id: int, sequence: int, records: int) -> ProduceRequest:
+    batch = encode_batch(
+        [Record(offset, int(time.time() * 1000), None, VALUE, []) for offset in range(records)],
+        producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True,
+    )  # fmt: skip
+    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
+    return ProduceRequest(transactional_id=topic, acks=-1, timeout_ms=30_000, topic_data=data)
