@@ -6,7 +6,13 @@ Source: Kafka Utils.abs(String.hashCode()) % partitions.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _INT_MIN = -(1 << 31)
+# Every request of a coordinator asks for the hash of its key, and Java's arithmetic costs some microseconds here. Longer keys,
+# which clients choose, are not kept: the cache has at most a megabyte.
+CACHED_KEYS = 4_096
+CACHED_KEY_LENGTH_MAX = 64
 
 
 def java_string_hash(text: str) -> int:
@@ -24,5 +30,11 @@ def java_string_hash(text: str) -> int:
 
 def partition_for(coordinator_key: str, partitions_count: int) -> int:
     """The partition of `coordinator_key`. The smallest int has no positive twin: Kafka counts it as 0."""
-    value = java_string_hash(coordinator_key)
+    is_kept = len(coordinator_key) <= CACHED_KEY_LENGTH_MAX
+    value = _cached_hash(coordinator_key) if is_kept else java_string_hash(coordinator_key)
     return 0 if value == _INT_MIN else abs(value) % partitions_count
+
+
+@lru_cache(maxsize=CACHED_KEYS)
+def _cached_hash(key: str) -> int:
+    return java_string_hash(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.runtime.partitioner import java_string_hash, partition_for
+from coordinator.runtime.partitioner import CACHED_KEY_LENGTH_MAX, java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,9 @@ def test_negative_hashes_count_by_their_absolute_value() -> None:
 def test_groups_are_where_apache_kafka_puts_them(group_id: str, partition: int) -> None:
     """Read off Apache Kafka 3.9.1 with five partitions."""
     assert partition_for(group_id, 5) == partition
+
+
+@pytest.mark.parametrize("length", [1, CACHED_KEY_LENGTH_MAX, CACHED_KEY_LENGTH_MAX + 1, 1_000])
+def test_a_key_has_the_same_partition_each_time(length: int) -> None:
+    key = "k" * length
+    assert {partition_for(key, 50) for _ in range(3)} == {abs(java_string_hash(key)) % 50}
