@@ -66,21 +66,24 @@ class Topic:
 
 
 class Attempts:
-    """The attempts at one operation: pauses between them, and a time when they end."""
+    """The attempts at one operation: pauses between them, and a time when they end, counted from the first failure."""
 
     def __init__(self, what: str, settings: ClientSettings, clock: Callable[[], float], sleep: Callable[[float], None]):
         self._what = what
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
-        self._start = clock()
+        self._first_failure: float | None = None
 
     @property
     def elapsed_s(self) -> float:
-        return self._clock() - self._start
+        """Since the first failure."""
+        return 0.0 if self._first_failure is None else self._clock() - self._first_failure
 
     def pause(self, reason: object) -> None:
         """Wait before the next attempt. Raises ClusterUnavailable when the time is over."""
+        if self._first_failure is None:
+            self._first_failure = self._clock()
         limit_s = self._settings.api_timeout_s
         if self.elapsed_s >= limit_s:
             raise ClusterUnavailable(f"{self._what}: {reason}, after {limit_s:g} s of attempts")

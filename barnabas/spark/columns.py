@@ -32,9 +32,9 @@ from protocol.records.record import Record, plain_records
 
 MAX_DECOMPRESSED_BYTES = 1 << 30
 """Of one batch."""
-ROWS = 32 * 1024
+ROWS = 16 * 1024
 """An Arrow record batch is complete when it has so many rows or more."""
-BLOCK_BYTES = 16 * 1024 * 1024
+BLOCK_BYTES = 4 * 1024 * 1024
 """Or when its record batches have so many plain bytes or more."""
 
 _FIELDS = [

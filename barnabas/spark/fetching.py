@@ -28,6 +28,10 @@ UNKNOWN_S = 10.0
 """A partition that no broker has known for so long was deleted. Brokers learn of a new one within less."""
 
 
+FIRST_FETCH_BYTES = 1024 * 1024
+"""Of a range, in case it is a short one; each fetch that follows may be four times as large, up to `fetch_bytes`."""
+
+
 class DataLost(RuntimeError):
     """Records that the query should have read are gone."""
 
@@ -46,6 +50,7 @@ class RangeReader:
         self._lost = lost
         self._decoder = RangeDecoder(range, include_headers=include_headers, check_crcs=client.settings.checks_crcs)
         self._attempts = self._new_attempts()
+        self._fetch_bytes = min(FIRST_FETCH_BYTES, client.settings.fetch_bytes)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the range. Raises what the module says."""
@@ -91,14 +96,15 @@ class RangeReader:
                 return
 
     def _request(self, offset: int) -> FetchRequest:
-        settings = self._client.settings
+        settings, limit_bytes = self._client.settings, self._fetch_bytes
+        self._fetch_bytes = min(limit_bytes * 4, settings.fetch_bytes)
         partition = FetchPartition(
-            partition=self._range.partition, fetch_offset=offset, partition_max_bytes=settings.fetch_bytes
+            partition=self._range.partition, fetch_offset=offset, partition_max_bytes=limit_bytes
         )
         return FetchRequest(
             max_wait_ms=settings.fetch_wait_ms,
             min_bytes=1,
-            max_bytes=settings.fetch_bytes,
+            max_bytes=limit_bytes,
             isolation_level=int(settings.reads_committed),
             topics=[FetchTopic(topic=self._range.topic, partitions=[partition])],
         )

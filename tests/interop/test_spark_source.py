@@ -54,14 +54,28 @@ def servers(data: Path) -> Iterator[str]:
         assert " ERROR " not in broker.log, broker.log
 
 
+USERS = ("protocol", "config", "storage", "runtime")
+
+
 @pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
+def users_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Modules of the names of server packages, which every executor of these tests finds first."""
+    folder = tmp_path_factory.mktemp("users")
+    for name in USERS:
+        (folder / f"{name}.py").write_text('WHOSE = "the user\'s"\n')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spark(servers: str, users_modules: Path) -> Iterator[SparkSession]:
     import pyspark
     from pyspark.sql import SparkSession
 
     from barnabas.spark import BarnabasDataSource
 
-    os.environ |= {**java.spark_environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+    path = os.pathsep.join((str(users_modules), str(REPOSITORY)))
+    before = dict(os.environ)
+    os.environ |= {**java.spark_environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
     builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC")
     settings = {
         "spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
@@ -75,17 +89,19 @@ def spark(servers: str) -> Iterator[SparkSession]:
         settings["spark.jars.ivy"] = os.environ["SPARK_IVY"]
     for name, value in settings.items():
         builder = builder.config(name, value)
-    before = Path.cwd()
+    folder_before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:  # Spark leaves folders where its JVM starts
         os.chdir(folder)
         try:
             spark = builder.getOrCreate()
         finally:
-            os.chdir(before)
+            os.chdir(folder_before)
         spark.sparkContext.setLogLevel("ERROR")
         spark.dataSource.register(BarnabasDataSource)
         yield spark
         spark.stop()
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture
@@ -166,6 +182,19 @@ def both(spark: SparkSession, servers: str, **options: object) -> list[tuple[Any
     return found
 
 
+def test_users_modules_stay_theirs_in_executors(spark: SparkSession) -> None:
+    def look(_: int) -> tuple[str, ...]:
+        import importlib
+
+        private = importlib.import_module("barnabas.spark.source").RangeReader.__module__
+        error = importlib.import_module("barnabas.spark.client").KafkaError.__module__
+        return private, error, *(importlib.import_module(name).WHOSE for name in USERS)
+
+    (found,) = spark.sparkContext.parallelize([0], 1).map(look).collect()
+    theirs = ("the user's",) * len(USERS)
+    assert found == ("barnabas.spark.fetching", "barnabas._private.protocol.errors", *theirs)
+
+
 EACH = 400 + 2 * 60  # records of a codec that are committed
 
 
@@ -212,6 +241,19 @@ def create(servers: str, topic: str, partitions: int = PARTITIONS, **config: str
 
     names = {name.replace("_", "."): value for name, value in config.items()}
     administer(servers, lambda client: client.create_topics([NewTopic(topic, partitions, 1, config=names)]))
+
+
+def is_created(servers: str, topic: str) -> bool:
+    """Whether a topic could be created: not while one of its name is being deleted."""
+    from confluent_kafka import KafkaException
+
+    try:
+        create(servers, topic)
+    except KafkaException as error:
+        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+            raise
+        return False
+    return True
 
 
 def test_compaction_leaves_gaps(spark: SparkSession, servers: str, topic: str) -> None:
@@ -321,7 +363,7 @@ def test_a_topic_that_is_made_again_in_mid_stream(
             until(stream.query.exception, "an error")
             assert "does not exist" in str(stream.query.exception()) or "made again" in str(stream.query.exception())
             return
-        create(servers, topic)
+        until(lambda: is_created(servers, topic), "the deletion")
         feed(servers, topic, PARTITIONS, 1000, 600)  # more than before
         stream.until(900)
     finally:

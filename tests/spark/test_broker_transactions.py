@@ -17,15 +17,31 @@ from barnabas.spark.producing import Producer
 from barnabas.spark.rows import RowFormat
 from barnabas.spark.transaction_calls import TransactionCalls
 from barnabas.spark.write_options import parse_write
+from tests.oracle import java
+from tests.oracle.kafka import ApacheKafka
 
 PARTITIONS = 3
 FORM = RowFormat(("value",), "out")
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    with EmbeddedBroker({"out": PARTITIONS}) as broker:
-        yield broker.bootstrap_servers
+@pytest.fixture(scope="module", params=["barnabas", pytest.param("kafka", marks=pytest.mark.oracle)])
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Our broker, and Apache Kafka."""
+    if request.param == "barnabas":
+        with EmbeddedBroker({"out": PARTITIONS}) as broker:
+            yield broker.bootstrap_servers
+        return
+    missing = java.missing()
+    if missing is not None:
+        (pytest.fail if java.required() else pytest.skip)(missing)
+    settings = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+    with ApacheKafka(settings) as kafka:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka.port}"})
+        for future in admin.create_topics([NewTopic("out", PARTITIONS, 1)]).values():
+            future.result(60)
+        yield f"127.0.0.1:{kafka.port}"
 
 
 @pytest.fixture
@@ -104,6 +120,31 @@ def test_batches_are_written_once_and_other_attempts_aborted(servers: str, clien
         assert [each.was_decided for each in again] == [True] * 3
         query.commit(batch, again)
     assert committed(servers, b"once-") == expected
+
+
+def test_what_was_written_is_read(servers: str, client: ClusterClient) -> None:
+    """With our own reader: committed records alone, from every partition, by offset and by time."""
+    pytest.importorskip("pyarrow", reason="columns are Arrow's; make interop has it")
+    from barnabas.spark.fetching import RangeReader
+    from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange
+
+    query = Query("read", servers, client)
+    before_ms = client.now_ms()
+    results = [query.task(0, part, [b"read-%d-%d" % (part, n) for n in range(50)]) for part in range(3)]
+    query.task(0, 0, [b"read-aborted"], attempt=1)
+    query.commit(0, results)
+    keys = [("out", n) for n in range(PARTITIONS)]
+    ends = client.offsets(dict.fromkeys(keys, LATEST))
+    firsts = client.offsets(dict.fromkeys(keys, EARLIEST))
+    late = client.offsets(dict.fromkeys(keys, before_ms))
+    found: list[bytes] = []
+    for key in keys:
+        assert firsts[key].offset == 0 <= late[key].offset < ends[key].offset
+        whole = OffsetRange(*key, late[key].offset, ends[key].offset)
+        for rows in RangeReader(client, whole, pytest.fail, include_headers=True).rows():
+            found += rows.column("value").to_pylist()
+    mine = sorted(value for value in found if value.startswith(b"read-"))
+    assert mine == sorted(b"read-%d-%d" % (part, n) for part in range(3) for n in range(50))
 
 
 def test_a_decision_is_finished_by_the_repeated_batch(servers: str, client: ClusterClient) -> None:

@@ -84,6 +84,16 @@ def test_attempts_end_when_the_time_is_over(cluster: Cluster) -> None:
     assert 5 <= cluster.clock.now_s < 6
 
 
+def test_the_time_of_attempts_begins_with_the_first_failure(cluster: Cluster) -> None:
+    attempts = cluster.client(api_timeout_s=5).attempts("this")
+    cluster.clock.now_s = 1000
+    assert attempts.elapsed_s == 0
+    attempts.pause("it failed")
+    cluster.clock.now_s = 1006
+    with pytest.raises(ClusterUnavailable, match="this: it failed again, after 5 s"):
+        attempts.pause("it failed again")
+
+
 def test_another_broker_is_asked_when_one_is_down(cluster: Cluster) -> None:
     cluster.down.add(0)
     assert cluster.client().topics(["orders"])
