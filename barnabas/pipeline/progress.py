@@ -119,7 +119,7 @@ def progress_line(totals: Totals, *, is_bounded: bool, with_bar: bool) -> str:
     """Return the state of a running job as one line."""
     batch = totals.last
     if batch is None:
-        return "waiting for the first batch"
+        return totals.summary() if totals.read else "waiting for the first batch"
     lag = "unknown" if batch.lag is None else str(batch.lag)
     line = (
         f"batch {batch.number}: {batch.records_per_s:.0f} records/s, lag {lag}, "

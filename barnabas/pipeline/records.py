@@ -61,6 +61,9 @@ def start_options(where: str) -> dict[str, str]:
 
 def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str) -> DataFrame:
     """Return the records of `topics` as a stream."""
+    if not options.connector:
+        # Otherwise Spark ends a bounded run of a Python source without the batch that closes windows.
+        spark.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
     return spark.readStream.format(source_format(spark, options)).options(**stream_options(options, topics)).load()
 
 
