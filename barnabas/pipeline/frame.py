@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from barnabas.pipeline.options import AVAILABLE_NOW, InvalidOption, Parser, add_stream_options, parser
 from barnabas.pipeline.preflight import NotReady, check
-from barnabas.pipeline.progress import Totals, failure_reason, parse_batch, progress_line, prometheus_page
+from barnabas.pipeline.progress import Batch, Totals, failure_reason, parse_batch, progress_line, prometheus_page
+from barnabas.pipeline.records import connection
 from barnabas.pipeline.session import Unavailable, require_spark, spark_session
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: Spark
 
     On Spark 4.0 the trigger available-now reads a Python source in one batch that its own limit may end early.
     """
-    listener = _listener(current)
+    listener = _listener(current, options)
     spark.streams.addListener(listener)
     try:
         while True:
@@ -227,7 +228,16 @@ def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: Spark
         spark.streams.removeListener(listener)
 
 
-def _listener(current: Run) -> Any:
+def _with_lag(batch: Batch, options: argparse.Namespace) -> Batch:
+    """Return the batch with its lag, for which brokers are asked when the source does not know it."""
+    if batch.lag is not None or not batch.reached or options.connector:
+        return batch
+    from barnabas.spark.groups import records_behind  # noqa: PLC0415  needs the extra
+
+    return replace(batch, lag=records_behind(connection(options), batch.reached))
+
+
+def _listener(current: Run, options: argparse.Namespace) -> Any:
     """Return a StreamingQueryListener that adds what it hears of to the run's counts; `ended` is set when the query is over."""
     from pyspark.sql.streaming.listener import StreamingQueryListener  # noqa: PLC0415
 
@@ -239,7 +249,7 @@ def _listener(current: Run) -> Any:
             pass
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802, RUF100
-            current.totals.add(parse_batch(event.progress.json))
+            current.totals.add(_with_lag(parse_batch(event.progress.json), options))
             current.show()
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802, RUF100

@@ -31,6 +31,8 @@ class Batch:
     dropped: Mapping[str, int]
     other: Mapping[str, int]
     state_rows: int
+    reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """The offset behind the batch, by topic and partition, as far as the source reports it."""
 
     @property
     def records_per_s(self) -> float:
@@ -56,6 +58,7 @@ def parse_batch(text: str) -> Batch:
         dropped={reason: n for reason, n in dropped.items() if n},
         other={name: n for name, n in read_counts.items() if name != "read" and not name.startswith(DROPPED)},
         state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
+        reached={key: offset for each in sources for key, offset in (_offsets(each.get("endOffset")) or {}).items()},
     )
 
 
@@ -73,8 +76,9 @@ def _behind(end: Any, latest: Any) -> int | None:
     return sum(max(0, offset - ends.get(key, 0)) for key, offset in latests.items())
 
 
-def _offsets(value: Any) -> dict[tuple[str, str], int] | None:
-    """Return the offsets by topic and partition, when a source reports them as Spark's connector does."""
+def _offsets(value: Any) -> dict[tuple[str, int], int] | None:
+    """Return the offsets by topic and partition, when a source reports them as Spark's connector does; the Python source also
+    reports the ids of topics, which are left out."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -82,7 +86,9 @@ def _offsets(value: Any) -> dict[tuple[str, str], int] | None:
             return None
     if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
         return None
-    found = {(topic, part): offset for topic, parts in value.items() for part, offset in parts.items()}
+    found = {
+        (topic, int(part)): offset for topic, parts in value.items() for part, offset in parts.items() if part.isdigit()
+    }
     return found if all(isinstance(offset, int) for offset in found.values()) else None
 
 

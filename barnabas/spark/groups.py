@@ -49,6 +49,16 @@ def end_offsets(client: ClusterClient, partitions: Iterable[tuple[str, int]]) ->
     return {(topic, partition): each.offset for (topic, partition), each in found.items()}
 
 
+def records_behind(settings: Mapping[str, str], reached: Mapping[tuple[str, int], int]) -> int | None:
+    """Return how many offsets there are behind those that were reached, None when no broker says so within seconds."""
+    try:
+        with client_of({**settings, "kafka.default.api.timeout.ms": "2000"}) as client:
+            ends = end_offsets(client, reached)
+    except (KafkaError, OSError):
+        return None
+    return sum(max(0, end - reached[key]) for key, end in ends.items())
+
+
 def committed_offsets(client: ClusterClient, group: str) -> dict[tuple[str, int], int]:
     """Return the committed offsets of a group, without partitions that have none. Raises KafkaError, ClusterUnavailable."""
 

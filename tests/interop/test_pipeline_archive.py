@@ -31,7 +31,7 @@ AVRO = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     need_spark()
-    with EmbeddedBroker(settings={"log.retention.ms": -1, "num.partitions": 2}) as broker:
+    with EmbeddedBroker({"counted-target": 2}, {"log.retention.ms": -1, "num.partitions": 2}) as broker:
         yield broker.bootstrap_servers
 
 
@@ -92,7 +92,6 @@ def test_files_have_the_size_that_is_asked_for(spark: SparkSession, servers: str
 
 
 def test_the_aggregate_counts_what_it_drops_by_reason(spark: SparkSession, servers: str, tmp_path: Path) -> None:
-    produce(servers, "counted-target", [])
     at = "2026-01-31T10:00:00Z"
     settings = {
         "bootstrap_servers": servers, "source": "counted", "target": "counted-target",

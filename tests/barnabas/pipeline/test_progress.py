@@ -38,6 +38,7 @@ def test_a_report_is_read_with_what_the_job_observed() -> None:
         dropped={"no key": 7, "late: after the watermark": 3, "duplicate": 2},
         other={"undecoded": 4},
         state_rows=9,
+        reached={("orders", 0): 50, ("orders", 1): 70},
     )
 
 
@@ -53,6 +54,11 @@ def test_a_report_without_observations_counts_what_spark_counts() -> None:
 def test_a_lag_that_a_source_does_not_tell_is_unknown(end: object) -> None:
     source = {**REPORT["sources"][0], "endOffset": end}
     assert parse_batch(json.dumps(REPORT | {"sources": [source]})).lag is None
+
+
+def test_ids_of_topics_are_no_offsets() -> None:
+    source = {"endOffset": {"orders": {"0": 5, "id": "abc"}}}
+    assert parse_batch(json.dumps({"sources": [source]})).reached == {("orders", 0): 5}
 
 
 def test_offsets_may_come_as_text() -> None:
