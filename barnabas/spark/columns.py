@@ -96,10 +96,10 @@ class RangeDecoder:
                 raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"The checksum of {header} of {self._range} is wrong.")
             if batches.keeps(buffer, position, header):
                 if header.magic == MAGIC_V2:
-                    block.add(buffer, position, header)
-                    if block.is_full:
+                    if block.is_full or not block.takes(header):
                         yield from block.rows()
                         block = _Block(self._range, include_headers=self._include_headers)
+                    block.add(buffer, position, header)
                 else:
                     yield from block.rows()
                     block = _Block(self._range, include_headers=self._include_headers)
@@ -135,13 +135,17 @@ def rows_of(range: OffsetRange, records: list[Record], timestamp_type: int, *, i
 
 
 class _Block:
-    """Some record batches of one range, to become one Arrow record batch."""
+    """Some record batches of one range and one buffer, to become one Arrow record batch.
+
+    Batches that are not compressed stay where they are: their buffer is the block. Those that are compressed are joined.
+    """
 
     def __init__(self, range: OffsetRange, *, include_headers: bool) -> None:  # noqa: A002
         self._range = range
         self._include_headers = include_headers
         self._headers: list[BatchHeader] = []
-        self._plain: list[Buffer] = []
+        self._buffer: Buffer | None = None
+        self._plain: list[bytes] = []
         self._starts: list[int] = []  # of the records, behind their lengths
         self._size_bytes = 0
 
@@ -149,30 +153,33 @@ class _Block:
     def is_full(self) -> bool:
         return len(self._starts) >= ROWS or self._size_bytes >= BLOCK_BYTES
 
+    def takes(self, header: BatchHeader) -> bool:
+        """Whether a batch fits the ones that are there: compressed ones and others do not mix."""
+        return not self._headers or header.is_compressed == (self._buffer is None)
+
     def add(self, buffer: Buffer, position: int, header: BatchHeader) -> None:
         if header.records_count == 0:
             return
         if header.is_compressed:
-            plain: Buffer = plain_records(buffer, position, header, MAX_DECOMPRESSED_BYTES)
+            plain = bytes(plain_records(buffer, position, header, MAX_DECOMPRESSED_BYTES))
+            starts, size_bytes = _record_starts(plain, 0, len(plain), header), len(plain)
+            if self._size_bytes:
+                base = self._size_bytes
+                starts = [start + base for start in starts]
+            self._plain.append(plain)
         else:
-            # Bytes, which are faster to index than a view is.
-            plain = bytes(memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes])
-        if not 0 < header.records_count <= len(plain):
-            raise broken(f"the batch says {header.records_count} records in {len(plain)} bytes")
-        starts, _ = record_bounds(plain, 0, len(plain), header.records_count)
-        if self._size_bytes:
-            base = self._size_bytes
-            starts = [start + base for start in starts]
+            end = position + header.size_bytes
+            starts, size_bytes = _record_starts(buffer, position + HEADER_BYTES, end, header), header.size_bytes
+            self._buffer = buffer
         self._starts += starts
         self._headers.append(header)
-        self._plain.append(plain)
-        self._size_bytes += len(plain)
+        self._size_bytes += size_bytes
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """One Arrow record batch, or none when no record is in the range. Raises InvalidBatch."""
         if not self._starts:
             return
-        block = self._plain[0] if len(self._plain) == 1 else b"".join(self._plain)
+        block = b"".join(self._plain) if self._buffer is None else self._buffer
         data = np.frombuffer(block, np.uint8)
         starts = np.array(self._starts, np.int64)
         counts = np.array([header.records_count for header in self._headers], np.int64)
@@ -225,6 +232,12 @@ class _Block:
         if inside:
             return None
         return np.flatnonzero((offsets >= self._range.start) & (offsets < self._range.end))
+
+
+def _record_starts(block: Buffer, at: int, end: int, header: BatchHeader) -> list[int]:
+    if not 0 < header.records_count <= end - at:
+        raise broken(f"the batch says {header.records_count} records in {end - at} bytes")
+    return record_bounds(block, at, end, header.records_count)[0]
 
 
 def _spans(data: npt.NDArray[np.uint8], at: Positions) -> tuple[Positions, Positions, npt.NDArray[np.bool_] | None]:

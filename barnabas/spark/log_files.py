@@ -33,7 +33,7 @@ from storage.checkpoint import CorruptCheckpoint, decode_offsets
 _FOLDER = re.compile(r"(.+)-(\d+)")
 _LOG_START: Final = "log-start-offset-checkpoint"
 _HIGH_WATERMARK: Final = "replication-offset-checkpoint"
-TASK_BYTES: Final = 64 * 1024 * 1024
+TASK_BYTES: Final = 128 * 1024 * 1024
 """A task reads about so many bytes, unless options ask for more tasks."""
 
 
@@ -241,7 +241,7 @@ def read_files(part: FileRange, *, include_headers: bool, check_crcs: bool) -> I
     decoder = RangeDecoder(part.range, include_headers=include_headers, check_crcs=check_crcs)
     batches = CommittedFilter(part.aborted)
     for piece in part.pieces:
-        for _, buffer in pieces_of(piece.path, piece.position, piece.end):
+        for buffer in pieces_of(piece.path, piece.position, piece.end):
             yield from decoder.decode(buffer, batches)
             if decoder.is_complete:
                 return

@@ -4,7 +4,7 @@ From the `.log` files alone: where the log begins and ends, up to where every tr
 aborted, and marks, the positions of some batches, at which a read can begin. No index is needed, so a copy of the `.log`
 files is enough, and so is the folder of a running broker: a batch that is not written whole yet is behind the end.
 
-Rules: files are read by `pread` in pieces, never mapped: a broker may truncate them. Records are not decoded.
+Rules: files are read by `pread`, never mapped: a broker may truncate them. Records are not decoded.
 Invariants: marks are in order of offsets, the first one of each segment is at its first batch.
 Source: Kafka LogSegment, ProducerStateManager (first unstable offset).
 """
@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from protocol.primitives import Buffer
-from protocol.records.any_format import iter_any_headers
-from protocol.records.batch import MAGIC_V2, BatchHeader
+from protocol.records.any_format import SMALLEST_MESSAGE_BYTES, iter_any_headers, read_any_header
+from protocol.records.batch import HEADER_BYTES, MAGIC_V2, BatchHeader, magic_at
 from protocol.records.control import ControlType, read_marker
-from protocol.records.invalid import InvalidBatch
 
 SUFFIX = ".log"
 PIECE_BYTES = 4 * 1024 * 1024
+WINDOW_BYTES = 16 * 1024
+"""Of a file that are read at once to find headers."""
 MARK_BYTES = 8 * 1024 * 1024
 """A mark is made about every so many bytes."""
 _LENGTH_AT = 8
@@ -86,52 +87,81 @@ def base_offset_of(path: str) -> int:
     return int(os.path.basename(path).removesuffix(SUFFIX))
 
 
-def pieces_of(path: str, position: int = 0, end: int | None = None) -> Iterator[tuple[int, Buffer]]:
-    """(position, bytes) of a `.log` file: whole batches, in pieces of about PIECE_BYTES, each at least one batch. Ends where a
-    batch is not whole. Raises OSError, InvalidBatch."""
+def pieces_of(path: str, position: int = 0, end: int | None = None) -> Iterator[Buffer]:
+    """The bytes of a `.log` file from a batch on, as pieces of whole batches, of about PIECE_BYTES, each at least one batch.
+    A piece is valid until the next one. Ends where a batch is not whole. Raises OSError, InvalidBatch."""
+    room = memoryview(bytearray(PIECE_BYTES))
     file = os.open(path, os.O_RDONLY)
     try:
-        wanted = PIECE_BYTES
         while end is None or position < end:
-            piece = os.pread(file, wanted, position)
+            piece = room[: os.preadv(file, [room], position)]
             whole = _whole_bytes(piece)
             if whole:
-                yield position, memoryview(piece)[:whole]
+                yield piece[:whole]
                 position += whole
-                wanted = PIECE_BYTES
                 continue
             needed = _bytes_needed(piece)
-            if len(piece) < wanted or needed <= wanted:  # the end of the file, or of what is written
+            if len(piece) < len(room) or needed <= len(room):  # the end of the file, or of what is written
                 return
-            wanted = needed
+            room = memoryview(bytearray(needed))
     finally:
         os.close(file)
 
 
-def _whole_bytes(piece: bytes) -> int:
-    """How many bytes of `piece` are whole batches."""
-    if _is_blank(piece):
-        return 0
+def _whole_bytes(piece: memoryview) -> int:
+    """How many bytes of `piece` are whole batches. Raises InvalidBatch."""
     whole = 0
-    try:
-        for position, header in iter_any_headers(piece):
+    while not _is_blank(piece[whole : whole + HEADER_BYTES]):
+        before = whole
+        for position, header in iter_any_headers(piece, whole):
             whole = position + header.size_bytes
-    except InvalidBatch:
-        if whole and _is_blank(piece[whole:]):
-            return whole
-        raise
+            if _is_blank(piece[whole : whole + HEADER_BYTES]):
+                break
+        if whole == before:
+            break
     return whole
 
 
-def _is_blank(piece: bytes) -> bool:
-    """Space that a broker has allocated and not written to, and nothing else."""
-    return not piece[:64].strip(b"\0") and piece.count(0) == len(piece)
+def _is_blank(start: Buffer) -> bool:
+    """Space that a broker has allocated and not written to, or no space: no header of a batch is all zeros."""
+    return not bytes(start).strip(b"\0")
 
 
-def _bytes_needed(piece: bytes) -> int:
+def _bytes_needed(piece: memoryview) -> int:
     if len(piece) < _LENGTH_OVERHEAD_BYTES:
         return 0
     return int.from_bytes(piece[_LENGTH_AT:_LENGTH_OVERHEAD_BYTES], "big") + _LENGTH_OVERHEAD_BYTES
+
+
+def headers_of(path: str) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch of a `.log` file that is whole; little of the records between them is read. Raises
+    OSError, InvalidBatch."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        size_bytes = os.fstat(file).st_size
+        position = window_start = 0
+        window = b""
+        while True:
+            at = position - window_start
+            if len(window) - at < HEADER_BYTES:
+                window, window_start, at = os.pread(file, WINDOW_BYTES, position), position, 0
+            start = window[at : at + HEADER_BYTES]
+            if len(start) < (HEADER_BYTES if magic_at(start) >= MAGIC_V2 else SMALLEST_MESSAGE_BYTES + 8):
+                return
+            if _is_blank(start):
+                return
+            header = read_any_header(start)
+            if position + header.size_bytes > size_bytes:
+                return
+            yield position, header
+            position += header.size_bytes
+    finally:
+        os.close(file)
+
+
+def _batch_at(path: str, position: int, header: BatchHeader) -> bytes:
+    with open(path, "rb") as file:
+        return os.pread(file.fileno(), header.size_bytes, position)
 
 
 def summarise(folder: str, log_start: int | None) -> LogSummary:
@@ -141,9 +171,8 @@ def summarise(folder: str, log_start: int | None) -> LogSummary:
     segments = segments_of(folder)
     for path in segments:
         walk.begin_segment(path)
-        for position, piece in pieces_of(path):
-            for at, header in iter_any_headers(piece):
-                walk.see(piece, at, position + at, header)
+        for position, header in headers_of(path):
+            walk.see(position, header)
     walk.end_mark()
     first = base_offset_of(segments[0]) if segments else 0
     start = max(first, log_start or 0)
@@ -169,7 +198,7 @@ class _LogWalk:
         self._path = path
         self.end = max(self.end, base_offset_of(path))
 
-    def see(self, piece: Buffer, at: int, position: int, header: BatchHeader) -> None:
+    def see(self, position: int, header: BatchHeader) -> None:
         if self._marked is None or position - self._marked[1] >= MARK_BYTES:
             self.end_mark()
             # The header of a compressed message set tells its last offset alone.
@@ -183,7 +212,7 @@ class _LogWalk:
             self.open.setdefault(header.producer_id, header.base_offset)
             return
         began = self.open.pop(header.producer_id) if header.producer_id in self.open else None
-        marker = read_marker(piece, at, header)
+        marker = read_marker(_batch_at(self._path, position, header), 0, header)
         if began is not None and marker is not None and marker.type is ControlType.ABORT:
             self.aborted.append(AbortedSpan(began, header.last_offset, header.producer_id))
 
