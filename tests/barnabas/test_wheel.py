@@ -26,6 +26,15 @@ with EmbeddedBroker(topics={"orders": 3}) as running:
     print(running.bootstrap_servers, flush=True)
     input()
 """
+SPARK_CODE = """
+import sys
+import config, storage
+from barnabas.spark import client
+assert client.KafkaError.__module__ == "barnabas._private.protocol.errors"
+assert config.WHOSE == storage.WHOSE == "the project's", "the project's own packages were hidden"
+assert "protocol" not in sys.modules
+print(sys.modules["barnabas._private.protocol"].__file__)
+"""
 
 
 def _call(*line: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -105,6 +114,8 @@ def test_installed_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path
     surroundings = {**os.environ, "PYTHONPATH": str(project), "TMPDIR": str(tmp_path)}
     version = _call(environment / "bin" / "barnabas", "--version", cwd=project, env=surroundings)
     assert version.stdout == "barnabas 0.1.0\n"
+    loaded = _call(python, "-c", SPARK_CODE, cwd=project, env=surroundings).stdout.strip()
+    assert loaded == str(packages / "barnabas" / "_server" / "protocol" / "__init__.py")
     user = subprocess.Popen(
         [python, "main.py"], cwd=project, env=surroundings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
