@@ -120,6 +120,4 @@ class RequestStarter:
         elif self._in_flight or started.size_bytes > LARGE_REQUEST_BYTES:
             reserved_bytes, is_parked = max(started.size_bytes, LEAST_WAITING_BYTES), True
             shared.plain_budget.park(reserved_bytes)
-        if reserved_bytes != started.reserved_bytes:
-            started = started._replace(reserved_bytes=reserved_bytes)
-        self._responses.wait_for(outcome, started, is_parked=is_parked)
+        self._responses.wait_for(outcome, started, reserved_bytes, is_parked=is_parked)

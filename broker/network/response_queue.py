@@ -84,11 +84,13 @@ class InFlightRequest:
         "started",
     )
 
-    def __init__(self, queue: ResponseQueue, started: StartedRequest, *, is_parked: bool = False) -> None:
+    def __init__(
+        self, queue: ResponseQueue, started: StartedRequest, reserved_bytes: int, *, is_parked: bool = False
+    ) -> None:
         self.queue = queue
         self.started = started
         self.route = started.route
-        self.reserved_bytes = started.reserved_bytes
+        self.reserved_bytes = reserved_bytes
         self.is_parked = is_parked  # its bytes are parked, not reserved
         self.chunks: list[Buffer] = []
         self.response_bytes = 0  # of the chunks
@@ -150,21 +152,24 @@ class ResponseQueue:
 
     # --- requests that have started ---
 
-    def wait_for(self, deferred: Deferred[Outcome], started: StartedRequest, *, is_parked: bool = False) -> None:
-        """The response of a request comes later. `is_parked`: its bytes in the budget are parked, not reserved."""
-        request = InFlightRequest(self, started, is_parked=is_parked)
+    def wait_for(
+        self, deferred: Deferred[Outcome], started: StartedRequest, reserved_bytes: int, *, is_parked: bool = False
+    ) -> None:
+        """The response of a request comes later, which until then has `reserved_bytes` of the budget in place of those with
+        which it started. `is_parked`: they are parked, not reserved."""
+        request = InFlightRequest(self, started, reserved_bytes, is_parked=is_parked)
         self.in_flight.append(request)
         request.deferred = deferred
         if deferred.is_barrier:
             request.overlaps = False
-        if started.reserved_bytes and deferred.keeps_request:
+        if reserved_bytes and deferred.keeps_request:
             deferred.frame_owner = request
         deferred.then(request.on_outcome)
 
     def respond(self, outcome: Outcome, started: StartedRequest) -> None:
         """The outcome of a request is there when its handler returns."""
         if self.in_flight:
-            request = InFlightRequest(self, started)
+            request = InFlightRequest(self, started, started.reserved_bytes)
             self.in_flight.append(request)
             self.on_outcome(request, outcome)
             return
@@ -192,7 +197,8 @@ class ResponseQueue:
             frame = path.throttled(frame, throttle_time_ms)
             self._owner.mute(throttle_time_ms)
         if self.in_flight:
-            request = InFlightRequest(self, StartedRequest(route, path.context, correlation_id, size_bytes, 0, stamp))
+            started = StartedRequest(route, path.context, correlation_id, size_bytes, 0, stamp)
+            request = InFlightRequest(self, started, 0)
             request.chunks.append(frame)
             request.response_bytes = len(frame)
             request.is_ready = True  # it is sent with those before it
