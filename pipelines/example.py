@@ -38,7 +38,8 @@ def feed(spark: SparkSession, bootstrap_servers: str) -> None:
     )
     (
         orders.select("key", f.to_json(f.struct("key", "amount", "time")).alias("value"))
-        .write.format("kafka")
+        .write.format("barnabas")
+        .mode("append")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("topic", "orders")
         .save()
@@ -49,9 +50,7 @@ def run(job: Job, spark: SparkSession, **settings: object) -> None:
     """Run a job in this session, after printing the command that does the same."""
     words = [f"--{name.replace('_', '-')} {value}" for name, value in settings.items()]
     print(f"\nbarnabas pipeline {job.name} {' '.join(words)}\n", flush=True)
-    query = job(spark, connector=True, trigger="available-now", **settings)
-    assert query is not None
-    query.awaitTermination()
+    print(job.run(spark, **settings).summary(), flush=True)
 
 
 def show_archive(spark: SparkSession, bootstrap_servers: str, folder: str) -> None:
@@ -70,7 +69,7 @@ def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> 
         checkpoint=f"{folder}/aggregate-checkpoint")  # fmt: skip
     schema = "key STRING, start TIMESTAMP, end TIMESTAMP, count BIGINT, sum DOUBLE, min DOUBLE, max DOUBLE"
     records = (
-        spark.read.format("kafka")
+        spark.read.format("barnabas")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("subscribe", "orders-per-minute")
         .load()
@@ -80,10 +79,10 @@ def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> 
 
 
 def main() -> None:
-    print("Starting Spark (the first time it fetches Kafka's connector) and a broker ...", flush=True)
+    print("Starting Spark and a broker ...", flush=True)
     os.environ.setdefault("SPARK_LOG_LEVEL", "ERROR")
     try:
-        spark = spark_session("example", with_connector=True)
+        spark = spark_session("example")
     except Unavailable as missing:
         sys.exit(f"example: {missing}")
     try:
@@ -92,6 +91,9 @@ def main() -> None:
             tempfile.TemporaryDirectory(prefix="barnabas-example-") as folder,
             spark,  # stops before the broker does
         ):
+            from barnabas.spark import BarnabasDataSource  # noqa: PLC0415  needs pyspark, which is known to be there
+
+            spark.dataSource.register(BarnabasDataSource)
             print(f"The broker listens on {broker.bootstrap_servers}. Writing {ORDERS + 1} orders ...", flush=True)
             feed(spark, broker.bootstrap_servers)
             show_archive(spark, broker.bootstrap_servers, folder)

@@ -11,8 +11,8 @@ timestamp than `--ahead`: one wrong clock would otherwise close every window.
 A target record's key is the key, its value JSON with key, start, end, count, and sum, min, max of the amounts. A window is
 written once, when the watermark (the latest time seen, less `--late`) has passed its end; windows still open when the job
 stops are kept in the checkpoint. Records of a closed window are dropped, so `--late` also covers how far partitions may
-be apart; Spark counts them as late once for each key, window and task of a batch. Spark's Kafka sink delivers at least
-once: after a crash a window may come twice, with the same content.
+be apart; Spark counts them as late once for each key, window and task of a batch. A window is written exactly
+once; with `--connector`, after a crash, perhaps twice with the same content.
 """
 
 from __future__ import annotations

@@ -94,9 +94,22 @@ class Job:
     """Raises InvalidOption for options that do not go together."""
 
     def __call__(self, spark: SparkSession, **settings: Any) -> StreamingQuery | None:
-        """Start the job. Raises InvalidOption."""
+        """Start the job's query, or do all of its work. Raises InvalidOption.
+
+        Before PySpark 4.2 a query with the trigger available-now may end before all is read; `run` does not.
+        """
         options = self.options(**settings)
         return self.begin(spark, options, Run(self.name))
+
+    def run(self, spark: SparkSession, **settings: Any) -> Totals:
+        """Run the job in the caller's process until nothing is left to do, and return its counts.
+
+        Raises InvalidOption, JobFailed, and PySparkException when its query failed.
+        """
+        options = self.options(**({"trigger": AVAILABLE_NOW} if self.is_stream else {}), **settings)
+        current = Run(self.name, is_bounded=True, is_quiet=True)
+        run_to_end(self, options, current, spark)
+        return current.totals
 
     def parser(self) -> Parser:
         """Return the parser of the job's options."""
