@@ -1,11 +1,11 @@
-"""The transaction coordinator of this broker: what a handler asks about transactions, and the shard that answers it.
+"""The transaction coordinator of this broker: the requests of handlers, passed to the shards of their transactional ids.
 
-Handlers call it with decoded requests. It finds the shard of the transactional id, refuses when that is elsewhere or still
-loading, and waits for the response; what the response is, the shard decides. It has markers written for its shards, and
-returns their outcome to the shard that asked.
+Handlers call it with decoded requests. It finds the shard of the transactional id, refuses when that is on another broker or
+still loading, and waits for the response, which the shard decides. It has markers written for its shards, and returns their
+outcome to the shard that requested them.
 
-Rules: everything runs on the event loop that serves requests, also what is done from time to time.
-Invariant: the outcome of markers reaches no shard but the one that asked for them, and none after its leadership.
+Rules: everything runs on the event loop that serves requests, periodic work too.
+Invariant: the outcome of markers reaches only the shard that requested them, and never after its leadership.
 Source: Kafka TransactionCoordinator.
 """
 
@@ -58,9 +58,9 @@ class TransactionCoordinatorSettings:
 
 
 class TransactionCoordinator:
-    """Owned by the broker. `start` before the first request, `close` after the last; elections may come before.
+    """Owned by the broker. `start` before the first request, `close` after the last; elections may precede `start`.
 
-    `next_producer_id` returns an id that nobody has. Raises: KafkaError when none can be had.
+    `next_producer_id` returns an unused id. Raises: KafkaError when none can be allocated.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class TransactionCoordinator:
         self.runtime.start()
 
     def close(self) -> None:
-        """All that waits is answered; markers that are not written yet are the next coordinator's."""
+        """Respond to all waiting requests, and cancel pending markers: the next coordinator writes them."""
         led = [context.partition for context in self.runtime.contexts()]
         self.runtime.close()
         for partition in led:
             self._markers.cancel(partition)
 
     def partition_for(self, transactional_id: str) -> int | None:
-        """None as long as the topic is not known."""
+        """Return the id's partition of `__transaction_state`, None as long as the topic is not known."""
         return self.runtime.partition_for(transactional_id)
 
     # --- elections -------------------------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ class TransactionCoordinator:
         return self.runtime.topic
 
     def on_leadership(self, partition: int, leader_epoch: int) -> None:
-        """See `CoordinatorRuntime`."""
+        """Begin to coordinate the partition, or continue under the new leader epoch."""
         self.runtime.on_leadership(partition, leader_epoch)
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """See `CoordinatorRuntime`. Markers that are not written yet are the next coordinator's."""
+        """Unload the partition, and cancel its pending markers: the next coordinator writes them."""
         self.runtime.on_resignation(partition, leader_epoch)
         if all(context.partition != partition for context in self.runtime.contexts()):
             self._markers.cancel(partition)
@@ -141,7 +141,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> InitProducerIdResponse:
-        """Returns when the producer's epoch is stored. `expected` is what the producer says it has had."""
+        """Return when the producer's epoch is stored. `expected` is the previous id and epoch that the producer names."""
         if not transactional_id:
             return init_error(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._transactions.max_timeout_ms:
@@ -168,7 +168,7 @@ class TransactionCoordinator:
     async def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> ErrorCode:
-        """Returns when the partitions are stored as part of the transaction. They exist."""
+        """Return when the partitions, which must exist, are stored as part of the transaction."""
         context = self._shard_of(transactional_id)
         if isinstance(context, ErrorCode):
             return context
@@ -182,7 +182,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """NONE for each of the partitions that is in the open transaction of this producer."""
+        """Return NONE for each partition that is in the open transaction of this producer, else an error."""
         context = self._shard_of(transactional_id)
         if isinstance(context, ErrorCode):
             return dict.fromkeys(partitions, context)
@@ -192,7 +192,7 @@ class TransactionCoordinator:
     async def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, is_commit: bool
     ) -> ErrorCode:
-        """Returns when the outcome is stored; the markers are written afterwards."""
+        """Return when the outcome is stored; the markers are written afterwards."""
         context = self._shard_of(transactional_id)
         if isinstance(context, ErrorCode):
             return context
@@ -216,7 +216,7 @@ class TransactionCoordinator:
     async def list_transactions(
         self, wanted: TransactionFilter
     ) -> tuple[ErrorCode, list[list_transactions.TransactionState]]:
-        """Those of all partitions led here; none while one of them is being loaded."""
+        """Return the transactions of all partitions led here; none while one of them is being loaded."""
         if not self.runtime.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         contexts = self.runtime.contexts()
@@ -237,7 +237,7 @@ class TransactionCoordinator:
         """The transactions whose markers are written and whose completion the log has refused."""
         return sum(shard.waiting_completions for shard in self.runtime.active_shards())
 
-    # --- the way to a shard ----------------------------------------------------------------------------------------
+    # --- routing ----------------------------------------------------------------------------------------
 
     def _shard_of(self, transactional_id: str) -> TransactionContext | ErrorCode:
         if not transactional_id:

@@ -1,14 +1,14 @@
 """Which transaction markers go to which broker, and what a response means for them. Pure.
 
     add      the markers of one transaction are put into the queue of each partition's leader
-    take     all that is queued for a broker becomes its request in flight
-    on_response, on_lost   each partition of that request is done, sent again later, or ends its transaction as fenced
+    take     the queue of a broker becomes its request in flight
+    on_response, on_lost   each partition of that request is done, retried later, or ends its transaction as fenced
 
-Rules: one request in flight a broker, so that markers reach a partition in the order in which they were queued. A partition
-whose leader is not known or not alive waits for the next image; a refused one waits for the next `reroute`, too. A partition
-that the image does not have is gone, and needs no marker. But a broker that has just started becomes a coordinator before its
-first image with topics comes: nothing is gone until the image has `__transaction_state` itself. A newer request for the same
-transactional id replaces the older one.
+Rules: one request in flight per broker, so that markers reach a partition in the order in which they were queued. A partition
+whose leader is unknown or not alive waits for the next image; a refused one waits for the next `reroute`. A partition that
+the image does not have is deleted, and needs no marker. But a broker that has just started becomes a coordinator before it
+receives its first image with topics: no partition counts as deleted until the image has `__transaction_state` itself. A newer
+request for the same transactional id replaces the older one.
 Invariants: each partition that has no marker yet is in exactly one place: a queue, a request in flight, or waiting.
 A transaction gets one outcome, or is forgotten without one.
 Source: Kafka TransactionMarkerChannelManager, TxnMarkerQueue, TransactionMarkerRequestCompletionHandler.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PARTITIONS_PER_REQUEST = 10_000
 
 ErrorsByProducer = Mapping[int, Mapping[TopicPartition, ErrorCode]]
-"""What a broker answered, by producer id and partition."""
+"""The error codes of a broker's response, by producer id and partition."""
 
 
 class Verdict(Enum):
@@ -47,7 +47,7 @@ class Verdict(Enum):
 
 _VERDICTS = {
     ErrorCode.NONE: Verdict.DONE,
-    # A log that has no transactions: the producer has written nothing there.
+    # The log does not support transactions: the producer has written nothing there.
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Verdict.DONE,
     ErrorCode.UNSUPPORTED_VERSION: Verdict.DONE,
     ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
@@ -63,12 +63,11 @@ EXPECTED_RETRIES = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Refusals that end by themselves. Any other one is retried as well, because an open transaction blocks its readers, and
-is worth a line in the log."""
+"""Transient errors. All others are retried as well, because an open transaction blocks its readers, but they are logged."""
 
 
 def verdict_of(error: ErrorCode) -> Verdict:
-    """What `error`, answered for a partition, means for its marker."""
+    """Return what `error`, returned for a partition, means for its marker."""
     return _VERDICTS.get(error, Verdict.RETRY)
 
 
@@ -92,7 +91,7 @@ class MarkerEntry:
 
 @dataclass(slots=True)
 class ResponseSummary:
-    """What a response brought about: the partitions to be tried again, by their error."""
+    """The partitions of a response that are to be retried, by their error."""
 
     retried: dict[ErrorCode, list[TopicPartition]] = field(default_factory=dict)
 
@@ -101,7 +100,7 @@ _Places = dict[PendingMarkers, dict[TopicPartition, None]]
 
 
 class MarkerQueues:
-    """The state of one broker's marker writer. Whoever changes it asks for `next_ended` afterwards."""
+    """The state of one broker's marker writer. After each change the caller calls `next_ended` until it returns None."""
 
     def __init__(self, partitions_per_request: int = PARTITIONS_PER_REQUEST) -> None:
         self._partitions_per_request = partitions_per_request
@@ -118,17 +117,17 @@ class MarkerQueues:
 
     @property
     def unknown_count(self) -> int:
-        """How many transactions have a partition whose leader is not known."""
+        """The number of transactions that have a partition whose leader is not known."""
         return len(self._unknown)
 
     @property
     def has_refused(self) -> bool:
-        """Whether anything waits for the next `reroute` and not for another image."""
+        """Whether a refused partition waits for the next `reroute`, and not for another image."""
         return bool(self._refused)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether `reroute` may find a leader for anything."""
+        """Whether a partition waits for which `reroute` may find a leader."""
         return bool(self._refused or self._unknown)
 
     # --- changes ---
@@ -145,14 +144,14 @@ class MarkerQueues:
         self._end_if_complete(pending)
 
     def cancel(self, coordinator_partition: int) -> None:
-        """Forget the transactions of a partition of `__transaction_state`, also those whose outcome nobody asked for yet."""
+        """Forget the transactions of a partition of `__transaction_state`, also those whose outcome is not reported yet."""
         self._drop_ended(lambda markers: markers.coordinator_partition == coordinator_partition)
         for pending in list(self._by_id.values()):
             if pending.markers.coordinator_partition == coordinator_partition:
                 self._forget(pending)
 
     def reroute(self, image: ClusterImage) -> None:
-        """Find leaders again for all that waits."""
+        """Look up the leaders of all waiting partitions again."""
         for waiting in (self._unknown, self._refused):
             moved = list(waiting.items())
             waiting.clear()
@@ -161,17 +160,17 @@ class MarkerQueues:
                 self._end_if_complete(pending)
 
     def next_ended(self) -> tuple[PendingMarkers, MarkerOutcome] | None:
-        """A transaction that has its outcome, each once; None when there is no other."""
+        """Return a transaction with its outcome, each once; None when there is no other."""
         return self._ended.popleft() if self._ended else None
 
     # --- requests ---
 
     def ready(self) -> list[int]:
-        """The brokers for which something is queued and nothing is in flight."""
+        """Return the brokers that have queued markers and no request in flight."""
         return [broker_id for broker_id, queue in self._queues.items() if queue and broker_id not in self._in_flight]
 
     def take(self, broker_id: int) -> list[MarkerEntry]:
-        """Begin a request to `broker_id` with what is queued for it, up to the bound; empty when there is nothing.
+        """Begin a request to `broker_id` with its queued markers, up to the bound; empty when there are none.
 
         It is in flight until `on_response` or `on_lost`.
         """
@@ -193,7 +192,7 @@ class MarkerQueues:
         return entries
 
     def on_response(self, broker_id: int, errors: ErrorsByProducer) -> ResponseSummary:
-        """`broker_id` answered its request in flight. A partition without a row in the answer is tried again."""
+        """Process the response of `broker_id` to its request in flight. A partition without a row in it is retried."""
         summary = ResponseSummary()
         for entry in self._in_flight.pop(broker_id):
             pending = entry.pending
@@ -223,12 +222,12 @@ class MarkerQueues:
         self._end_if_complete(pending)
 
     def on_lost(self, broker_id: int) -> None:
-        """No answer came to the request in flight: whether its markers were written is not known, so they go again."""
+        """The request in flight got no response: whether its markers were written is unknown, so they are sent again."""
         for entry in self._in_flight.pop(broker_id):
             if not entry.pending.is_forgotten:
                 self._refused.setdefault(entry.pending, {}).update(dict.fromkeys(entry.partitions))
 
-    # --- within ---
+    # --- internals ---
 
     def _route(self, pending: PendingMarkers, partitions: Iterable[TopicPartition], image: ClusterImage) -> None:
         for partition in partitions:
@@ -246,7 +245,7 @@ class MarkerQueues:
             self._ended.append((pending, MarkerOutcome.COMPLETE))
 
     def _forget(self, pending: PendingMarkers) -> None:
-        """Nothing of it is sent any more; what is in flight of it is ignored when it is answered."""
+        """Send no more markers of this transaction, and ignore the response to those in flight."""
         pending.is_forgotten = True
         del self._by_id[pending.markers.transactional_id]
         for places in (self._unknown, self._refused, *self._queues.values()):
@@ -258,7 +257,7 @@ class MarkerQueues:
 
 
 def request_markers(entries: Iterable[MarkerEntry]) -> list[WritableTxnMarker]:
-    """The markers of one WriteTxnMarkers request."""
+    """Return the markers of one WriteTxnMarkers request."""
     return [_marker(entry) for entry in entries]
 
 

@@ -1,9 +1,9 @@
 """Verifies transactions that store offsets: is the group's partition of `__consumer_offsets` part of the transaction?
 
 A producer whose transaction has written to the partition is not verified again. For any other one the log makes a guard, the
-transaction's coordinator is asked, and the append brings the guard along: a marker in between makes it void.
+transaction's coordinator verifies, and the append is made with the guard: a marker in between makes the guard void.
 
-Rules: the partition is led by this broker at the call; the append finds out when that has changed.
+Rules: this broker leads the partition at the call; the append fails when that has changed.
 Source: KIP-890 part 1; Kafka GroupCoordinator.handleTxnCommitOffsets,
 ReplicaManager.maybeStartTransactionVerificationForPartition.
 """
@@ -40,7 +40,7 @@ class OffsetsPartitionVerification:
         self._is_enabled = is_enabled
 
     async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
-        """The guard for the append, None when verification is disabled. Raises: KafkaError."""
+        """Return the guard for the append, None when verification is disabled. Raises: KafkaError."""
         if not self._is_enabled():
             return None
         key = (self._topic, partition)

@@ -1,12 +1,12 @@
 """Sends the markers that end transactions to the leaders of their partitions: one request at a time to each broker.
 
-To this broker they go in process, through the component that also serves WriteTxnMarkers. Which markers go where, and
-what a response means, `broker.cluster.marker_queues` decides.
-Rules: what a broker refuses, and what got no response, goes again after `RETRY_MS` or with the next cluster image, to
-whichever broker leads then. The connection to a broker that has left the image is closed, so that its markers need not wait
-for a timeout.
+Markers for partitions led by this broker are written in process, through the component that also serves WriteTxnMarkers.
+`broker.cluster.marker_queues` decides which markers are sent where, and what a response means.
+Rules: markers that were refused or got no response are sent again after `RETRY_MS` or with the next cluster image, to the
+leader at that time. The connection to a broker that is no longer in the image is closed, so that its markers do not wait for
+a timeout.
 Invariants: `done` is called once for each `write` that was neither cancelled nor replaced, and never from inside a change
-of the queues. At most one task a broker, and none while there is nothing to send.
+of the queues. At most one task per broker, and none while there is nothing to send.
 Source: KIP-98; Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 """
 
@@ -75,20 +75,20 @@ class TransactionMarkerSender:
 
     @property
     def unknown_destination_count(self) -> int:
-        """How many transactions wait for a partition to have a leader that is alive."""
+        """The number of transactions that wait for a live leader of a partition."""
         return self._queues.unknown_count
 
     def write(self, markers: TransactionMarkers, done: Callable[[MarkerOutcome], None]) -> None:
-        """See `MarkerWriter`. Markers of the same transactional id that are still pending are forgotten."""
+        """Implement `MarkerWriter.write`. Pending markers of the same transactional id are forgotten."""
         self._queues.add(markers, done, self._metadata.image)
         self._go_on()
 
     def cancel(self, coordinator_partition: int) -> None:
-        """See `MarkerWriter`."""
+        """Implement `MarkerWriter.cancel`."""
         self._queues.cancel(coordinator_partition)
 
     def close(self) -> None:
-        """Close the connections and send nothing any more."""
+        """Close the connections, and stop sending."""
         self._is_closed = True
         self._metadata.unsubscribe(self._on_image)
         if self._retry is not None:
@@ -100,7 +100,7 @@ class TransactionMarkerSender:
     # --- sending ---
 
     def _go_on(self) -> None:
-        """Report what has ended, and begin the requests that can begin."""
+        """Report the transactions that have ended, and begin the requests that can begin."""
         while (ended := self._queues.next_ended()) is not None:
             pending, outcome = ended
             pending.done(outcome)
@@ -113,7 +113,7 @@ class TransactionMarkerSender:
             self._schedule_retry(RETRY_MS)
 
     async def _exchange(self, broker_id: int, entries: list[MarkerEntry]) -> None:
-        """One request; the next one is a task of its own."""
+        """Send one request and process its response; the next request is a task of its own."""
         try:
             errors = await self._send(broker_id, request_markers(entries))
         except OSError as error:
@@ -124,7 +124,7 @@ class TransactionMarkerSender:
         self._go_on()
 
     async def _send(self, broker_id: int, markers: list[WritableTxnMarker]) -> ErrorsByProducer:
-        """Each partition's error, by producer. Raises OSError when no response came."""
+        """Send `markers`; return each partition's error, by producer. Raises OSError without a response."""
         if broker_id == self._broker_id:
             return await self._append_locally(markers)
         client = self._clients.get(broker_id)
@@ -148,10 +148,10 @@ class TransactionMarkerSender:
                 broker_id, len(partitions), *partitions[0], error.name,
             )  # fmt: skip
 
-    # --- when to try again ---
+    # --- retries ---
 
     def _schedule_retry(self, delay_ms: int) -> None:
-        """Find leaders again after `delay_ms`, or earlier if that is scheduled already."""
+        """Look up leaders again after `delay_ms`, or earlier if that is scheduled already."""
         if self._retry is not None:
             if delay_ms:
                 return

@@ -1,10 +1,10 @@
 """Asks transaction coordinators whether partitions belong to an ongoing transaction, before its first write there.
 
-The coordinator on this broker is asked in process, any other one by AddPartitionsToTxn: one request at a time to a broker,
-with all that waits for it. What a response means, `broker.cluster.verification_queues` decides.
-Rules: a new connection is asked first which versions it takes. A broker that cannot verify (before Apache Kafka 3.5) confirms
-everything, as there. The connection to a broker that has left the image is closed, and its verifications fail.
-Invariants: every question gets an outcome: no later than `request.timeout.ms`, or when the broker stops.
+The coordinator on this broker is called in process, any other one by AddPartitionsToTxn: one request at a time to a broker,
+with all its waiting verifications. `broker.cluster.verification_queues` decides what a response means.
+Rules: a new connection begins with ApiVersions. If a broker cannot verify (before Apache Kafka 3.5), everything counts as
+verified, as in Apache Kafka. The connection to a broker that is no longer in the image is closed, and its verifications fail.
+Invariants: every verification gets an outcome, after `request.timeout.ms` or when the broker stops at the latest.
 Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager.
 """
 
@@ -43,7 +43,7 @@ FIRST_BROKER_VERSION = 4
 LATEST_BROKER_VERSION = 5
 
 VerifyLocally = Callable[[str, int, int, Collection[TopicPartition]], VerificationErrors]
-"""The transactional id, producer id, producer epoch and partitions, put to the coordinator on this broker."""
+"""Verifies with the coordinator on this broker: transactional id, producer id, producer epoch, partitions."""
 
 
 class VerificationMetrics(Protocol):
@@ -76,7 +76,7 @@ class CoordinatorVerification:
         self._metrics = metrics
         self._queues = VerificationQueues()
         self._clients: dict[int, BrokerClient] = {}
-        # By broker, what the connection to it takes: None when it cannot verify.
+        # The version of AddPartitionsToTxn by broker: None when the broker cannot verify.
         self._versions: dict[int, int | None] = {}
         self._is_closed = False
         metadata.subscribe(self._on_image)
@@ -84,7 +84,7 @@ class CoordinatorVerification:
     async def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> VerificationErrors:
-        """See `TransactionVerification`."""
+        """Implement `TransactionVerification.verify`."""
         here = self.verify_here(transactional_id, producer_id, producer_epoch, partitions)
         if here is not None:
             return here
@@ -93,7 +93,7 @@ class CoordinatorVerification:
             transactional_id, producer_id, producer_epoch, tuple(partitions), self._clock.monotonic_ms(), waiter
         )
         coordinator_id = self._coordinator_of(transactional_id)
-        assert coordinator_id is not None  # says `verify_here`
+        assert coordinator_id is not None  # `verify_here` has returned None
         displaced = self._queues.add(coordinator_id, asked)
         if displaced is not None:
             self._answer(displaced[0], displaced[0].all(displaced[1]))
@@ -103,7 +103,7 @@ class CoordinatorVerification:
     def verify_here(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> VerificationErrors | None:
-        """The outcome, if no other broker need be asked; else None."""
+        """Return the outcome if no request to another broker is needed; else None."""
         coordinator_id = self._coordinator_of(transactional_id)
         if coordinator_id is None or self._tasks.is_closed:
             return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -115,7 +115,7 @@ class CoordinatorVerification:
         return errors
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
-        """The live broker that leads the transactional id's partition of `__transaction_state`."""
+        """Return the live leader of the transactional id's partition of `__transaction_state`, or None."""
         image = self._metadata.image
         count = image.partitions_count(TRANSACTION_TOPIC)
         if count is None:
@@ -124,7 +124,7 @@ class CoordinatorVerification:
         return None if found is None or found.leader not in image.brokers else found.leader
 
     def close(self) -> None:
-        """Close the connections: who waits gets NETWORK_EXCEPTION."""
+        """Close the connections; waiting verifications get NETWORK_EXCEPTION."""
         self._is_closed = True
         self._metadata.unsubscribe(self._on_image)
         for client in self._clients.values():
@@ -139,7 +139,7 @@ class CoordinatorVerification:
             self._tasks.spawn(self._exchange(broker_id, asked), name=f"verify transactions at broker {broker_id}")
 
     async def _exchange(self, broker_id: int, asked: list[PendingVerification]) -> None:
-        """Requests to one broker, until nothing waits for it."""
+        """Send requests to one broker until no verification waits for it."""
         while asked:
             try:
                 outcomes = await self._ask(broker_id, asked)
@@ -152,7 +152,7 @@ class CoordinatorVerification:
             asked = self._queues.take(broker_id)
 
     async def _ask(self, broker_id: int, asked: list[PendingVerification]) -> list[VerificationErrors]:
-        """What the broker says of each verification. Raises OSError when no response came."""
+        """Send one request; return the outcome of each verification. Raises OSError without a response."""
         if self._is_closed:
             raise ConnectionError("the broker is stopping")
         client = self._clients.get(broker_id)
@@ -168,7 +168,7 @@ class CoordinatorVerification:
         )
 
     async def _version_of(self, broker_id: int, client: BrokerClient) -> int | None:
-        """Of AddPartitionsToTxn, what the broker takes; None when it cannot verify. Raises OSError."""
+        """Return the broker's version of AddPartitionsToTxn; None when it cannot verify. Raises OSError."""
         response = await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
         key = AddPartitionsToTxnRequest.api_key
         newest = next((row.max_version for row in response.api_keys if row.api_key == key), -1)
@@ -179,7 +179,7 @@ class CoordinatorVerification:
 
     def _answer(self, asked: PendingVerification, errors: VerificationErrors) -> None:
         self._count(errors, self._clock.monotonic_ms() - asked.since_ms)
-        if not asked.waiter.done():  # whoever asked may be gone
+        if not asked.waiter.done():  # the caller may be cancelled
             asked.waiter.set_result(errors)
 
     def _count(self, errors: VerificationErrors, time_ms: int) -> None:

@@ -1,12 +1,12 @@
 """Which verifications wait for which transaction coordinator's broker, and what a response means for them. Pure.
 
-    add     a verification waits for its coordinator's broker
-    take    those that wait for a broker become its request in flight
-    finish  it was answered, or no answer came
+    add     a verification is queued for its coordinator's broker
+    take    the queue of a broker becomes its request in flight
+    finish  that request has its response, or has failed
 
-Rules: one request in flight a broker. Of one transactional id at most one verification waits for a broker: a client that
-sends again has given up on the first request. A newer epoch fences an older one; of two of the same epoch the later one
-stays, and the earlier one gets NETWORK_EXCEPTION, which makes the client send again.
+Rules: one request in flight per broker. At most one verification of a transactional id is queued for a broker: a client that
+retries has given up on its first request. A newer epoch fences an older one; of two with the same epoch the later one stays,
+and the earlier one gets NETWORK_EXCEPTION, which makes the client retry.
 Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager (TransactionDataAndCallbacks, AddPartitionsToTxnHandler).
 """
 
@@ -25,7 +25,7 @@ from protocol.messages.add_partitions_to_txn import (
 )
 from protocol.topic_partition import TopicPartition
 
-# More go in the next request: a broker refuses requests with very long arrays.
+# Any others are sent in the next request: a broker refuses requests with very long arrays.
 PARTITIONS_PER_REQUEST = 10_000
 
 VerificationErrors = dict[TopicPartition, ErrorCode]
@@ -34,7 +34,7 @@ _ERRORS = {int(code): code for code in ErrorCode}
 
 
 class VerificationWaiter(Protocol):
-    """Waits for the outcome of one verification; an `asyncio.Future` does."""
+    """Receives the outcome of one verification, such as an `asyncio.Future`."""
 
     def done(self) -> bool: ...
 
@@ -43,7 +43,7 @@ class VerificationWaiter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingVerification:
-    """A question to a coordinator; `since_ms` is when it was asked."""
+    """A verification that waits for a coordinator since `since_ms`, on the monotonic clock."""
 
     transactional_id: str
     producer_id: int
@@ -63,14 +63,14 @@ class _BrokerQueue:
 
 
 class VerificationQueues:
-    """The verifications of one broker that other brokers' coordinators are to be asked about."""
+    """The pending verifications of this broker, by the broker of their coordinator."""
 
     def __init__(self, partitions_per_request: int = PARTITIONS_PER_REQUEST) -> None:
         self._partitions_per_request = partitions_per_request
         self._queues: dict[int, _BrokerQueue] = {}
 
     def add(self, broker_id: int, asked: PendingVerification) -> tuple[PendingVerification, ErrorCode] | None:
-        """Returns the verification that does not wait because of another one, and its error."""
+        """Queue `asked`. Return the verification that this replaces or refuses, with its error, or None."""
         waiting = self._queues.setdefault(broker_id, _BrokerQueue()).waiting
         earlier = waiting.get(asked.transactional_id)
         if earlier is not None and earlier.producer_epoch > asked.producer_epoch:
@@ -83,8 +83,8 @@ class VerificationQueues:
         return earlier, ErrorCode.INVALID_PRODUCER_EPOCH if is_fenced else ErrorCode.NETWORK_EXCEPTION
 
     def take(self, broker_id: int) -> list[PendingVerification]:
-        """Begin a request to `broker_id`: what waits for it, up to the bound. Empty while one is in flight, and when nothing
-        waits. Ends with `finish`."""
+        """Begin a request to `broker_id` with its queue, up to the bound. Returns an empty list while one is in flight, and
+        when nothing is queued. The caller ends the request with `finish`."""
         queue = self._queues.get(broker_id)
         if queue is None or queue.is_in_flight:
             return []
@@ -100,7 +100,7 @@ class VerificationQueues:
         return taken
 
     def finish(self, broker_id: int) -> None:
-        """The request to `broker_id` is no longer in flight."""
+        """End the request in flight to `broker_id`."""
         queue = self._queues[broker_id]
         queue.is_in_flight = False
         if not queue.waiting:
@@ -108,7 +108,7 @@ class VerificationQueues:
 
 
 def verification_request(asked: Iterable[PendingVerification]) -> AddPartitionsToTxnRequest:
-    """One request that verifies and adds nothing, of version 4 or later."""
+    """Return one request, of version 4 or later, that only verifies."""
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(
@@ -133,9 +133,9 @@ def _topics(partitions: Collection[TopicPartition]) -> list[AddPartitionsToTxnTo
 def verification_errors(
     asked: Collection[PendingVerification], response: AddPartitionsToTxnResponse
 ) -> list[VerificationErrors]:
-    """What the response says of each verification. A partition that it does not name is not verified."""
+    """Return the outcome of each verification. A partition that the response does not name is not verified."""
     if response.error_code != ErrorCode.NONE:
-        # A producer cannot do anything about the rights of a broker.
+        # A producer cannot change the permissions of a broker.
         is_refused = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         error = ErrorCode.INVALID_TXN_STATE if is_refused else _error_of(response.error_code)
         return [each.all(error) for each in asked]
@@ -159,7 +159,7 @@ def verification_errors(
 
 
 def as_producers_know(error: ErrorCode) -> ErrorCode:
-    """Producers expect INVALID_PRODUCER_EPOCH from a partition where a coordinator says PRODUCER_FENCED."""
+    """Map PRODUCER_FENCED of a coordinator to INVALID_PRODUCER_EPOCH, which producers expect from a partition."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
 
 

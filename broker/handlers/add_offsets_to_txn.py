@@ -1,8 +1,8 @@
 """AddOffsetsToTxn (key 25): the offsets of a group become part of a transaction.
 
-Behaviour: the partition of `__consumer_offsets` that holds the group is added, like any partition. While it is not known
-which one that is: COORDINATOR_NOT_AVAILABLE, and the topic is made, as the client asks for the group's coordinator only later.
-Versions: v2 may answer PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
+Behaviour: the group's partition of `__consumer_offsets` is added, like any partition. While that topic does not exist:
+COORDINATOR_NOT_AVAILABLE, and the topic is created, as the client looks up the group's coordinator only later.
+Versions: v2 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98; Kafka KafkaApis.handleAddOffsetsToTxnRequest.
 """
 

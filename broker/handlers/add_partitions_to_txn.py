@@ -1,10 +1,10 @@
 """AddPartitionsToTxn (key 24): partitions become part of a transaction before they are written to, or are verified to be.
 
-Behaviour: up to version 3 a producer adds to its own transaction. From version 4 brokers ask for several transactions at once,
-and may only want to know whether the partitions are in them (KIP-890). If one partition of a transaction does not exist, none
-is added: it gets UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. A producer cannot add an internal topic
+Behaviour: up to version 3 a producer adds to its own transaction. From version 4 brokers send several transactions at once, and
+may only verify that the partitions are in them (KIP-890). If one partition of a transaction does not exist, none is
+added: it gets UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. A producer cannot add an internal topic
 itself (TOPIC_AUTHORIZATION_FAILED): AddOffsetsToTxn does.
-Versions: v2 may answer PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
+Versions: v2 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98, KIP-890; Kafka KafkaApis.handleAddPartitionsToTxnRequest.
 """
 
@@ -70,7 +70,7 @@ async def add_partitions_to_txn(
 async def _results(
     transaction: AddPartitionsToTxnTransaction, context: RequestContext, *, is_client: bool
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """A row for each partition: as often as the request names it, where all of them have the same error."""
+    """Return a row for each partition; if all have the same error, a row each time the request names one."""
     transactions = context.services.transactions
     partitions = _partitions(transaction.topics)
     refused = await _refused(partitions, context, is_client=is_client)
@@ -96,7 +96,7 @@ async def _results(
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    """Each once, in the order of the request."""
+    """Return each partition once, in the order of the request."""
     return list(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
 
 

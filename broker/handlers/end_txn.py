@@ -1,8 +1,8 @@
 """EndTxn (key 26): a producer commits or aborts its transaction.
 
-Behaviour: the response comes when the outcome is stored; the markers are written afterwards, and a next transaction that
-begins before that is told CONCURRENT_TRANSACTIONS.
-Versions: v2 may answer PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
+Behaviour: the response is sent when the outcome is stored; the markers are written afterwards, and a next transaction that
+begins before that gets CONCURRENT_TRANSACTIONS.
+Versions: v2 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98; Kafka KafkaApis.handleEndTxnRequest.
 """
 

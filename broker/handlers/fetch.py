@@ -1,11 +1,11 @@
-"""Fetch (key 1): records from the partitions this broker holds, for consumers and for followers.
+"""Fetch (key 1): records from the replicas of this broker, for consumers and for followers.
 
-Behaviour: sessions (KIP-227) decide which partitions are read and which answers are sent; the fetch is parked until
-`min_bytes` are readable, or as many as it may be given, or `max_wait_ms` have passed; the first batch of the first
-partition that has one is answered however large it is. Errors end the wait at once. A follower reads to the log end, and
-says by where it reads what it holds. A consumer that names its rack may be sent to a replica there (KIP-392), which serves
-it as far as it knows records to be committed.
-Versions below 4 need records converted down (`fetch_message_sets`).
+Behaviour: sessions (KIP-227) decide which partitions are read and which rows are sent; the fetch is parked until
+`min_bytes` are readable, or its limits are reached, or `max_wait_ms` have passed; the first batch of the first partition
+that has one is returned whatever its size. An error ends the wait immediately. A follower reads to the log end; its fetch
+offset is its log end. A consumer that names its rack may be sent to a replica there (KIP-392), which serves it up to the
+high watermark that the replica knows.
+Versions below 4 need records down-converted (`fetch_message_sets`).
 Source: KIP-74, 98, 227, 320, 392, 516, 595; Kafka KafkaApis.handleFetchRequest, DelayedFetch.
 """
 
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 ZSTD_VERSION = 10
 FIRST_VERSION_WITH_A_WHOLE_BATCH = 3
-# Of more partitions at a time others run in between: a look at one takes two microseconds, its row in the answer five.
+# A fetch of more partitions yields to other requests: checking one takes two microseconds, its row in the response five.
 LONG_FETCH_ITEMS = 2 * SHORT_ROWS
 STEP_ITEMS = 100
-# A wait may last a sixty-fourth longer, but no more than this, so that those of many idle consumers end together.
+# A wait may last a sixty-fourth longer, up to this bound, so that the waits of many idle consumers end together.
 LONGEST_SLACK_MS = 64
 
 
@@ -87,8 +87,8 @@ fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17")(fetch_all)
 
 
 class ParkedFetch:
-    """One fetch from its plan to its answer, parked or not. It looks at what its session has been touched by, when it
-    comes and as long as it waits. Answers once."""
+    """One fetch from its plan to its response, parked or not. It checks the touched partitions of its session when it
+    arrives and while it waits. It completes once."""
 
     __slots__ = (
         "_available_bytes",
@@ -117,20 +117,20 @@ class ParkedFetch:
         self._available_bytes = 0
         self._timer: TimerEntry | None = None
         self.deferred: Deferred[FetchResponse] = Deferred()
-        # Whether there is a partition to wait for: those that are not touched are watched.
+        # Whether there is a partition to wait for: partitions that are not touched are watched.
         self.is_interesting = len(resolved.items) < len(resolved.session.items)
 
-    # --- looking ---
+    # --- checking partitions ---
 
     def look(self, items: Sequence[FetchItem]) -> bool:
-        """Whether the answer can be given now, after what these have come to. Those without records are watched then."""
+        """Check `items`; return whether the fetch can complete now. Partitions without records are watched from then on."""
         reads, is_parked, ends_waiting = self._reads, self._timer is not None, False
         for item in items:
             read = self._inspect(item)
             if is_parked and item in reads:
                 self._available_bytes -= reads[item].available_bytes
             reads[item] = read
-            if read.ends_waiting:  # what cannot be read at all does so if it has gone away meanwhile
+            if read.ends_waiting:  # an unreadable partition does, if it was removed meanwhile
                 ends_waiting = ends_waiting or is_parked or not read.is_unread
             else:
                 self.is_interesting = True
@@ -144,26 +144,26 @@ class ParkedFetch:
         return False
 
     def is_enough_with_first_batch(self) -> bool:
-        """Whether there is enough after all, before the wait begins, because the first batch is answered however large it is;
-        one that is cold is taken to be. Whoever waits already counts what the partitions' limits allow, as Kafka does."""
+        """Return whether the first batch, which is returned whatever its size, makes `min_bytes`, before the wait begins; a
+        cold batch is assumed to. A fetch that waits already counts up to the partitions' limits, as Kafka does."""
         if self._context.api_version < FIRST_VERSION_WITH_A_WHOLE_BATCH:
             return False
         for read in self._reads.values():
             if read.available_bytes == 0:
                 continue
             if read.available_bytes < read.item.max_bytes:
-                return False  # all that there is counts already
+                return False  # all readable bytes are counted already
             try:
                 first_bytes = first_batch_bytes(read)
             except KafkaError:
-                return True  # which the client is to hear of
+                return True  # the response must report it
             if first_bytes == 0:
-                continue  # what is left up to where reading ends was compacted away
+                continue  # the records up to the end of reading were compacted away
             return first_bytes is None or self._available_bytes - read.available_bytes + first_bytes >= self._min_bytes
         return False
 
     def record_follower(self, reads: Iterable[PartitionRead] | None = None) -> None:
-        """A follower's fetch tells what it holds: once, when it has arrived and was looked at."""
+        """Record the follower's log ends from its fetch offsets: once, when the fetch has arrived and was checked."""
         if self._reader.is_replica:
             now_ms = self._services.clock.monotonic_ms()
             for read in self._reads.values() if reads is None else reads:
@@ -191,7 +191,7 @@ class ParkedFetch:
         return read
 
     def _look_nearby(self, read: PartitionRead, partition: Partition) -> None:
-        """Send the consumer to a replica in its rack, if that has what it asks for."""
+        """Send the consumer to a replica in its rack, if that replica has the fetch offset."""
         image, listener = self._services.metadata.image, self._context.listener
 
         def rack_of(broker_id: int) -> str | None:
@@ -204,7 +204,7 @@ class ParkedFetch:
             read.redirect(preferred)
 
     def _refusal(self, item: FetchItem, partition: Partition) -> ErrorCode | None:
-        """Why a partition that is here is not read for this request."""
+        """Return why a local partition is not read for this request, or None."""
         if self._max_bytes < 0 or item.max_bytes < 0:
             return ErrorCode.INVALID_REQUEST
         if self._context.api_version < ZSTD_VERSION and partition.log.config.compression_type == "zstd":
@@ -212,12 +212,12 @@ class ParkedFetch:
         return None
 
     def _missing(self, item: FetchItem) -> ErrorCode:
-        """Why this broker does not hold the partition."""
+        """Return the error for a partition without a replica on this broker."""
         image = self._services.metadata.image
         topic = image.topics.get(item.topic or image.names_by_id.get(item.topic_id, ""))
         if topic is None:
             if not item.topic and item.known_topic in image.topics:
-                return ErrorCode.INCONSISTENT_TOPIC_ID  # deleted and made anew under its name
+                return ErrorCode.INCONSISTENT_TOPIC_ID  # deleted and created again under its name
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if item.topic else ErrorCode.UNKNOWN_TOPIC_ID
         if item.partition not in topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -237,20 +237,20 @@ class ParkedFetch:
         self.deferred.on_expedite(self._on_deadline)
 
     def _watch_for_more(self, reads: Iterable[PartitionRead]) -> None:
-        """Of which there are records, but not enough."""
+        """Watch partitions that have records, but not enough."""
         for read in reads:
             if read.has_records:
                 watch(read, self._reader)
 
     def on_progress(self) -> None:
-        """Partitions moved or went away: answer if that is enough, else wait on."""
+        """Partitions advanced or were removed: complete if that is enough, else keep waiting."""
         session = self._resolved.session
         if session.parked is self and self.look(session.take()):
             self._complete()
 
     def _on_deadline(self) -> None:
         if self._timer is None:
-            return  # hurried while it is being answered
+            return  # expedited while its response is being built
         if self._services.fetch_sessions.is_current(self._resolved):
             self.look(self._resolved.session.take())
         self._complete()
@@ -276,10 +276,10 @@ class ParkedFetch:
             self._timer.cancel()
             self._timer = None
 
-    # --- answering ---
+    # --- the response ---
 
     def answer(self) -> FetchResponse | Deferred[FetchResponse]:
-        """Read the records and build the response; deferred when memory is short, or some of them are cold."""
+        """Read the records and build the response; it is deferred when memory is short, or when records are cold."""
         reads = list(self._reads.values())
         if len(reads) > 1:
             reads.sort(key=_answering_order)
@@ -317,13 +317,13 @@ class ParkedFetch:
         return self._response(reads)
 
     def _may_take(self, reads: list[PartitionRead], left: int) -> int:
-        return max(min(left, sum(max(read.item.max_bytes, 0) for read in reads)), 0)  # whoever asks for less is refused
+        return max(min(left, sum(max(read.item.max_bytes, 0) for read in reads)), 0)  # a request for less is refused
 
     def _answer_later(
         self, work: Callable[[], Awaitable[FetchResponse]], reserved: int, name: str
     ) -> Deferred[FetchResponse]:
-        """`work` answers, in a task. What was read already and what it may read are reserved from now on until it is through:
-        those that begin together must not take the same memory twice."""
+        """Run `work` in a task and complete with its response. The bytes already read and those it may read stay reserved
+        until it ends: fetches that begin together must not reserve the same memory twice."""
         later: Deferred[FetchResponse] = Deferred()
         budget = self._services.response_memory.budget
 
@@ -341,7 +341,7 @@ class ParkedFetch:
     async def _answer_cold(
         self, reads: list[PartitionRead], start: int, left: int, at_least_one: bool
     ) -> FetchResponse:
-        """From `reads[start]` on, which was found cold."""
+        """Read from `reads[start]` on, whose records are cold, and respond."""
         for index, read in enumerate(reads[start:]):
             count = fill(read, left, at_least_one=at_least_one) if index else -1
             if count < 0:
@@ -355,7 +355,7 @@ class ParkedFetch:
 
 
 class LongFetch(ParkedFetch):
-    """A fetch of many partitions: others run while it looks at them, and while it answers."""
+    """A fetch of many partitions: it yields to other requests while it checks them, and while it builds its response."""
 
     __slots__ = ()
 
@@ -374,13 +374,13 @@ class LongFetch(ParkedFetch):
         return self.deferred
 
     async def _look_at_all(self, max_wait_ms: int) -> None:
-        """What has been looked at is watched from then on: it may change before this is through. Answers then, or parks."""
+        """Check all partitions, then complete or park. A checked one is watched: it may change before the last is checked."""
         resolved, has_enough = self._resolved, False
         items, sessions = resolved.items, self._services.fetch_sessions
         async with self._line(len(items)) as slices:
             for at in range(0, len(items), STEP_ITEMS):
                 if not sessions.is_current(resolved):
-                    break  # its client has asked anew, and may have forgotten these
+                    break  # its client has sent another fetch, and may have removed these
                 some = items[at : at + STEP_ITEMS]
                 has_enough |= self.look(some)
                 reads = [self._reads[item] for item in some]
@@ -396,7 +396,7 @@ class LongFetch(ParkedFetch):
             self.on_progress()
 
     def _line(self, rows_count: int) -> AbstractAsyncContextManager[Slices]:
-        """Large answers are made one at a time. Not those for followers, of whom there are few: producers wait for them."""
+        """Large responses are built one at a time, except those for the few followers: producers wait for them."""
         return self._services.serial_queue.begin(0 if self._reader.is_replica else rows_count)
 
     def _read(self, reads: list[PartitionRead], room: int) -> FetchResponse | Deferred[FetchResponse]:
@@ -416,7 +416,7 @@ class LongFetch(ParkedFetch):
         return await self._response_of_all(reads)
 
     async def _convert(self, read: PartitionRead) -> None:
-        """Put what the client's version knows in the place of the batches: these are it."""
+        """Convert the batches to the format of the client's version: from version 4 on there is nothing to convert."""
 
     async def _response_of_all(self, reads: list[PartitionRead]) -> FetchResponse:
         if len(reads) <= LONG_FETCH_ITEMS:
@@ -432,5 +432,5 @@ class LongFetch(ParkedFetch):
 
 
 def _answering_order(read: PartitionRead) -> tuple[bool, int]:
-    """What could not be read at all comes first, as in Kafka; then the session's order of reading."""
+    """Sort key: unreadable partitions come first, as in Kafka; then the session's order of reading."""
     return not read.is_unread, read.item.place

@@ -1,9 +1,9 @@
 """Fetch v0 to v3 (key 1): clients that understand message sets alone, of format v0 (v0 and v1) or v1 (v2 and v3).
 
-Behaviour: what is read is converted before it is answered, partition by partition and in slices, one large answer at a
-time. Of each partition no more is read than the client and the memory for answers allow; what is made of it is not larger,
-but for a first batch. A topic may forbid it (`message.downconversion.enable`): UNSUPPORTED_VERSION, except to followers.
-Versions 0 to 2 know no limit over all partitions, and get nothing of a batch that is larger than the partition's.
+Behaviour: records are down-converted before the response, partition by partition and in slices, one large response at a
+time. No more of a partition is read than the client and the memory for responses allow; the converted records are not
+larger, except for a first batch. A topic may forbid it (`message.downconversion.enable`): UNSUPPORTED_VERSION, except to
+followers. Versions 0 to 2 have no limit over all partitions, and get no part of a batch that exceeds the partition's limit.
 Source: KIP-283, KIP-74; Kafka KafkaApis.handleFetchRequest (maybeConvertFetchedData), FetchParams.hardMaxBytesLimit.
 """
 
@@ -39,7 +39,7 @@ def fetch_message_sets(request: FetchRequest, context: RequestContext) -> FetchR
 
 
 class ConvertedFetch(LongFetch):
-    """A fetch whose records are converted on their way from the log to the answer."""
+    """A fetch whose records are converted between the log and the response."""
 
     __slots__ = ()
 
@@ -50,13 +50,13 @@ class ConvertedFetch(LongFetch):
         return error
 
     def _read(self, reads: list[PartitionRead], room: int) -> Deferred[FetchResponse]:
-        """What may be read, and what may be made of it, is reserved."""
+        """Reserve memory for the records and for their converted form, then read."""
         left = min(self._max_bytes, room)
         work = partial(self._answer_all, reads, left)
         return self._answer_later(work, 2 * self._may_take(reads, left), "converting fetch")
 
     async def _convert(self, read: PartitionRead) -> None:
-        """Put a message set in the place of the batches."""
+        """Replace the batches with a message set."""
         partition, services = read.partition, self._services
         assert partition is not None and read.records is not None
         magic = MAGIC_V0 if self._context.api_version < FIRST_VERSION_OF_V1 else MAGIC_V1

@@ -1,7 +1,7 @@
-"""The answer to a fetch, once its records are read: which partitions the client is told of, and what.
+"""The response to a fetch, once its records are read: which partitions it includes, and their rows.
 
-Rules: a session leaves out what is no news to its client (KIP-227); each partition that was looked at is settled with its
-session here, whether it is told or not.
+Rules: a session omits partitions that have not changed for its client (KIP-227); the session's state of each partition that
+was read is updated here, whether the response includes it or not.
 Source: KIP-227, 320, 392, 951; Kafka KafkaApis.handleFetchRequest (processResponseCallback), FetchSession.
 """
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 16
-# Clients of before do not know the error, and would not look for another leader.
+# Older clients do not know the error, and would not look for another leader.
 STORAGE_ERROR_VERSION = 6
-# Errors after which a client must look for another leader: the answer names it (KIP-951).
+# Errors after which a client must look for another leader: the response names it (KIP-951).
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 def refused(request: FetchRequest, error: ErrorCode, version: int) -> FetchResponse:
-    """A request that makes no sense: partitions by name answer so too, since versions below 7 have no other error."""
+    """Return `error` for the whole request, and for each partition named: versions below 7 have no top-level error."""
     topics = request.topics if version < TOPIC_IDS_VERSION else []
     return FetchResponse(
         error_code=error,
@@ -72,7 +72,7 @@ def response_of(
     *,
     is_last: bool = True,
 ) -> FetchResponse:
-    """Ends the fetch. Unless `is_last`, more reads are to come: of those behind them, with what this returns as `before`."""
+    """Build the response. Unless `is_last`, the caller passes the next reads, with this response as `before`."""
     sessions, session = context.services.fetch_sessions, resolved.session
     if not sessions.is_current(resolved):
         return FetchResponse(
@@ -114,10 +114,10 @@ def response_of(
 def _row_for(
     read: PartitionRead, records_bytes: int, resolved: ResolvedFetch, reader: FetchReader, context: RequestContext
 ) -> PartitionData | None:
-    """None spares most partitions without records a row of which `include` would say no."""
+    """Return the row, or None for most partitions without records that `include` would omit: no row is made for them."""
     partition = read.partition
     if partition is not None and not read.ends_waiting:
-        if reader.is_replica:  # parked for records alone, it has not heard of commits since
+        if reader.is_replica:  # parked for records alone, it was not woken by commits since
             read.high_watermark = partition.high_watermark
         if not records_bytes and context.services.fetch_sessions.is_unchanged(
             resolved, read.item, read.high_watermark, read.log_start_offset

@@ -1,9 +1,9 @@
 """FindCoordinator (key 10): which broker coordinates a group or a transactional id; one key (before version 4) or several.
 
-Behaviour: the internal topic is made when it is missing; until its partition has a leader that is alive the answer is
-COORDINATOR_NOT_AVAILABLE, which clients repeat. Share groups (unknown before version 6) have no coordinator anywhere.
-Messages are as odd as Kafka's: versions 1 to 3 say "NONE" in a good answer; from version 4 only a type that does not exist
-comes with a text, everything else with an empty one.
+Behaviour: the internal topic is created when it is missing; until its partition has a live leader the error is
+COORDINATOR_NOT_AVAILABLE, which clients retry. Share groups (unknown before version 6) have no coordinator anywhere.
+Error messages are Kafka's: versions 1 to 3 have "NONE" in a successful response; from version 4 only an unknown type has a
+text, everything else an empty one.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, FindCoordinatorResponse; KIP-699 (several keys).
 """
 

@@ -1,9 +1,9 @@
 """InitProducerId (key 22): an id for an idempotent producer; id and epoch of a transactional one.
 
-Behaviour: without a transactional id the answer is a fresh id at epoch 0, also to a producer that names the id and
-epoch it has had (it starts anew); naming only one of the two is INVALID_REQUEST. While no block of ids can be had:
-COORDINATOR_LOAD_IN_PROGRESS, and the client tries again. With a transactional id its coordinator decides.
-Versions: v3 id and epoch of before (KIP-360); v4 may answer PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
+Behaviour: without a transactional id the response has a fresh id at epoch 0, even if the producer names its previous id
+and epoch; naming only one of the two is INVALID_REQUEST. While no block of ids can be allocated:
+COORDINATOR_LOAD_IN_PROGRESS, and the client retries. With a transactional id its coordinator decides.
+Versions: v3 previous id and epoch (KIP-360); v4 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98, KIP-360; Kafka KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.
 """
 

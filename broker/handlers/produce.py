@@ -76,7 +76,7 @@ UNKNOWN_START_ERRORS = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-# The row of records that wait for acknowledgements, and their size in bytes.
+# The response row of records that wait for acknowledgements, and their size in bytes.
 WaitingRow: TypeAlias = tuple[PartitionProduceResponse, int]
 NO_ERROR = ErrorCode.NONE  # the look-up in an enum's class is not free
 _make_response = ProduceResponse.maker()
@@ -179,10 +179,10 @@ class ProduceAppend:
         self._refusals: Refusals = {}
         # The waiting response, from the first partition that waits until it is sent.
         self._delayed: DelayedOperation[WaitingRow] | None = None
-        self._unwritten_count = 0  # of the partitions it waits for, those that the log has still in memory
+        self._unwritten_count = 0  # the awaited partitions whose records the log has not written yet
         self.deferred: Deferred[ProduceResponse] | None = None
         self.first_error: KafkaError | None = None
-        # Of a request with transactional batches, as long as partitions are to be verified.
+        # Set for a request with transactional batches while partitions are to be verified.
         self.start: TransactionStart | None = None
         self.topics: list[TopicProduceResponse] = []
 
@@ -249,8 +249,8 @@ class ProduceAppend:
         return self.append(topic, data, checked)
 
     def append_verified(self, start: TransactionStart, topics: list[TopicProduceData]) -> Deferred[ProduceResponse]:
-        """Append after the response of the coordinator on another broker. Later requests of the client are not appended
-        before."""
+        """Append after the coordinator on another broker has responded. Later requests of the client are appended after
+        these."""
 
         async def verified() -> list[Postponed]:
             await start.verify()
@@ -259,7 +259,7 @@ class ProduceAppend:
         return self._go_on_apart(verified(), "transaction verification")
 
     def append_apart(self, postponed: list[Postponed]) -> Deferred[ProduceResponse]:
-        """Continue with these in slices. Later requests of the client are not appended before."""
+        """Validate and append `postponed` in slices. Later requests of the client are appended after these."""
         return self._go_on_apart(_at_once(postponed), "long validation")
 
     def _go_on_apart(self, first: Coroutine[Any, Any, list[Postponed]], name: str) -> Deferred[ProduceResponse]:

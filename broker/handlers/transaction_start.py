@@ -1,11 +1,11 @@
 """The transactional batches of a Produce request: which of them begin a transaction in their partition, and whether they may.
 
-A partition in which the transaction has begun takes its next batches. In any other one the transaction's coordinator is
-asked first, for all partitions of the request together, and a guard of the log sees to it that nothing has changed when
-the batch is appended. A batch without a guard begins no transaction.
-Errors: what a coordinator says becomes what producers know: INVALID_TXN_STATE if the partition was not added to the
-transaction (TRANSACTION_ABORTABLE from version 11 on), NOT_ENOUGH_REPLICAS if nobody could say, so that the producer sends
-again without asking for metadata.
+A partition in which the transaction has begun accepts its next batches. For all other partitions of the request the
+transaction's coordinator verifies the transaction first, in one request, and a verification guard of the log ensures that
+nothing has changed when the batch is appended. A batch without a guard begins no transaction.
+Errors: the coordinator's errors are mapped to those that producers know: INVALID_TXN_STATE if the partition was not added to
+the transaction (TRANSACTION_ABORTABLE from version 11 on), NOT_ENOUGH_REPLICAS if it could not be verified, so that the
+producer retries without a metadata request.
 Source: KIP-890 part 1; Kafka ReplicaManager.handleProduceAppend, maybeStartTransactionVerificationForPartitions.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from protocol.messages.produce import TopicProduceData
     from protocol.topic_partition import TopicPartition
 
-# From here on producers know TRANSACTION_ABORTABLE.
+# From this version on producers know TRANSACTION_ABORTABLE.
 ABORTABLE_VERSION = 11
 _RETRIABLE = frozenset(
     {
@@ -37,7 +37,7 @@ _RETRIABLE = frozenset(
 
 
 class TransactionStart:
-    """Made for one request before its first append. `is_decided` says whether `verify` need not be awaited."""
+    """The transaction of one request, made before its first append. If `is_decided`, `verify` need not be awaited."""
 
     __slots__ = ("_api_version", "_errors", "_guards", "_producer", "_services", "_transactional_id", "is_decided")
 
@@ -60,7 +60,7 @@ class TransactionStart:
         producer_id, epoch, sequence = producer_of(records)
         partition = self._services.partitions.find(*key)
         if partition is None or producer_id < 0:
-            return  # the append says what is wrong with it
+            return  # the append refuses it with the right error
         try:
             guard = partition.begin_verification(producer_id, epoch, sequence)
         except KafkaError as error:
@@ -79,7 +79,7 @@ class TransactionStart:
         return found is not None
 
     async def verify(self) -> None:
-        """Ask the coordinator on another broker."""
+        """Verify with the coordinator on another broker."""
         self._take_over(
             await self._services.transaction_verification.verify(
                 self._transactional_id, *self._producer, self._guards.keys()
@@ -104,7 +104,7 @@ class TransactionStart:
         return RequestRejected(error)
 
     def guard(self, key: TopicPartition) -> VerificationGuard:
-        """What a batch brings along to its partition. Raises KafkaError."""
+        """Return the guard with which the batch is appended to its partition. Raises KafkaError."""
         error = self._errors.get(key)
         if error is not None:
             raise error.again()

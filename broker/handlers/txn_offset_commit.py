@@ -1,7 +1,7 @@
 """TxnOffsetCommit (key 28): a producer stores how far a group has read, as part of its transaction.
 
 Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are stored; when none exists
-the coordinator is not asked. Clients before version 2 do not know COORDINATOR_LOAD_IN_PROGRESS here, and get
+the coordinator is not called. Clients before version 2 do not know COORDINATOR_LOAD_IN_PROGRESS here, and get
 COORDINATOR_NOT_AVAILABLE.
 Source: Kafka KafkaApis.handleTxnOffsetCommitRequest; KIP-98, KIP-447 (member and generation), KIP-890 (verification).
 """
@@ -62,7 +62,7 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestCon
 async def _existing_topics(
     topics: list[TxnOffsetCommitRequestTopic], image: ClusterImage, slices: Slices
 ) -> list[TxnOffsetCommitRequestTopic]:
-    """The partitions that exist. Of rows for the same partition the last counts."""
+    """Return the partitions that exist. If one has several rows, the last one counts."""
     existing: dict[str, dict[int, TxnOffsetCommitRequestPartition]] = {}
     async for topic in slices.over(topics):
         async for row in slices.over(topic.partitions):
@@ -77,7 +77,7 @@ async def _existing_topics(
 async def _merged(
     request: TxnOffsetCommitRequest, stored: Iterable[TxnOffsetCommitResponseTopic], api_version: int, slices: Slices
 ) -> TxnOffsetCommitResponse:
-    """One row for each partition of the request, in its order; the coordinator has no row of those that do not exist."""
+    """Return one row for each partition of the request, in its order; those that do not exist have no row in `stored`."""
     errors = {(topic.name, row.partition_index): row.error_code for topic in stored for row in topic.partitions}
     rows: dict[str, dict[int, TxnOffsetCommitResponsePartition]] = {}
     async for topic in slices.over(request.topics):

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are asked for. Pure.
+"""AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are verified to be. Pure.
 
 Behaviour: the first partition begins the transaction. Partitions that are in it already are not written again. Verification
 (KIP-890) changes nothing and does not wait for a pending change: the partition checks once more when it appends.
@@ -20,7 +20,7 @@ from protocol.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TransactionalProducer:
-    """Who a request says it comes from."""
+    """The producer that a request names."""
 
     transactional_id: str
     producer_id: int
@@ -28,12 +28,12 @@ class TransactionalProducer:
 
 
 def add_response(error: ErrorCode) -> AddOffsetsToTxnResponse:
-    """The response to added partitions; the API that has rows fills them with the one error code."""
+    """Return the response to added partitions; AddPartitionsToTxn repeats its error code in each row."""
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error)
 
 
 class Adding:
-    """`ids` are the shard's."""
+    """Adds and verifies partitions. The shard owns `ids`."""
 
     def __init__(self, ids: dict[str, TransactionalId], storing: Storing, outbox: Outbox) -> None:
         self._ids = ids
@@ -62,7 +62,7 @@ class Adding:
     def verify(
         self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """NONE for each partition that is in the open transaction of `producer`."""
+        """Return NONE for each partition that is in the open transaction of `producer`, else an error."""
         subject = self._ids.get(producer.transactional_id)
         error = _producer_error(subject, producer)
         if error is not ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what the log holds of transactional ids. Pure.
+"""DescribeTransactions and ListTransactions: the stored state of transactional ids. Pure.
 
 Rules: a change that is being written is not shown before it is committed.
 Source: KIP-664, KIP-994; Kafka TransactionCoordinator.handleDescribeTransactions,
@@ -17,7 +17,7 @@ from protocol.messages import describe_transactions, list_transactions
 
 @dataclass(frozen=True, slots=True)
 class TransactionFilter:
-    """What ListTransactions asks for. Without states, or without producer ids, any passes; `longer_than_ms` below 0 too."""
+    """The filters of ListTransactions. An empty filter passes every transaction, as does a `longer_than_ms` below 0."""
 
     state_names: frozenset[str]
     producer_ids: frozenset[int]
@@ -32,7 +32,7 @@ class TransactionFilter:
 
 
 def unknown_states(names: Sequence[str]) -> list[str]:
-    """Those of `names` that are no states, each once, in their order."""
+    """Return the `names` that are no states, each once, in their order."""
     return [name for name in dict.fromkeys(names) if name not in STATES_BY_NAME]
 
 

@@ -2,11 +2,11 @@
 
     ONGOING --record--> PREPARE_* --markers in all partitions--> --record--> COMPLETE_*
 
-Behaviour: the client's response is given when the outcome is stored; markers and completion follow. While markers are written
-every EndTxn is answered CONCURRENT_TRANSACTIONS. Afterwards the same outcome is NONE again; the other one, or an end without a
-transaction, is INVALID_TXN_STATE.
-Rules: markers are asked for again after a load and after a re-election, under the new epoch; the outcome of markers that are
-not the newest ones is ignored. A completion that the log refuses is tried again: the markers are written, so nothing else can
+Behaviour: the client's response is sent when the outcome is stored; markers and completion follow. While markers are written
+every EndTxn gets CONCURRENT_TRANSACTIONS. Afterwards the same outcome gets NONE again; the other one, or an end without a
+transaction, gets INVALID_TXN_STATE.
+Rules: markers are requested again after a load and after a re-election, under the new epoch; the outcome of markers that are
+not the newest ones is ignored. A completion that the log refuses is retried: the markers are written, so nothing else can
 follow. Fenced markers leave the transaction prepared, as in Kafka, until the coordinator is elected again.
 Source: KIP-98; Kafka TransactionCoordinator.endTransaction, TransactionMarkerChannelManager.
 """
@@ -39,7 +39,7 @@ def end_response(error: ErrorCode) -> EndTxnResponse:
 
 
 class Ending:
-    """`ids` are the shard's. `coordinator_epoch` is the leader epoch of its partition, for markers from now on."""
+    """Ends transactions. The shard owns `ids`. `coordinator_epoch`, the leader epoch of its partition, is put into markers."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Ending:
 
     @property
     def waiting_completions(self) -> int:
-        """The transactions whose completion the log has refused, and that is tried again."""
+        """The transactions whose completion the log has refused, and which is to be retried."""
         return len(self._waiting_completions)
 
     # --- the decision ----------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Ending:
         assert subject.stored is not None
 
         def on_committed(now_ms: int) -> None:
-            subject.last_producer_epoch = NO_PRODUCER_EPOCH  # nobody may continue from the epoch before
+            subject.last_producer_epoch = NO_PRODUCER_EPOCH  # no producer may continue from the previous epoch
             if committed is not None:
                 committed()
             self.write_markers(subject, now_ms)
@@ -108,7 +108,7 @@ class Ending:
         self._storing.store(subject, subject.stored.fenced(now_ms), what, reply=reply, committed=on_committed)
 
     def abort_overdue(self, transactional_id: str, now_ms: int) -> None:
-        """Abort the transaction if it has outlived its timeout. One that is changing just now has another turn."""
+        """Abort the transaction if it has outlived its timeout. One with a pending change is skipped."""
         subject = self._ids.get(transactional_id)
         if subject is None or subject.stored is None or subject.pending is not None:
             return
@@ -129,7 +129,7 @@ class Ending:
         return lambda now_ms: self.write_markers(subject, now_ms)
 
     def write_markers(self, subject: TransactionalId, now_ms: int) -> None:
-        """Ask for the markers of a prepared transaction, instead of those that were asked for before."""
+        """Request the markers of a prepared transaction, in place of those requested before."""
         current = subject.stored
         assert current is not None and current.state.is_prepared and subject.pending is None
         if not current.partitions:
@@ -147,7 +147,7 @@ class Ending:
         self._outbox.put(WriteMarkers(subject.markers))
 
     def must_write_markers(self, subject: TransactionalId) -> bool:
-        """The transaction is prepared, and its markers are not known to be in all partitions."""
+        """Whether the transaction is prepared, and its markers are not known to be in all partitions."""
         current = subject.stored
         if current is None or not current.state.is_prepared or subject.pending is not None:
             return False
@@ -156,7 +156,7 @@ class Ending:
     def on_markers_written(self, markers: TransactionMarkers, outcome: MarkerOutcome, now_ms: int) -> None:
         subject = self._ids.get(markers.transactional_id)
         if subject is None or subject.markers is not markers:
-            return  # asked for again since
+            return  # requested again since
         if outcome is MarkerOutcome.FENCED:
             self._outbox.put(MarkersFenced(markers))
             return

@@ -31,7 +31,7 @@ class TransactionTimedOut(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class TransactionNotStored(ShardEvent):
-    """The log refused a change; the client was told, or the coordinator tries again."""
+    """The log refused a change; the client got an error, or the coordinator retries."""
 
     transactional_id: str
     what: str
@@ -40,7 +40,7 @@ class TransactionNotStored(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class MarkersFenced(ShardEvent):
-    """A partition refused a marker for good: it knows a newer epoch of the producer or of the coordinator."""
+    """A partition refused a marker permanently: it knows a newer epoch of the producer or of the coordinator."""
 
     markers: TransactionMarkers
 
@@ -53,7 +53,7 @@ class TransactionalIdsExpired(ShardEvent):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecordSkipped(ShardEvent):
-    """A record of a kind this coordinator does not know, or that does not decode, was passed over."""
+    """A record of an unknown type, or one that does not decode, was skipped."""
 
     partition: int
     offset: int

@@ -1,7 +1,7 @@
-"""Transactional ids that were not used for a long time are forgotten: a tombstone each, some in one batch. Pure.
+"""Expires transactional ids that were not used for a long time: a tombstone each, some in one batch. Pure.
 
 Rules: an id expires `transactional.id.expiration.ms` after its last change, and only without an open transaction. While its
-tombstone is being written nothing else may begin with it.
+tombstone is being written no other change of it may begin.
 Source: Kafka TransactionStateManager.removeExpiredTransactionalIds.
 """
 
@@ -19,12 +19,12 @@ from coordinator.transaction.transaction import TransactionalId
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 
-# How many ids one operation looks at: its tombstones are one batch.
+# The number of ids that one operation checks: its tombstones are one batch.
 IDS_AT_ONCE = 100
 
 
 class Expiring:
-    """`ids` are the shard's."""
+    """Expires ids. The shard owns `ids`."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Expiring:
         self._outbox = outbox
 
     def chunks(self) -> Iterator[list[str]]:
-        """All ids, some at a time."""
+        """Yield all ids, in chunks."""
         names = list(self._ids)
         for start in range(0, len(names), IDS_AT_ONCE):
             yield names[start : start + IDS_AT_ONCE]
 
     def expire(self, names: Iterable[str], now_ms: int) -> None:
-        """Forget those of the ids that have expired."""
+        """Write tombstones for those of `names` that have expired."""
         expired = [
             subject for name in names if (subject := self._ids.get(name)) is not None and self._is_over(subject, now_ms)
         ]
@@ -71,7 +71,7 @@ class Expiring:
         self._outbox.put(TransactionalIdsExpired(self._partition, names))
 
     def kept(self, expired: list[TransactionalId], error: ErrorCode) -> None:
-        """The log refused the tombstones: the ids expire another time."""
+        """The log refused the tombstones: the ids expire in a later pass."""
         self._end(expired)
         for subject in expired:
             self._storing.not_stored(subject, "expiry", error)
@@ -83,7 +83,7 @@ class Expiring:
 
 @dataclass(slots=True, eq=False)
 class _Expiry:
-    """Implements the contract's `PendingChange`: nobody waits for it."""
+    """Implements the contract's `PendingChange`: no client waits for it."""
 
     expiring: Expiring
     expired: list[TransactionalId]

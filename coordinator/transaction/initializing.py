@@ -1,9 +1,9 @@
 """InitProducerId with a transactional id: a producer gets its id and epoch, and its predecessors are fenced. Pure.
 
 Behaviour: a new id begins at epoch 0; a known one gets the next epoch, or a new producer id when the epochs are used up. An
-open transaction is aborted first, under an epoch that nobody gets, and the client repeats its request until that is complete
-(CONCURRENT_TRANSACTIONS). A producer that names the id and epoch it has had (KIP-360) is fenced unless they are the current
-ones, or those before them: then it repeats a request whose response it has not got, and gets that response.
+open transaction is aborted first, under an epoch that no producer gets, and the client retries until that is complete
+(CONCURRENT_TRANSACTIONS). A producer that names its previous id and epoch (KIP-360) is fenced unless they are the current
+ones, or those before them: then it retries a request whose response it did not receive, and gets that response.
 Source: KIP-98, KIP-360; Kafka TransactionCoordinator.prepareInitProducerIdTransit, TransactionMetadata.
 """
 
@@ -37,8 +37,8 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class ProducerInit:
-    """One InitProducerId. `expected` is what the producer says it has had; `fresh_producer_id` is for it alone, and given when
-    `Initializing.needs_producer_id` says so."""
+    """One InitProducerId. `expected` is the previous id and epoch that the producer names; `fresh_producer_id` is allocated for
+    this request, and given when `Initializing.needs_producer_id` is true."""
 
     transactional_id: str
     timeout_ms: int
@@ -53,7 +53,7 @@ def init_error(error: ErrorCode) -> InitProducerIdResponse:
 
 
 class Initializing:
-    """`ids` are the shard's; the id that is initialized is in it afterwards."""
+    """Initializes producers. The shard owns `ids`; a new transactional id is added to it."""
 
     def __init__(
         self, partition: int, ids: dict[str, TransactionalId], storing: Storing, ending: Ending, outbox: Outbox
@@ -87,7 +87,7 @@ class Initializing:
             reply = Reply(waiter, init_error, ErrorCode.CONCURRENT_TRANSACTIONS)
             self._ending.fence(subject, "abort before a new epoch", now_ms, reply=reply)
         elif _must_rotate(current, expected):
-            if request.fresh_producer_id is None:  # it changed since it was asked whether it needs one
+            if request.fresh_producer_id is None:  # it changed since `needs_producer_id`
                 self._refuse(waiter, ErrorCode.CONCURRENT_TRANSACTIONS)
                 return
             last_epoch = NO_PRODUCER_EPOCH if expected is None else current.producer_epoch
@@ -97,7 +97,7 @@ class Initializing:
             self._next_epoch(subject, current, request, waiter, now_ms)
 
     def _begin_new(self, request: ProducerInit, waiter: Waiter, now_ms: int) -> None:
-        if request.fresh_producer_id is None:  # it expired since it was asked whether it needs one
+        if request.fresh_producer_id is None:  # it expired since `needs_producer_id`
             self._refuse(waiter, ErrorCode.CONCURRENT_TRANSACTIONS)
             return
         begun = Transaction(
@@ -135,7 +135,7 @@ class Initializing:
             current.producer_id,
             current.producer_epoch,
         ):
-            previous_id = subject.previous_producer_id  # a request that is repeated may be repeated once more
+            previous_id = subject.previous_producer_id  # a retried request may be retried once more
         else:
             previous_id = begun.producer_id if current is None else current.producer_id
 
@@ -162,7 +162,7 @@ def _response(begun: Transaction, error: ErrorCode) -> InitProducerIdResponse:
 
 
 def _may_go_on(subject: TransactionalId, current: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
-    """The id that the producer names is the current one, or the one before and used up: it has not got the new one."""
+    """Whether the named id is the current one, or the exhausted one before it, whose producer did not receive the new id."""
     if expected is None or expected.producer_id == current.producer_id:
         return True
     return expected.producer_id == subject.previous_producer_id and expected.epoch >= LAST_CLIENT_EPOCH

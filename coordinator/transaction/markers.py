@@ -1,9 +1,9 @@
-"""The markers that end a transaction: what the coordinator asks for, and who writes them. Pure.
+"""The markers that end a transaction: what the coordinator requests, and the port that writes them. Pure.
 
-A decided transaction (PREPARE_COMMIT, PREPARE_ABORT) is complete when a marker lies in each of its partitions. The shard asks
-for the markers with a `WriteMarkers` command; their outcome comes back to it as an operation of its own.
+A decided transaction (PREPARE_COMMIT, PREPARE_ABORT) is complete when each of its partitions has a marker. The shard
+requests the markers with a `WriteMarkers` command; their outcome returns to it as an operation of its own.
 
-Rules: markers of one producer are never reordered. A partition that is gone from the cluster needs no marker.
+Rules: markers of one producer are never reordered. A deleted partition needs no marker.
 Source: KIP-98; Kafka TransactionMarkerChannelManager (TxnMarkerEntry, PendingCompleteTxn).
 """
 
@@ -24,8 +24,8 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 class TransactionMarkers:
     """The end of one transaction, to be written to `partitions`.
 
-    `coordinator_partition` is the one of `__transaction_state` that holds the transaction, and `coordinator_epoch` its leader
-    epoch: a partition refuses markers of an older epoch than it has seen.
+    `coordinator_partition` is the transaction's partition of `__transaction_state`, and `coordinator_epoch` its leader epoch: a
+    partition refuses markers of an older epoch than it has seen.
     """
 
     transactional_id: str
@@ -38,21 +38,21 @@ class TransactionMarkers:
 
 
 class MarkerOutcome(Enum):
-    COMPLETE = "complete"  # every partition has the marker, or is gone
-    FENCED = "fenced"  # a partition answered that a newer coordinator epoch or producer epoch exists
+    COMPLETE = "complete"  # every partition has the marker, or is deleted
+    FENCED = "fenced"  # a partition knows a newer coordinator epoch or producer epoch
 
 
 class MarkerWriter(Protocol):
     """Writes markers to the leaders of their partitions. `broker.cluster.transaction_markers` implements it."""
 
     def write(self, markers: TransactionMarkers, done: Callable[[MarkerOutcome], None]) -> None:
-        """Send the markers until every partition has answered.
+        """Send the markers until every partition has responded.
 
         `done` is called once, on the event loop, perhaps before `write` returns, and never after `cancel`.
         """
 
     def cancel(self, coordinator_partition: int) -> None:
-        """Forget the pending markers of a partition that is led here no more: their `done` is not called."""
+        """Forget the pending markers of a partition that this broker no longer leads: their `done` is not called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +64,4 @@ class WriteMarkers(Command):
 
 @dataclass(frozen=True, slots=True)
 class CancelMarkers(Command):
-    """Forget the markers of this shard that are pending: it asks for them again, under its new epoch."""
+    """Forget the pending markers of this shard: it requests them again, under its new epoch."""

@@ -2,8 +2,8 @@
 
     key version 0    transactional id -> transaction (value version 0; 1 is read also)
 
-Rules: no IO. Written is value version 0, as a 3.9 of any inter.broker.protocol.version does: whichever broker leads the
-partition next must read it. A null value is a tombstone: the id has expired.
+Rules: no IO. Values are written in version 0, as 3.9 does for any inter.broker.protocol.version: the next leader of the
+partition must be able to read them. A null value is a tombstone: the id has expired.
 Source: Kafka TransactionLog.
 """
 
@@ -53,7 +53,7 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def read_key(key: bytes) -> RecordKey:
-    """Raises: DecodeError when the key is none of this topic's at all."""
+    """Decode a key. Raises: DecodeError when it is no key of this topic."""
     version = stored_version(key)
     if version != KEY_VERSION:
         return UnknownTransactionKey(version)
@@ -61,7 +61,7 @@ def read_key(key: bytes) -> RecordKey:
 
 
 def read_transaction(value: bytes) -> Transaction:
-    """Raises: DecodeError, also for a state that no record may have."""
+    """Decode a value. Raises: DecodeError, also for a state that no record may have."""
     stored = TransactionLogValue.decode_stored(value)
     if not 0 <= stored.transaction_status < len(STORED_STATES):
         raise DecodeError(f"transaction state {stored.transaction_status}")
@@ -79,7 +79,7 @@ def read_transaction(value: bytes) -> Transaction:
 
 
 def _by_topic(transaction: Transaction) -> list[PartitionsSchema]:
-    """In an order that depends on nothing but the partitions."""
+    """Return the partitions by topic, in an order that depends on the partitions alone."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(partition)

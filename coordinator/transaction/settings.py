@@ -1,6 +1,6 @@
 """The settings a transaction shard needs, under their own names and units.
 
-Rules: a value; read anew by nobody, since none of them is dynamic in Kafka.
+Rules: an immutable value; none of the settings is dynamic in Kafka.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
     """Defaults are Kafka's, which has no `completion_retry_ms`: the time after which a completion that could not be
-    appended is tried again."""
+    appended is retried."""
 
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 7 * 24 * 3_600_000

@@ -1,10 +1,10 @@
 """The transactions of one partition of `__transaction_state`: requests in, effects out, records replayed. Pure.
 
-This is the contract's `Shard` for transactions. Each operation is decided by the module of its family. Whether this broker is
-the coordinator of the transactional id at all was checked by the caller.
+This is the contract's `Shard` for transactions. Each operation is decided by the module of its family. The caller has
+checked that this broker is the coordinator of the transactional id.
 
 Rules: `replay` alone changes what is stored. Markers and completions follow from stored states: after a load every prepared
-transaction is carried on, whoever prepared it.
+transaction is continued, whichever coordinator prepared it.
 Invariant: a reloaded shard has the same `durable_state`.
 Source: Kafka TransactionCoordinator and TransactionStateManager.
 """
@@ -47,7 +47,7 @@ class TransactionShard:
         self.partition = partition
         self._ids: dict[str, TransactionalId] = {}
         self._open: dict[str, None] = {}
-        """The ids with an open transaction, in the order in which they began."""
+        """The ids with an open transaction, in the order of their start."""
         self._is_loading = True
         self._outbox = Outbox()
         self._storing = Storing(self._ids, self._outbox)
@@ -59,18 +59,18 @@ class TransactionShard:
     # --- requests of producers -------------------------------------------------------------------------------------
 
     def needs_producer_id(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> bool:
-        """Whether `init_producer_id` would use a fresh producer id now."""
+        """Return whether `init_producer_id` would use a fresh producer id now."""
         return self._initializing.needs_producer_id(transactional_id, expected)
 
     def init_producer_id(self, request: ProducerInit, waiter: Waiter, now_ms: int) -> list[Effect]:
-        """The response is an InitProducerIdResponse."""
+        """Initialize a producer. The response is an InitProducerIdResponse."""
         self._initializing.init(request, waiter, now_ms)
         return self._outbox.drain()
 
     def add_partitions(
         self, producer: TransactionalProducer, partitions: Collection[TopicPartition], waiter: Waiter, now_ms: int
     ) -> list[Effect]:
-        """The response is an AddOffsetsToTxnResponse, for both APIs that add partitions."""
+        """Add partitions to a transaction. The response is an AddOffsetsToTxnResponse, for both APIs that add partitions."""
         self._adding.add(producer, partitions, waiter, now_ms)
         return self._outbox.drain()
 
@@ -82,11 +82,11 @@ class TransactionShard:
     def end_transaction(
         self, producer: TransactionalProducer, waiter: Waiter, now_ms: int, *, is_commit: bool
     ) -> list[Effect]:
-        """The response is an EndTxnResponse."""
+        """End a transaction. The response is an EndTxnResponse."""
         self._ending.end(producer, waiter, now_ms, is_commit=is_commit)
         return self._outbox.drain()
 
-    # --- what is known -----------------------------------------------------------------------------------------------
+    # --- descriptions -----------------------------------------------------------------------------------------------
 
     def describe(self, transactional_id: str) -> describe_transactions.TransactionState:
         return described(transactional_id, self._ids.get(transactional_id))
@@ -94,14 +94,14 @@ class TransactionShard:
     def list_row(
         self, transactional_id: str, wanted: TransactionFilter, now_ms: int
     ) -> list_transactions.TransactionState | None:
-        """The row of ListTransactions for one id; None when it is not wanted, or not stored."""
+        """Return the row of ListTransactions for one id; None when the filter excludes it, or it is not stored."""
         return listed(self._ids.get(transactional_id), wanted, now_ms)
 
     def stored_keys(self) -> list[str]:
         return list(self._ids)
 
     def durable_state(self) -> dict[str, Transaction]:
-        """What a replay of the log must yield again: for tests and for comparing coordinators."""
+        """Return the state that a replay of the log must rebuild: for tests and for comparing coordinators."""
         return {name: subject.stored for name, subject in self._ids.items() if subject.stored is not None}
 
     @property
@@ -109,10 +109,10 @@ class TransactionShard:
         """The transactions whose markers are written and whose completion the log has refused."""
         return self._ending.waiting_completions
 
-    # --- from time to time -------------------------------------------------------------------------------------------
+    # --- periodic work -------------------------------------------------------------------------------------------
 
     def open_ids(self) -> list[str]:
-        """The ids with an open transaction."""
+        """Return the ids with an open transaction."""
         return list(self._open)
 
     def abort_overdue(self, transactional_id: str, now_ms: int) -> list[Effect]:
@@ -121,11 +121,11 @@ class TransactionShard:
         return self._outbox.drain()
 
     def id_chunks(self) -> Iterator[list[str]]:
-        """All ids, some at a time, for `expire`."""
+        """Yield all ids, in chunks, for `expire`."""
         return self._expiring.chunks()
 
     def expire(self, transactional_ids: Sequence[str], now_ms: int) -> list[Effect]:
-        """Forget those of the ids that were not used for too long."""
+        """Expire those of the ids that were not used for too long."""
         self._expiring.expire(transactional_ids, now_ms)
         return self._outbox.drain()
 
@@ -139,7 +139,7 @@ class TransactionShard:
                 case UnknownTransactionKey(version):
                     self._skip(position, f"key version {version}")
         except DecodeError as error:
-            # Ours always decode; while loading, one bad record must not cost all transactions of the partition.
+            # Records of this broker always decode; while loading, one bad record must not make the whole partition unavailable.
             assert self._is_loading
             self._skip(position, str(error))
 
@@ -162,7 +162,7 @@ class TransactionShard:
         self._outbox.put(TransactionRecordSkipped(self.partition, position.base_offset, why))
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """No transaction writes to this topic."""
+        """Do nothing: no transaction writes to this topic."""
 
     # --- the context's events --------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class TransactionShard:
         return self._outbox.drain()
 
     def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
-        """Partitions refuse markers of the epoch before once they have seen the new one: all are asked for again."""
+        """Request all markers again: partitions refuse markers of the previous epoch once they have seen the new one."""
         self._ending.coordinator_epoch = leader_epoch
         if not self._is_loading:
             self._outbox.put(CancelMarkers())
@@ -185,7 +185,7 @@ class TransactionShard:
                 self._ending.write_markers(subject, now_ms)
 
     def on_markers_written(self, markers: TransactionMarkers, outcome: MarkerOutcome, now_ms: int) -> list[Effect]:
-        """What came of a `WriteMarkers`. Ignored when the markers were asked for again since."""
+        """Process the outcome of a `WriteMarkers`. It is ignored when the markers were requested again since."""
         self._ending.on_markers_written(markers, outcome, now_ms)
         return self._outbox.drain()
 
@@ -220,7 +220,7 @@ class TransactionShard:
         return self._outbox.drain()
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
-        """Only responses: this shard is over, and what it would still do is the next coordinator's."""
+        """Return only responses: the next coordinator continues the work of this shard."""
         effects: list[Effect] = []
         for result in in_flight:
             effects += self.on_failed(result, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)

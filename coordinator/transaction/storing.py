@@ -1,7 +1,7 @@
 """How a change of a transactional id is written: appended, pending until it is committed, undone when it is refused. Pure.
 
-Rules: a change is pending from its append until its outcome is known, also when its waiter was answered because that takes too
-long: the record may still be committed, and nothing may be decided without it.
+Rules: a change is pending from its append until its outcome is known, even if its waiter has already got a timeout error: the
+record may still be committed, and no decision may be made without it.
 Source: Kafka TransactionStateManager.appendTransactionToLog (which forgets the change at the timeout, and may then be older
 than its log).
 """
@@ -31,13 +31,13 @@ _COORDINATOR_ERRORS = {
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """What a client is told when the append of its change ended so."""
+    """Return the error that a client gets when the append of its change ended with `append_error`."""
     return _COORDINATOR_ERRORS.get(append_error, append_error)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Who waits for the outcome of a change, and the response to it: `error` once it is committed, else what went wrong."""
+    """The waiter of a change and its response: with `error` once the change is committed, else with the append's error."""
 
     waiter: Waiter
     response: Callable[[ErrorCode], Message]
@@ -45,7 +45,7 @@ class Reply:
 
 
 class Storing:
-    """Appends changes, one at a time for each transactional id. `ids` are the shard's."""
+    """Appends changes, one at a time for each transactional id. The shard owns `ids`."""
 
     def __init__(self, ids: dict[str, TransactionalId], outbox: Outbox) -> None:
         self._ids = ids
@@ -74,7 +74,7 @@ class Storing:
         self._outbox.put(AppendRecords(result))
 
     def ended(self, subject: TransactionalId) -> None:
-        """The outcome of the pending change is known."""
+        """Clear the pending change: its outcome is known."""
         subject.pending = None
         if subject.stored is None:
             del self._ids[subject.name]

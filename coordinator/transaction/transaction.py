@@ -4,10 +4,10 @@
                  |                               (a next transaction begins from EMPTY or COMPLETE_*)
                  +------> PREPARE_ABORT ---> COMPLETE_ABORT
 
-Rules: a `Transaction` is a value, what one record of the log holds; a `TransactionalId` changes its stored value by replay
+Rules: a `Transaction` is a value, the content of one record of the log; a `TransactionalId` changes its stored value by replay
 alone. While a change of it is being written (`pending`), no other one may begin. A producer is fenced by the record of its
-abort, which has the next epoch: there is no moment at which memory is newer than the log. PREPARE_EPOCH_FENCE, Kafka's state of
-that moment, and DEAD are names that clients may ask for and that no transaction has here.
+abort, which has the next epoch: memory is never newer than the log. PREPARE_EPOCH_FENCE, Kafka's state while it is, and DEAD
+are states that clients may filter by and that no transaction has here.
 Invariant: an epoch that a client gets is at most `LAST_CLIENT_EPOCH`, so that there is always one more to fence it with.
 Source: KIP-98, KIP-360; Kafka TransactionMetadata, TransactionState.
 """
@@ -32,7 +32,7 @@ LAST_CLIENT_EPOCH = EPOCH_MAX - 1
 
 
 class TransactionState(Enum):
-    """`value` is the state's name in answers; `code` is its number in records."""
+    """`value` is the state's name in responses; `code` is its number in records."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -49,12 +49,12 @@ class TransactionState(Enum):
 
     @property
     def is_prepared(self) -> bool:
-        """The outcome is decided, and markers are being written."""
+        """Whether the outcome is decided, and markers are being written."""
         return self in _PREPARED
 
     @property
     def may_expire(self) -> bool:
-        """No transaction is open."""
+        """Whether no transaction is open."""
         return self in _WITHOUT_TRANSACTION
 
 
@@ -63,14 +63,14 @@ _PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE
 _WITHOUT_TRANSACTION = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 )
-# No record has the other two.
+# The other two states are never stored.
 STORED_STATES = tuple(TransactionState)[: TransactionState.DEAD.code]
 STATES_BY_NAME = {state.value: state for state in TransactionState}
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What the log holds of a transactional id. Times are of the wall clock; `start_timestamp_ms` is that of the last
+    """The stored state of a transactional id. Times are of the wall clock; `start_timestamp_ms` is that of the last
     transaction, NO_TIMESTAMP before the first one of a producer epoch."""
 
     producer_id: int
@@ -86,11 +86,11 @@ class Transaction:
         return self.producer_epoch >= LAST_CLIENT_EPOCH
 
     def overdue_at(self, now_ms: int) -> bool:
-        """An open transaction has outlived its timeout."""
+        """Return whether an open transaction has outlived its timeout."""
         return self.state is TransactionState.ONGOING and self.start_timestamp_ms + self.timeout_ms < now_ms
 
     def initialized(self, producer_id: int, producer_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """As a producer begins with it, under its id and epoch."""
+        """Return the state in which a producer begins, with its id and epoch."""
         assert self.state.may_expire, self
         return Transaction(
             producer_id, producer_epoch, timeout_ms, TransactionState.EMPTY, frozenset(), NO_TIMESTAMP, now_ms
@@ -108,17 +108,17 @@ class Transaction:
         )
 
     def prepared(self, now_ms: int, *, is_commit: bool) -> Transaction:
-        """The outcome is decided."""
+        """Return the prepared state: the outcome is decided."""
         assert self.state is TransactionState.ONGOING, self
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         return replace(self, state=state, update_timestamp_ms=now_ms)
 
     def fenced(self, now_ms: int) -> Transaction:
-        """An abort that nobody but the coordinator asked for: the producer must not go on under its epoch."""
+        """Return an abort under the next epoch, decided by the coordinator: the producer cannot continue with its epoch."""
         return replace(self.prepared(now_ms, is_commit=False), producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX))
 
     def completed(self, now_ms: int) -> Transaction:
-        """Every partition has its marker."""
+        """Return the completed state: every partition has its marker."""
         assert self.state.is_prepared, self
         is_commit = self.state is TransactionState.PREPARE_COMMIT
         return replace(
@@ -131,11 +131,11 @@ class Transaction:
 
 @dataclass(slots=True)
 class TransactionalId:
-    """What the shard knows of one transactional id.
+    """The shard's state of one transactional id.
 
     `stored` is None while its first record is being written. `previous_producer_id` and `last_producer_epoch` recognise a
-    producer that repeats an InitProducerId whose response it did not get; they are in no record, and are lost when the
-    coordinator moves, as in Kafka. `markers` are those that were asked for and are not all written yet.
+    producer that retries an InitProducerId whose response it did not receive; they are in no record, and are lost when the
+    coordinator moves, as in Kafka. `markers` are those that were requested and are not all written yet.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""What a broker needs before the first write of a transaction in a partition: to ask the transaction's coordinator.
+"""The port through which a broker verifies a transaction with its coordinator before the first write in a partition.
 
-Without that question a late request of a producer whose transaction has ended would begin a transaction that nobody ends.
+Without it, a late request of a producer whose transaction has ended would begin a transaction that never ends.
 Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager.
 """
 

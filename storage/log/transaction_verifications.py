@@ -1,14 +1,14 @@
-"""Which producers are about to begin a transaction in a partition, while their coordinator is asked about it. Pure.
+"""Guards of the producers that are about to begin a transaction in a partition, while it is being verified. Pure.
 
-    begin    a guard for the producer; the first batch of its transaction brings it along
-    verify   whether the guard is still the one of the partition
+    begin        a guard for the producer; the first batch of its transaction is appended with it
+    is_current   whether the guard is still the producer's guard in the partition
 
-A guard ends with the first batch that is appended in the transaction, and with any marker. A confirmation that comes too
-late, after the marker of the transaction that it is about, therefore opens no other transaction, which nobody would end.
-The lowest sequence number that a guard was asked for is kept: a batch must not be the first one if an earlier one of the same
-producer waits for the coordinator, or was refused and comes again.
+A guard ends with the first batch that is appended in the transaction, and with any marker. A verification that ends too late,
+after the marker of its transaction, therefore opens no other transaction, which would never end. The guard keeps the lowest
+sequence number of its batches: a batch must not be the first one if an earlier one of the same producer waits for
+verification, or was refused and will be retried.
 
-Rules: pure. Invariants: at most one guard a producer and `GUARDS_MAX` in all; the oldest one goes first.
+Rules: pure. Invariants: at most one guard per producer and `GUARDS_MAX` in all; the oldest one is evicted first.
 Source: KIP-890 part 1; Kafka VerificationGuard, VerificationStateEntry, ProducerStateManager.
 """
 
@@ -21,7 +21,7 @@ GUARDS_MAX = 10_000
 
 
 class VerificationGuard:
-    """Stands for one attempt of one producer to begin a transaction in one partition; guards are compared by identity."""
+    """One attempt of one producer to begin a transaction in one partition; guards are compared by identity."""
 
     __slots__ = ("epoch", "lowest_sequence", "since_ms")
 
@@ -31,7 +31,7 @@ class VerificationGuard:
         self.since_ms = since_ms
 
     def include(self, sequence: int, epoch: int) -> None:
-        """Another batch asks for this guard: a newer epoch begins anew, an older one counts for nothing."""
+        """Include another batch of the producer: a newer epoch replaces the values, an older one is ignored."""
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
         elif epoch == self.epoch and sequence < self.lowest_sequence:
@@ -39,11 +39,11 @@ class VerificationGuard:
 
 
 ONGOING = VerificationGuard(0, 0, 0)
-"""Of a producer whose transaction had begun in the partition when it was asked for: it begins none."""
+"""The guard of a producer whose transaction has already begun in the partition: it begins none."""
 
 
 class TransactionVerifications:
-    """The guards of one partition. Owner: its log."""
+    """The guards of one partition. The log owns it."""
 
     __slots__ = ("_guards",)
 
@@ -54,7 +54,7 @@ class TransactionVerifications:
         return len(self._guards)
 
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
-        """The guard of this producer, made if there is none. `sequence` is the first one of its batch."""
+        """Return the guard of this producer, made if there is none. `sequence` is the first one of its batch."""
         guard = self._guards.get(producer_id)
         if guard is None:
             if len(self._guards) >= GUARDS_MAX:
@@ -68,7 +68,7 @@ class TransactionVerifications:
         return self._guards.get(producer_id) is guard
 
     def check_sequence(self, header: BatchHeader) -> None:
-        """Whether `header` may be the first batch of its producer's transaction. Raises OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        """Check that `header` may begin its producer's transaction. Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER."""
         guard = self._guards.get(header.producer_id)
         if guard is not None and header.base_sequence > guard.lowest_sequence:
             raise KafkaError(
@@ -78,7 +78,7 @@ class TransactionVerifications:
             )
 
     def end(self, producer_id: int) -> None:
-        """A batch or a marker of a transaction of this producer is in the log."""
+        """End the guard: a batch or a marker of a transaction of this producer is in the log."""
         self._guards.pop(producer_id, None)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
