@@ -41,7 +41,7 @@ class BrokerClient:
         self._max_elements = max_elements
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
-        # The attempt to connect that is under way.
+        # The pending attempt to connect.
         self._attempt: asyncio.Timeout | None = None
         self._is_closed = False
 
@@ -55,8 +55,7 @@ class BrokerClient:
         return self._client is not None and self._client.is_receiving
 
     async def send(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int | None = None) -> R:
-        """Send a request and return the response. `timeout_ms` is for this request, if it waits at the broker. Raises
-        OSError."""
+        """Send a request and return the response. `timeout_ms` is for a request that waits at the broker. Raises OSError."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         client: Client | None = None
         try:
@@ -102,7 +101,7 @@ class BrokerClient:
             raise ConnectionError("the line was closed")
 
     def _drop(self, client: Client | None) -> None:
-        """A request whose sender has given it up must not reach the broker later, behind one that was sent again."""
+        """Abort the connection: a request that its sender has given up must not reach the broker later, after a retry of it."""
         if client is not None:
             client.abort()
         if self._client is client:

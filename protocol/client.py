@@ -1,10 +1,10 @@
 """A small client with one connection and several requests in flight. Used between brokers and by tools.
 
-It knows frames and headers, no cluster: which broker to ask, retries and version negotiation are the caller's. Kafka answers
-one connection in order, so a response that does not carry the oldest correlation id means that the stream is broken. Bounded:
+It knows frames and headers, no cluster: the caller chooses the broker, retries and negotiates versions. Kafka responds in
+order on a connection, so a response without the oldest correlation id means that the stream is broken. Bounded:
 at most `max_in_flight` requests wait (more callers queue), and a response has at most `max_frame_bytes`. Errors: OSError when
 the connection cannot be opened or is lost, DecodeError when the response is malformed (the connection is closed then). There is
-no timeout here: wrap `send` in `asyncio.timeout`; a cancelled `send` just drops its response.
+no timeout here: wrap `send` in `asyncio.timeout`; the response to a cancelled `send` is dropped.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Client:
             self._connection.close()
 
     def abort(self) -> None:
-        """Close without sending what is queued. Requests under way fail with ConnectionError."""
+        """Close without sending what is queued. Pending requests fail with ConnectionError."""
         self._fail(ConnectionError("the client was closed"))
         if self._connection is not None:
             self._connection.abort()
@@ -151,7 +151,7 @@ class Client:
         if not pending.answer.done():
             pending.answer.set_result(response)
 
-    # What follows is runtime.transport.ConnectionHandler.
+    # The methods below implement runtime.transport.ConnectionHandler.
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -169,10 +169,10 @@ class Client:
             self._connection.abort()
 
     def writing_paused(self) -> None:
-        """Nothing to do: `max_in_flight` bounds what waits to be sent."""
+        """Do nothing: `max_in_flight` bounds the unsent requests."""
 
     def writing_resumed(self) -> None:
-        """See `writing_paused`."""
+        """Do nothing, as in `writing_paused`."""
 
     def disconnected(self, error: Exception | None) -> None:
         self._fail(error if isinstance(error, OSError) else ConnectionError("the connection was lost"))

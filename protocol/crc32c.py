@@ -1,8 +1,8 @@
-"""CRC-32C, the checksum of record batches: the C function of the package `crc32c`, without the package around it.
+"""CRC-32C, the checksum of record batches: the C function of the package `crc32c`, loaded without the package.
 
-The package's own `__init__` has a command line and reads its version from the installed metadata, and for that Python loads
+The package's `__init__` has a command line and reads its version from the installed metadata, for which Python loads
 argparse, email, csv, zipfile: 2 MB that no broker uses, and 25 ms of its start. So only the extension module is loaded.
-Rule: where a release keeps its extension elsewhere, the package is imported like any other.
+Rule: if a release has its extension elsewhere, the package is imported as usual.
 """
 
 from __future__ import annotations
@@ -39,4 +39,4 @@ def _c_function(spec: ModuleSpec | None) -> Checksum:
 
 
 crc32c = _c_function(_extension())
-"""The checksum of `data`, going on from `value`, that of what stands before it."""
+"""Returns the checksum of `data`, continued from `value`, the checksum of the preceding data."""

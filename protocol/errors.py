@@ -12,14 +12,14 @@ from typing import Self
 
 
 class ErrorCode(IntEnum):
-    """A member is its number on the wire; `retriable` and `message` hang on it."""
+    """The error codes: a member's value is its number on the wire; `retriable` and `message` are its attributes."""
 
     retriable: bool
     """The same request may succeed later, perhaps after the client has refreshed its metadata."""
     message: str
 
     def __new__(cls, code: int, retriable: bool = False, message: str = "") -> ErrorCode:
-        # The defaults are for type checkers only, which take `ErrorCode(3)` for a call of this.
+        # The defaults are only for type checkers, which treat `ErrorCode(3)` as a call of this.
         member = int.__new__(cls, code)
         member._value_ = code
         member.retriable = retriable
@@ -188,8 +188,8 @@ class KafkaError(Exception):
         self.message = code.message if message is None else message
 
     def again(self) -> Self:
-        """Return a copy to raise where this error is kept: an error raised twice would keep the frames of both, and their
-        objects, such as the records of a client, alive."""
+        """Return a copy to raise when this error is stored: an error that is raised twice would keep the frames of both, and
+        their objects, such as a client's records, alive."""
         return type(self)(self.code, self.message)
 
     def __str__(self) -> str:

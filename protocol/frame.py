@@ -1,8 +1,8 @@
 """Divides a stream of bytes into frames: an int32 length, then that many bytes.
 
-Sans-IO: the owner asks `receive_buffer` where the next bytes go, and tells `received` how many came. A frame larger than the
-shared buffer arrives in its own place and is never copied; smaller ones are copied out, so the buffer is free again
-immediately. A frame is the caller's to keep. After a FrameError the stream is lost: close it.
+Sans-IO: the owner reads the next bytes into `receive_buffer`, and passes their count to `received`. A frame larger than the
+shared buffer is received in its own buffer and never copied; smaller ones are copied, so the shared buffer is free again
+immediately. The caller owns the frames. After a FrameError the stream is lost: close it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FrameReader:
         self._buffer = bytearray(buffer_bytes)
         self._view = memoryview(self._buffer)
         self._filled = 0
-        self._large: bytearray | None = None  # a frame under way that has a place of its own
+        self._large: bytearray | None = None  # a frame that is being received in its own buffer
         self._large_filled = 0
 
     @property
@@ -54,7 +54,7 @@ class FrameReader:
         return self._cut()
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """`receive_buffer` and `received` for bytes that have a place already."""
+        """Process bytes that are in another buffer; returns the complete frames. Raises FrameError."""
         frames: list[bytes | bytearray] = []
         position = 0
         while position < len(data):

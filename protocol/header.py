@@ -1,4 +1,4 @@
-"""The headers in front of every request and response, and whole frames made of header and message.
+"""Encodes and decodes the headers of requests and responses, and complete frames of header and message.
 
 No IO. Request headers: v0 (ControlledShutdown v0 only), v1 (client id), v2 (tagged fields, for flexible versions; the client id
 stays a classic string). Response headers: v0 and, for flexible versions, v1; the response to ApiVersions always has v0, because
@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Response)
 
 @dataclass(slots=True)
 class RequestHeader:
-    """`client_id` is None when the client sent null, or none at all (header v0)."""
+    """A request header. `client_id` is None when the client sent null, or none at all (header v0)."""
 
     api_key: int
     api_version: int
@@ -51,7 +51,7 @@ class RequestHeader:
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """Raises DecodeError for a key that no broker of this mode knows."""
+    """Return the version of the request header. Raises DecodeError for an API key that a broker in ZooKeeper mode lacks."""
     flexible_from = _FLEXIBLE_FROM.get(api_key)
     if flexible_from is None:
         raise DecodeError(f"unknown API key {api_key}")
@@ -67,7 +67,8 @@ def response_header_version(api_key: int, version: int) -> int:
 
 
 def decode_request_header(view: Buffer) -> tuple[RequestHeader, int]:
-    """The header at the start of a frame (behind its length), and the position of the message. Raises DecodeError."""
+    """Decode the header at the start of a frame (after its length); return it and the message's position. Raises
+    DecodeError."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST_START_AND_LENGTH.unpack_from(view)
     except struct.error:
@@ -99,7 +100,7 @@ def _decode_header_v0(view: Buffer) -> tuple[RequestHeader, int]:
 
 
 def _skip_tags(view: Buffer, position: int) -> int:
-    """The position behind a section of tagged fields, none of which is known here."""
+    """Return the position after a section of tagged fields, all of which are unknown."""
     count, position = decode_uvarint(view, position)
     for _ in range(count):
         _tag, position = decode_uvarint(view, position)
@@ -111,7 +112,7 @@ def _skip_tags(view: Buffer, position: int) -> int:
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """A whole frame: length, header, message. Raises EncodeError."""
+    """Encode a complete frame: length, header, message. Raises EncodeError."""
     chunks = response.encode_chunks(version)
     size = sum(map(len, chunks))
     if response_header_version(response.api_key, version):
@@ -122,7 +123,7 @@ def encode_response(response: Response, version: int, correlation_id: int) -> li
 
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """A whole frame: length, header, message. Raises EncodeError."""
+    """Encode a complete frame: length, header, message. Raises EncodeError."""
     chunks = request.encode_chunks(version)
     rest = b""
     header_version = request_header_version(request.api_key, version)
@@ -135,7 +136,7 @@ def encode_request(request: Request, version: int, correlation_id: int, client_i
 
 
 def _with_head(head: bytes, chunks: list[Buffer]) -> list[Buffer]:
-    # The first chunk is never a `records` value: something stands in front of those in every message.
+    # The first chunk is never a `records` value: other fields precede those in every message.
     chunks[0] = head + chunks[0]
     return chunks
 
@@ -143,7 +144,7 @@ def _with_head(head: bytes, chunks: list[Buffer]) -> list[Buffer]:
 def decode_response(
     data: Buffer, response_type: type[R], version: int, *, max_elements: int = MAX_ELEMENTS
 ) -> tuple[int, R]:
-    """The correlation id and the message of a frame (behind its length). Raises DecodeError."""
+    """Decode the correlation id and the message of a frame (after its length). Raises DecodeError."""
     if len(data) < _CORRELATION_ID.size:
         raise DecodeError("the response ends inside its header")
     (correlation_id,) = _CORRELATION_ID.unpack_from(data)

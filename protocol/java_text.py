@@ -1,7 +1,7 @@
-"""Bytes as text, the way Java reads them: what is no UTF-8 becomes U+FFFD, and nothing is refused.
+"""Decodes bytes as text like Java: invalid UTF-8 becomes U+FFFD, and nothing is refused.
 
-Rules: pure. Every string of a request, of a stored record and of a record header is read so: a client that writes names in
-Latin-1 is served, under the name that Apache Kafka gives it. Source: java.lang.String(byte[], UTF_8).
+Rules: pure. Every string of a request, of a stored record and of a record header is decoded this way: a client that writes
+names in Latin-1 gets the same names as with Apache Kafka. Source: java.lang.String(byte[], UTF_8).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import codecs
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """One replacement for what Java takes together: half of a surrogate pair, which Python replaces byte by byte."""
+    """Replace an encoded surrogate by one U+FFFD, as Java does; Python replaces it byte by byte."""
     assert isinstance(error, UnicodeDecodeError)
     content, start, end = error.object, error.start, error.end
     if content[start] == 0xED and content[start + 1 : start + 2] >= b"\xa0":
@@ -20,5 +20,5 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
 
 
 AS_JAVA = "barnabas.protocol.java_text"
-"""For the `errors` of a decoding."""
+"""The name of the error handler, for the `errors` parameter of `decode`."""
 codecs.register_error(AS_JAVA, _replace_as_java)

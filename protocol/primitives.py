@@ -2,8 +2,7 @@
 
 No IO. Big-endian throughout. A uuid is its 16 raw bytes, everywhere in this broker: on the wire, in memory, as a key
 of a dict; only text forms (znodes, `partition.metadata`, logs) use Kafka's URL-safe base64 without padding. The
-compiled codecs (`protocol.codec`) inline most of this; what stands here serves them, the headers and hand-made
-formats.
+compiled codecs (`protocol.codec`) inline most of this; they, the headers and hand-written formats use these functions.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _UUID_TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 
 class Encoded(bytes):
-    """The wire form of an array, its length included: see `VersionedMessage.array_encoder`."""
+    """The wire form of an array, including its length, made by `VersionedMessage.array_encoder`."""
 
     __slots__ = ()
 
 
 class DecodeError(ValueError):
-    """The bytes are not what their format says. The connection that sent them is closed."""
+    """The bytes do not follow their format. The connection that sent them is closed."""
 
 
 class EncodeError(ValueError):
@@ -38,21 +37,21 @@ class EncodeError(ValueError):
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """Kafka's text form: 22 characters, URL-safe base64 without padding."""
+    """Return Kafka's text form: 22 characters, URL-safe base64 without padding."""
     if len(uuid) != UUID_BYTES:
         raise EncodeError(f"a uuid has 16 bytes, not {len(uuid)}")
     return base64.urlsafe_b64encode(uuid)[:_UUID_TEXT_CHARACTERS].decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The opposite of `uuid_to_text`; padding is accepted. Raises DecodeError."""
+    """Decode the result of `uuid_to_text`; padding is accepted. Raises DecodeError."""
     if _UUID_TEXT.fullmatch(text) is None:
         raise DecodeError(f"not a uuid: {text!r}")
     return base64.urlsafe_b64decode(text[:_UUID_TEXT_CHARACTERS] + "==")
 
 
 def decode_text(raw: Buffer) -> str:
-    """What is no UTF-8 becomes U+FFFD, as in Kafka: nothing is refused."""
+    """Decode UTF-8; invalid bytes become U+FFFD, as in Kafka."""
     return str(raw, "utf-8", AS_JAVA)
 
 
@@ -67,7 +66,7 @@ def encode_text(text: str) -> bytes:
 
 
 def decode_nullable_string(data: Buffer, position: int) -> tuple[str | None, int]:
-    """An int16 length and UTF-8 bytes; a negative length is null. Returns the value and the position behind it."""
+    """Decode an int16 length and UTF-8 bytes; a negative length is null. Returns the value and the position after it."""
     if len(data) < position + 2:
         raise DecodeError("the input ends inside a string length")
     length = int.from_bytes(data[position : position + 2], "big", signed=True)

@@ -11,16 +11,16 @@
     class FetchResponse(Response, answers=FetchRequest):
         throttle_time_ms: int = int32("1+", default=0, ignorable=True)
 
-Rules. No IO. Fields stand in wire order. A version range is "3+", "2-7" or "5"; without one the field is in every
-version. A field without `default` must be given at construction, by keyword; mypy sees the same. A field that a
-version lacks is left at its default by the decoder; the encoder drops it when it is `ignorable`, and else refuses any
-other value than the default, as Kafka does with UnsupportedVersionException. List defaults are fresh for each
-message. Struct defaults are shared and therefore frozen: assign a new struct, never a field of a default one.
-`records` values stay references into the input. An array that `may_be_encoded` may hold its wire form instead of a list,
-made by the `array_encoder` of the version: once for many places, or one at a time; decoders make lists. A nested struct
-takes its version, and whether that is flexible, from the message around it.
+Rules. No IO. Fields are in wire order. A version range is "3+", "2-7" or "5"; without one the field is in every
+version. A field without `default` must be given at construction, by keyword; mypy checks this, too. The decoder sets a
+field that a version lacks to its default; the encoder drops it when it is `ignorable`, and otherwise refuses any value
+except the default, as Kafka does with UnsupportedVersionException. List defaults are new for each message. Struct
+defaults are shared and therefore frozen: assign a new struct, never a field of a default one.
+`records` values stay references into the input. An array with `may_be_encoded` may be given in its wire form instead of a
+list, made by the `array_encoder` of the version; decoders make lists. A nested struct takes its version, and whether that
+is flexible, from the surrounding message.
 
-Codecs and constructors are compiled on first use, one per version (`protocol.codec`), so importing a module stays
+Codecs and constructors are compiled on first use, one per version (`protocol.codec`), so that importing a module stays
 cheap. Source: the JSON message definitions of Apache Kafka (KIP-482 for flexible versions and tagged fields).
 """
 
@@ -33,7 +33,7 @@ from protocol import codec
 from protocol.primitives import Buffer, DecodeError, Encoded, EncodeError
 
 MAX_ELEMENTS: Final = 500_000
-"""How many array elements one message may decode to, unless the caller says otherwise."""
+"""The default limit of array elements that one message may decode to."""
 
 
 class Versions(NamedTuple):
@@ -60,7 +60,7 @@ NO_VERSION: Final = Versions(0, -1)
 
 
 class _Required:
-    """The mark of a field that has no default."""
+    """The marker of a field that has no default."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -70,7 +70,7 @@ REQUIRED: Final = _Required()
 
 
 class Field:
-    """One row of a wire table. `kind` names the encoding; `element` is a struct's class, or what an array holds."""
+    """One row of a wire table. `kind` names the encoding; `element` is a struct's class, or an array's element type."""
 
     __slots__ = ("default", "element", "ignorable", "kind", "may_be_encoded", "name", "nullable", "tag", "versions")
 
@@ -86,7 +86,7 @@ class Field:
         ignorable: bool = False,
         may_be_encoded: bool = False,
     ) -> None:
-        self.name = ""  # the class statement tells it
+        self.name = ""  # set by the class statement
         self.kind = kind
         self.element = element
         self.versions = Versions.parse(versions)
@@ -103,7 +103,7 @@ class Field:
 def _scalar(kind: str) -> Callable[..., Any]:
     def specifier(
         versions: str = "0+", *, default: object = REQUIRED, tag: int | None = None, ignorable: bool = False
-    ) -> Any:  # the annotation of the field tells the type
+    ) -> Any:  # the annotation of the field has the type
         return Field(kind, versions, default, tag=tag, ignorable=ignorable)
 
     specifier.__name__ = kind
@@ -149,7 +149,7 @@ def array(
     ignorable: bool = False,
     may_be_encoded: bool = False,
 ) -> Any:
-    """`element` is a Message class, or the specifier of a primitive: `array(int32)`, `array(string)`."""
+    """Specify an array; `element` is a Message class or the specifier of a primitive: `array(int32)`, `array(string)`."""
     kind: type[Message] | str = element if isinstance(element, type) else element.__name__
     return Field(
         "array",
@@ -208,7 +208,7 @@ class MessageType(type):
 
 
 class Message(metaclass=MessageType):
-    """A struct of named fields. Subclasses are tables; see the module's docstring."""
+    """A struct of named fields. Subclasses are tables in the notation of this module."""
 
     __fields__: ClassVar[tuple[Field, ...]] = ()
 
@@ -222,9 +222,9 @@ class Message(metaclass=MessageType):
 
     @classmethod
     def maker(cls) -> type[Self]:
-        """A function to be called like the class, for answers that are made at every request: Python calls a function
-        with keywords in a quarter of the time that it takes for a class."""
-        return codec.compile_maker(cls)  # type: ignore[return-value]  # what counts is how it is called
+        """Return a function with the class's parameters, for responses that are made for every request: Python calls a
+        function with keywords in a quarter of the time of a class."""
+        return codec.compile_maker(cls)  # type: ignore[return-value]  # callers use it like the class
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message) or self.__fields__ is not other.__fields__:
@@ -237,7 +237,7 @@ class Message(metaclass=MessageType):
 
 
 class VersionedMessage(Message):
-    """A whole message: it has versions of its own, and can be decoded and encoded."""
+    """A complete message: it has its own versions, and can be decoded and encoded."""
 
     api_name: ClassVar[str] = ""
     """The Kafka name of the API, or of the stored record: "Fetch"."""
@@ -260,9 +260,9 @@ class VersionedMessage(Message):
 
     @classmethod
     def decoder(cls, version: int) -> Callable[[Buffer, int, int], tuple[Self, int]]:
-        """The compiled `(data, position, max_elements) -> (message, position behind it)`. Raises DecodeError.
+        """Return the compiled `(data, position, max_elements) -> (message, position after it)`, which raises DecodeError.
 
-        Its `records` values are views into `data`; everything else is copied out.
+        Its `records` values are views into `data`; everything else is copied.
         """
         try:
             return cls._codecs["decode", version]
@@ -274,7 +274,7 @@ class VersionedMessage(Message):
 
     @classmethod
     def encoder(cls, version: int) -> Callable[[Self, bytes], list[Buffer]]:
-        """The compiled `(message, prefix) -> chunks`: `prefix` and the small parts joined, `records` by reference."""
+        """Return the compiled `(message, prefix) -> chunks`: `prefix` and the small parts joined, `records` by reference."""
         try:
             return cls._codecs["encode", version]
         except KeyError:
@@ -285,7 +285,7 @@ class VersionedMessage(Message):
 
     @classmethod
     def array_encoder(cls, element: type[M], version: int) -> Callable[[Sequence[M]], Encoded]:
-        """The compiled `(items) -> their wire form`, for arrays inside of this message. Raises EncodeError."""
+        """Return the compiled `(items) -> wire form` for arrays of `element` in this message; it raises EncodeError."""
         key = element.__name__, version
         compiled = cls._codecs.get(key)
         if compiled is None:
@@ -295,23 +295,23 @@ class VersionedMessage(Message):
 
     @classmethod
     def decode(cls, data: Buffer, version: int, position: int = 0, *, max_elements: int = MAX_ELEMENTS) -> Self:
-        """The message that fills `data` from `position` to its end. Raises DecodeError."""
+        """Decode the message that fills `data` from `position` to its end. Raises DecodeError."""
         message, end = cls.decoder(version)(data, position, max_elements)
         if end != len(data):
             raise DecodeError(f"{cls.__name__} v{version}: {len(data) - end} bytes too many")
         return message
 
     def encode(self, version: int) -> bytes:
-        """The wire form of `version`. Raises EncodeError."""
+        """Return the wire form of `version`. Raises EncodeError."""
         return b"".join(type(self).encoder(version)(self, b""))
 
     def encode_chunks(self, version: int, prefix: bytes = b"") -> list[Buffer]:
-        """The wire form behind `prefix`, in pieces: the `records` values are the caller's own buffers, never copied."""
+        """Return `prefix` and the wire form in chunks: the `records` values are the caller's buffers, never copied."""
         return type(self).encoder(version)(self, prefix)
 
 
 class Request(VersionedMessage):
-    """What a client, or another broker, asks."""
+    """A request of a client or another broker."""
 
     api_key: ClassVar[int] = -1
     response_type: ClassVar[type[Response]]
@@ -324,7 +324,7 @@ class Request(VersionedMessage):
 
 
 class Response(VersionedMessage):
-    """The answer to the request class that `answers` names; it has its key and versions."""
+    """The response to the request class `answers`; it has the same key and versions."""
 
     api_key: ClassVar[int] = -1
     request_type: ClassVar[type[Request]]
@@ -343,7 +343,7 @@ M = TypeVar("M", bound=Message)
 
 
 def _frozen_kind(kind: type[M]) -> type[M]:
-    """A subclass of `kind` for shared defaults: equal to it in all but that no field can be assigned."""
+    """Return a subclass of `kind` for shared defaults: equal to it, except that no field can be assigned."""
 
     def refuse(self: Message, name: str, _value: object) -> None:
         raise AttributeError(f"{name}: this {kind.__name__} is a shared default; assign a new struct instead")

@@ -1,6 +1,6 @@
-"""Names a partition of a topic, as a value that dictionaries and sets are keyed by. Pure.
+"""Names a partition of a topic, as a key of dictionaries and sets. Pure.
 
-Role: the one alias that every package uses for such a key. Messages carry a topic and its partitions in rows of their own.
+Role: the one alias that every package uses for such a key. Messages have their own structs of a topic and its partitions.
 Source: Kafka org.apache.kafka.common.TopicPartition.
 """
 

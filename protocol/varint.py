@@ -15,7 +15,7 @@ _MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
 def encode_uvarint(value: int) -> bytes:
-    """`value` in 0..2**32-1."""
+    """Encode `value`, in 0..2**32-1."""
     if 0 <= value < 128:
         return _ONE_BYTE[value]
     if 0 <= value < 16384:
@@ -26,7 +26,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """The value and the position behind it. Raises DecodeError."""
+    """Return the value and the position after it. Raises DecodeError."""
     try:
         first = data[position]
     except IndexError:
@@ -37,7 +37,7 @@ def decode_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def continue_uvarint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, read already, said "more"."""
+    """Continue to read an unsigned varint whose first byte, already read, has the high bit set."""
     try:
         second = data[position]
         if second < 128:
@@ -52,35 +52,35 @@ def continue_uvarint(data: Buffer, position: int, first: int) -> tuple[int, int]
 
 
 def encode_varint(value: int) -> bytes:
-    """Zigzag, 32 bits."""
+    """Encode a zigzag integer of 32 bits."""
     if not -(1 << 31) <= value < 1 << 31:
         raise EncodeError(f"{value} does not fit a 32-bit varint")
     return _encode((value << 1) ^ (value >> 31))
 
 
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Zigzag, 32 bits."""
+    """Decode a zigzag integer of 32 bits; return it and the position after it. Raises DecodeError."""
     raw, position = _decode(data, position, 5)
     raw &= _MASK_32
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def encode_varlong(value: int) -> bytes:
-    """Zigzag, 64 bits."""
+    """Encode a zigzag integer of 64 bits."""
     if not -(1 << 63) <= value < 1 << 63:
         raise EncodeError(f"{value} does not fit a 64-bit varint")
     return _encode((value << 1) ^ (value >> 63))
 
 
 def decode_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """Zigzag, 64 bits."""
+    """Decode a zigzag integer of 64 bits; return it and the position after it. Raises DecodeError."""
     raw, position = _decode(data, position, 10)
     raw &= _MASK_64
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def varint_size(value: int) -> int:
-    """Bytes that `encode_varint` and `encode_varlong` make of `value`."""
+    """Return the size in bytes of the result of `encode_varint` or `encode_varlong` for `value`."""
     zigzag = (value << 1) ^ (value >> 63)
     return max(1, (zigzag.bit_length() + 6) // 7)
 

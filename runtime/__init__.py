@@ -1,1 +1,1 @@
-"""The interfaces to the operating system (clock, network, disk, randomness), timers and tasks. Imports nothing of ours."""
+"""Interfaces to the operating system (clock, network, disk, randomness), timers and tasks. Imports no package of Barnabas."""

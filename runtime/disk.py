@@ -1,11 +1,11 @@
 """The disk interface, part two: queues and threads for calls that may wait for a disk.
 
-`DiskQueue`: one FIFO per name; a log directory has one for its logs and one for what lies beside them. `write` jobs run
+`DiskQueue`: one FIFO per name; a log directory has one for its logs and one for its other files. `write` jobs run
 inline on the event loop while the queue is idle and its recent writes were fast; after a slow write, or while anything is
 queued, they go to the queue's thread. `run` jobs (fsync, open, rename, truncate, unlink, checkpoints) always run in the
-thread. Order is one FIFO over both.
+thread. Both kinds share one order.
 `Readers`: a small pool of threads for cold reads, without order.
-Rules: a job touches only what it was given; `done` is called on the loop. In simulation both run on virtual time.
+Rules: a job accesses only what was passed to it; `done` is called on the loop. In simulation both run on virtual time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Describes errors in words, for log lines and messages.
 
-Rules: pure. An error of the operating system is told as the system tells it, with the file that it is about: its repr is for
-those who read Python.
+Rules: pure. An error of the operating system is described in the system's words, with the file concerned, not by its repr.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The disk interface, part one: files and folders as blocking calls.
 
 Rules: every call may block, so once a broker serves, callers run them inside a `disk.DiskQueue` or `disk.Readers` job.
-Two calls are made for the event loop: `File.write_at` (page cache; see DiskQueue for when) and `File.read_hot`, which
+Two calls may run on the event loop: `File.write_at` (page cache; DiskQueue says when) and `File.read_hot`, which
 never waits for a disk. Errors are `OSError` as the operating system raises them.
 Invariant: nothing outside `runtime/` opens a file.
 """
@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def unwritten(chunks: Sequence[Buffer], written: int) -> list[Buffer]:
-    """What is left of `chunks` when their first `written` bytes are gone. It does not begin with an empty one."""
+    """Return `chunks` without their first `written` bytes. The result does not begin with an empty chunk."""
     whole = 0
     while whole < len(chunks) and written >= len(chunks[whole]):
         written -= len(chunks[whole])
@@ -42,7 +42,7 @@ class File(Protocol):
         """Write all of `buffers` at `position`, or raise OSError; a torn tail may then be on disk."""
 
     def read_at(self, length: int, position: int) -> Buffer:
-        """Read up to `length` bytes into a buffer of the caller's; fewer only at the end of the file. May block."""
+        """Read up to `length` bytes into a buffer that the caller owns; fewer only at the end of the file. May block."""
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
         """Return the bytes that are in the page cache, without waiting for a disk: at least one unless at the end of the file
@@ -53,7 +53,7 @@ class File(Protocol):
     def truncate(self, size_bytes: int) -> None: ...
 
     def sync(self) -> None:
-        """fdatasync: bytes and length are on the disk when it returns."""
+        """Call fdatasync: content and length are on the disk when it returns."""
 
     def close(self) -> None: ...
 
@@ -78,19 +78,19 @@ class FileSystem(Protocol):
     def rename(self, source: str, target: str) -> None: ...
 
     def unlink(self, path: str) -> None:
-        """Missing is no error."""
+        """Delete a file; a missing one is no error."""
 
     def remove_tree(self, path: str) -> None:
-        """Missing is no error."""
+        """Delete a folder and its contents; a missing one is no error."""
 
     def make_directory(self, path: str) -> None:
-        """With parents; existing is no error."""
+        """Create a folder and its parents; an existing one is no error."""
 
     def list_directory(self, path: str) -> list[str]:
-        """Sorted names."""
+        """Return the names in a folder, sorted."""
 
     def absolute(self, path: str) -> str:
-        """The same place as told from the root, without empty parts. Links and `..` stay: only the disk knows them."""
+        """Return the absolute path without empty parts. Links and `..` stay, because resolving them needs the disk."""
 
     def is_directory(self, path: str) -> bool: ...
 
@@ -105,7 +105,7 @@ class FileSystem(Protocol):
     def free_bytes(self, path: str) -> int: ...
 
     def total_bytes(self, path: str) -> int:
-        """Size of the file system that holds `path`."""
+        """Return the size of the file system that contains `path`."""
 
     def lock(self, path: str) -> FileLock | None:
         """Take an exclusive advisory lock that ends with the process; None when another process has it."""

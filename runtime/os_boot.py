@@ -1,6 +1,6 @@
-"""Which run of this machine it is: tells a process that died from a machine that lost its power.
+"""Reads the id of this boot of the machine, which distinguishes a crash of the process from a power loss.
 
-Rules: the kernel makes the id anew at each boot; containers see their host's. None where the kernel has none.
+Rules: the kernel makes a new id at each boot; containers see that of their host. None where the kernel has none.
 """
 
 from __future__ import annotations

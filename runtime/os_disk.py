@@ -1,9 +1,9 @@
 """Threads that wait for disks: the real adapter of `runtime.disk`.
 
-Rules: one thread per queue, made when it is first needed; a small pool for cold reads. A thread runs only the
-job it was given, and everything it reports goes to the event loop through `call_soon_threadsafe`.
-Invariants: jobs of one queue run in the order they were given, inline ones included: a write runs inline only while
-nothing else is under way. `done` and every awaitable complete on the loop.
+Rules: one thread per queue, started when it is first needed; a small pool for cold reads. A thread runs only the
+jobs passed to it, and reports to the event loop through `call_soon_threadsafe`.
+Invariants: jobs of one queue run in the order of submission, inline ones included: a write runs inline only while no
+other job is pending. `done` and every awaitable complete on the loop.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# An inline write that took longer than this met a disk (the kernel's dirty limit, a journal that is being written), or
-# another process had the core, which on a busy machine is the more frequent reason and none to queue writes. The kernel
-# tells them apart: a thread that waits gives its core away of its own will. That it did is asked of every write in the
-# time after a slow one, and costs 0.7 us then.
+# An inline write that took longer than this waited for a disk (the kernel's dirty limit, a journal write), or another
+# process had the core, which is the more frequent reason on a busy machine and no reason to queue writes. The kernel's
+# count of voluntary context switches distinguishes them. It is read for every write in the time after a slow one, which
+# costs 0.7 us.
 SLOW_WRITE_NS = 5_000_000
 WATCH_NS = 2_000_000_000
-# This slow it was a disk, whether the write was watched or not.
+# A write that took this long waited for a disk, whether it was watched or not.
 VERY_SLOW_WRITE_NS = 50_000_000
-# A write in the thread takes the interpreter's lock again before its time is known, which alone takes up to 5 ms.
+# A write in the thread reacquires the interpreter's lock before its time is measured, which alone takes up to 5 ms.
 SLOW_THREAD_WRITE_NS = 50_000_000
-# After a slow write the directory's writes stay off the loop for so long, and twice as long each time that the next
-# slow one comes within `SLOW_MEMORY_NS`.
+# After a slow write the directory's writes go to the thread for this time, which doubles each time that the next slow
+# write comes within `SLOW_MEMORY_NS`.
 FIRST_SLOW_PERIOD_NS = 50_000_000
 LONGEST_SLOW_PERIOD_NS = 1_600_000_000
 SLOW_MEMORY_NS = 2_000_000_000
-# Writes that go to the thread together, and how long the loop works off others in one turn: at first, and twice as long
-# each time that more are left. Were it always the same, clients that answer each report with their next write would keep
-# the queue, and with it the longer way of every request, for good.
+# The number of writes that go to the thread together, and how long the loop runs queued writes in one turn: at first, and
+# twice as long each time that some remain. With a constant time, clients that send their next write after each response
+# would keep the queue, and so the slow path of every request, for ever.
 BATCH_WRITES = 64
 INLINE_TURN_NS = 5_000_000
 LONGEST_INLINE_TURN_NS = 80_000_000
@@ -53,7 +53,7 @@ _NOT_WATCHED = -1
 
 
 def _waits() -> int:
-    """How often the calling thread has waited for something so far."""
+    """Return the number of voluntary context switches of the calling thread so far."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
@@ -70,7 +70,7 @@ class _Job:
         self.is_write = is_write
 
 
-# Job, result, error, ns in the thread.
+# Job, result, error, duration in the thread in ns.
 _Outcome = tuple[_Job, Any, BaseException | None, int]
 
 
@@ -81,10 +81,10 @@ class OsDiskQueue:
         self._directory = directory
         self._loop = loop
         self._pending: deque[_Job] = deque()
-        # Something was begun whose outcome is not reported yet, so that everything new has to wait its turn.
+        # A started job has not reported its outcome yet, so new jobs are queued.
         self._is_under_way = False
         self._turn_ns = INLINE_TURN_NS
-        self._batches: SimpleQueue[list[_Job] | None] = SimpleQueue()  # at most one, for the thread
+        self._batches: SimpleQueue[list[_Job] | None] = SimpleQueue()  # at most one, to the thread
         self._outcomes: deque[_Outcome] = deque()
         self._slow_until_ns = 0
         self._slow_period_ns = 0
@@ -135,7 +135,7 @@ class OsDiskQueue:
         self._is_closed = True
         if self._thread is not None:
             self._batches.put(None)
-            self._thread.join()  # it has nothing left to do but to return
+            self._thread.join()  # its queue is empty, so it only has to return
 
     def _submit(self, job: _Job) -> None:
         self._pending.append(job)
@@ -144,8 +144,8 @@ class OsDiskQueue:
             self._start_next()
 
     def _start_next(self) -> None:
-        """Start the next work: in the thread, or here for writes that only waited for a job to end. If the thread alone worked
-        off the queue, a busy loop would fill it as fast, and no write would ever be inline again."""
+        """Start the next work: in the thread, or here for writes that only waited for a job to end. If only the thread emptied
+        the queue, a busy loop would fill it as fast, and no write would ever run inline again."""
         pending = self._pending
         turn_ends_ns = _now_ns() + self._turn_ns
         try:
@@ -167,7 +167,7 @@ class OsDiskQueue:
                     error = raised
                 self._note_time(started_ns, waits)
                 job.finish(None, error)
-        except BaseException:  # what waits for its turn is not lost with it
+        except BaseException:  # queued jobs are not lost with it
             self._loop.call_soon(self._start_next)
             raise
         self._is_under_way = False
@@ -186,7 +186,7 @@ class OsDiskQueue:
         self._batches.put(batch)
 
     def _start_thread(self) -> bool:
-        """Start the thread; returns False when the system grants none (memory, process limit): then the loop does the work."""
+        """Start the thread; returns False when the system grants none (memory, process limit): then the loop runs the jobs."""
         thread = threading.Thread(target=self._work, name=f"disk {self._directory}", daemon=True)
         try:
             thread.start()
@@ -208,7 +208,7 @@ class OsDiskQueue:
                 if job.is_write and elapsed_ns > SLOW_THREAD_WRITE_NS:
                     self._avoid_inline_writes(_now_ns())
                 job.finish(result, error)
-        except BaseException:  # those behind it come a turn of the loop later
+        except BaseException:  # later outcomes are reported in the next turn of the loop
             self._loop.call_soon(self._report_outcomes)
             raise
         self._start_next()
@@ -239,12 +239,12 @@ class OsDiskQueue:
             try:
                 post(self._finished, _done(batch))
             except RuntimeError:
-                return  # the loop is closed: the process ends and nobody waits
-            del batch  # what it holds is not to live until the next one
+                return  # the loop is closed: the process ends and nothing waits
+            del batch  # or its objects would live until the next one
 
 
 class OsReaders:
-    """`runtime.disk.Readers`."""
+    """The real adapter of `runtime.disk.Readers`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = READER_THREADS) -> None:
         self._loop = loop
@@ -290,7 +290,7 @@ class OsDisk:
 
 
 def _done(batch: list[_Job]) -> list[_Outcome]:
-    """The jobs, run one after another."""
+    """Run the jobs one after another; return their outcomes."""
     outcomes: list[_Outcome] = []
     for job in batch:
         result, error = None, None
@@ -304,7 +304,7 @@ def _done(batch: list[_Job]) -> list[_Outcome]:
 
 
 def _nothing() -> None:
-    """A job that only marks a position in the queue."""
+    """Do nothing: a job that only marks a position in the queue."""
 
 
 def _report(done: Callable[[OSError | None], None], error: BaseException | None) -> None:

@@ -1,12 +1,12 @@
 """The operating system's files: the real adapter of `runtime.filesystem`.
 
-Rules: no policy, no cache, no retry except for what POSIX may do partially (short reads and writes).
-`read_hot` uses preadv(2) with RWF_NOWAIT: pages in memory come at memory speed, cold ones raise EAGAIN and become None.
-A file system that does not know the flag (EOPNOTSUPP) is remembered per file: every read of it is cold from then on.
-Such a read would still read ahead for its file, in the caller's time: the kernel finds pages and fills requests for as
-much as the device's window, 2 ms where that is 8 MiB. So a file that is read hot is not read ahead by the kernel any more,
-but by the threads that read what was cold; and a long read asks for its last byte first, which costs no more than one page.
-A long read of which only a part is in memory is cold as a whole: a thread reads it all, and ahead.
+Rules: no policy, no cache, no retry except for partial operations that POSIX allows (short reads and writes).
+`read_hot` uses preadv(2) with RWF_NOWAIT: pages in memory are read at memory speed, cold ones raise EAGAIN and become None.
+A file system that does not support the flag (EOPNOTSUPP) is remembered per file: every further read of it is cold.
+Such a read would still start the kernel's read-ahead, in the caller's time: the kernel allocates pages and fills requests
+for the device's window, 2 ms where that is 8 MiB. So the kernel's read-ahead is off for a file that is read hot, and the
+threads that do its cold reads read ahead; and a long read first reads its last byte, which costs at most one page.
+A long read of which only a part is in memory is cold as a whole: a thread reads all of it, and ahead.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from collections.abc import Sequence
 
 from runtime.filesystem import Buffer, File, FileLock, FileStat, unwritten
 
-# The most buffers one pwritev takes (Linux: UIO_MAXIOV).
+# The maximum number of buffers of one pwritev (Linux: UIO_MAXIOV).
 MAX_BUFFERS_PER_WRITE = 1024
-# Where a kernel or a file system says that it cannot tell hot pages from cold ones.
+# The errors of a kernel or a file system that does not support RWF_NOWAIT.
 NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-# A read of cold bytes has so many behind them brought in too: a consumer's next read finds them hot. More of it at once is
-# felt by everybody else (4 MiB: a tenth faster, p99 of others half as much again).
+# The bytes that a cold read reads ahead, so that a consumer's next read is hot. More at a time slows other requests (4 MiB: a
+# tenth faster, p99 of others half as much again).
 READ_AHEAD_BYTES = 1024 * 1024
-# So much is asked for at once: a kernel may not give up the core within a call, and 2 MiB are felt by others. Each further call
-# is one more time that the thread takes the interpreter's lock from the loop: 128 KiB cost a sixth of a cold read's rate.
+# The bytes of one call for read-ahead: a kernel may not yield the core within a call, and 2 MiB slow other requests. In each
+# further call the thread takes the interpreter's lock from the loop once more: 128 KiB cost a sixth of a cold read's rate.
 ADVICE_BYTES = 512 * 1024
-# Shorter reads look for something: what follows them may never be asked for.
+# Shorter reads are searches: the bytes that follow may never be read.
 MIN_READ_BYTES_FOR_AHEAD = 64 * 1024
 FILE_MODE = 0o644
 PRIVATE_FILE_MODE = 0o600
 
 
 class OsFile:
-    """One descriptor. Closed by its owner; using it afterwards raises OSError(EBADF)."""
+    """An open file with one descriptor. Its owner closes it; using it afterwards raises OSError(EBADF)."""
 
     __slots__ = ("_descriptor", "_is_read_hot", "_knows_hot", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        # False until the first hot read, and where there are none.
+        # False until the first hot read, and where hot reads are not supported.
         self._knows_hot = False
         self._is_read_hot = False
 
@@ -67,7 +67,7 @@ class OsFile:
         self._write_rest(buffers, written, position)
 
     def _write_rest(self, buffers: Sequence[Buffer], written: int, position: int) -> None:
-        """The slow case: more buffers than one call takes, or a short write (a signal, a disk that is filling up)."""
+        """Write the remaining bytes: more buffers than one call accepts, or a short write (a signal, a disk almost full)."""
         rest, position = unwritten(buffers, written), position + written
         while rest:
             written = os.pwritev(self._descriptor, rest[:MAX_BUFFERS_PER_WRITE], position)
@@ -115,7 +115,7 @@ class OsFile:
         return None if is_there else memoryview(buffer)[:count]
 
     def _begin_hot_reads(self) -> bool:
-        """Whether there are any. False as well where there turned out to be none."""
+        """Prepare the file for hot reads; return False where they are not supported, or failed before."""
         if RWF_NOWAIT is None or self._is_read_hot:
             return False
         self._advise(0, 0, os.POSIX_FADV_RANDOM)
@@ -123,7 +123,7 @@ class OsFile:
         return True
 
     def _advise(self, position: int, length: int, advice: int) -> None:
-        with contextlib.suppress(OSError):  # what is wrong with the file, reads and writes will say
+        with contextlib.suppress(OSError):  # reads and writes will report an error of the file
             os.posix_fadvise(self._descriptor, position, length, advice)
 
     def size(self) -> int:
@@ -133,7 +133,7 @@ class OsFile:
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
-        if self._descriptor < 0:  # of which Python makes a ValueError
+        if self._descriptor < 0:  # for which Python raises a ValueError
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fdatasync(self._descriptor)
 
@@ -144,7 +144,7 @@ class OsFile:
 
 
 class OsFileLock:
-    """An open-file-description lock: keeps out other processes (a JVM's FileLock too) and other opens of this one."""
+    """An open-file-description lock: excludes other processes (also a JVM's FileLock) and other opens in this one."""
 
     __slots__ = ("_descriptor",)
 
@@ -177,7 +177,7 @@ class OsFileSystem:
     def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
         temporary = path + ".tmp"
         with open(temporary, "wb") as file:
-            if is_private:  # before it has a content; what a crash left behind may have had another mode
+            if is_private:  # before it has content; a file left by a crash may have another mode
                 os.fchmod(file.fileno(), PRIVATE_FILE_MODE)
             file.write(content)
             file.flush()

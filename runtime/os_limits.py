@@ -1,10 +1,10 @@
-"""What the system grants this process: as many open files as it is allowed to ask for.
+"""Raises this process's limit of open files to the maximum that it may have, and reserves descriptors for files.
 
-Systems start processes with a soft limit of 1024 for the sake of programs that use `select`, far below the hard one; a
-broker has a file for each connection and each segment in use. Source: HotSpot does the same (-XX:+MaxFDLimit).
+Systems start processes with a soft limit of 1024 because of programs that use `select`, far below the hard one; a broker
+has a descriptor for each connection and each segment in use. Source: HotSpot does the same (-XX:+MaxFDLimit).
 
-Of these, the last ones are for files: a broker that can open none for a moment, because clients have them all, would
-take its log directories for broken.
+The highest descriptors are reserved for files: a broker that cannot open a file, because clients use all descriptors, would
+consider its log directories failed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import resource
 import sys
 
-# A share of all, and never more than so many: what is opened at the same time, segments that roll and checkpoints, is little.
+# The share reserved for files, and its maximum: few files are opened at the same time (rolled segments, checkpoints).
 SHARE_FOR_FILES = 8
 MOST_FOR_FILES = 4096
 
@@ -23,7 +23,7 @@ def raise_open_files_limit() -> int:
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):  # macOS says "unlimited" and refuses it
+        except (ValueError, OSError):  # macOS reports "unlimited" and refuses it
             return soft
     return hard
 

@@ -1,6 +1,6 @@
 """Tunes the process's memory: how the C allocator keeps freed buffers, and which objects the garbage collector visits.
 
-Rules: only glibc has the allocator's knobs; elsewhere nothing is changed and nothing is worse. Buffers above
+Rules: only glibc has the allocator's options; elsewhere nothing is changed. Buffers above
 `RETURNED_AT_ONCE_BYTES` go back to the kernel when they are freed, as do the heap's last bytes above `KEPT_FREE_BYTES`.
 Source: mallopt(3); docs/decisions/008-freed-buffers-stay.md, docs/decisions/001-garbage-collector.md.
 """
@@ -18,10 +18,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def keep_freed_buffers() -> bool:
-    """Let buffers of a usual batch (1 MiB) be used again without a page fault for each of their pages.
+    """Let freed buffers of a usual batch (1 MiB) be reused without a page fault for each of their pages.
 
-    glibc adapts its own limits to what was freed before, so that the same load gets its buffers from the heap in one run
-    and from the kernel in another. True when the limits are set.
+    glibc adapts its limits to earlier frees, so that the same load gets its buffers from the heap in one run and from the
+    kernel in another. Returns True when the limits are set.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -31,7 +31,7 @@ def keep_freed_buffers() -> bool:
     return bool(mallopt(_M_MMAP_THRESHOLD, RETURNED_AT_ONCE_BYTES) and mallopt(_M_TRIM_THRESHOLD, KEPT_FREE_BYTES))
 
 
-# So many collections of what is middle-aged come before one of everything.
+# The number of collections of the middle generation before a full one.
 _NEVER = 1 << 30
 
 

@@ -1,15 +1,15 @@
-"""A thread's place in the scheduler: helpers give way to the event loop, and to everybody else's threads.
+"""Sets a thread's scheduling attributes, so that helper threads yield to the event loop and to other processes' threads.
 
-A helper works half a millisecond at a time, in the kernel for the most part. Linux would let it end what it began: whoever
-wakes up on its core waits, even if another core has nothing to do, for a running thread keeps its core for a slice (1.4 ms on
-two cores) and whoever had more than its share has to wait for those who had less. So helpers get three things, none of which
-needs a right: they are batch work, which never takes a core from who runs; their slice is the longest there is, for Linux lets
-those with shorter slices (everybody) interrupt those with longer ones; and their share is a tenth, so that the loop is owed the
-core again at once. A tenth is no less than all where nobody else wants the core.
+A helper runs half a millisecond at a time, mostly in the kernel. By default, a thread that wakes up on its core waits for it,
+even if another core is idle: a running thread keeps its core for a slice (1.4 ms on two cores), and a thread that had more
+than its share waits for those that had less. So helpers get three settings, none of which needs a privilege: SCHED_BATCH, so
+that they never preempt a running thread; the longest slice, because Linux lets threads with shorter slices (all others)
+preempt those with longer ones; and a tenth of the usual share, so that the loop is entitled to the core again immediately. On
+an idle core they still get all of it.
 
-Rules: Linux; where the kernel is older (before 6.12 slices are nobody's choice), or a sandbox forbids a call, a thread works
-as any other.
-Why not less than a tenth: a helper that is not let on may hold the interpreter's lock, and the loop waits for that as well.
+Rules: Linux; where the kernel is older (before 6.12 slices cannot be set), or a sandbox forbids a call, the thread keeps the
+usual attributes.
+Why not less than a tenth: a helper that does not get the core may hold the interpreter's lock, for which the loop waits.
 Source: sched_setattr(2), sched(7), EEVDF; docs/decisions/020-helper-threads-give-way.md.
 """
 
@@ -21,11 +21,11 @@ import struct
 import sys
 from contextlib import suppress
 
-# Of a process of usual priority: a weight of 110 beside 1024.
+# Relative to a process of usual priority: a weight of 110, compared with 1024.
 NICENESS = 10
 LEAST_PRIORITY = 19
 LONGEST_SLICE_NS = 100_000_000
-# sched_setattr by machine, of 64 bits; the C library has no function for it.
+# The call number of sched_setattr by 64-bit machine; the C library has no function for it.
 _CALLS = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period.
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")

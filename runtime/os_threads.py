@@ -1,13 +1,13 @@
-"""A few threads for work that would block the event loop: reads of disks, writes of large responses.
+"""Runs work that would block the event loop in a few threads: reads of disks, writes of large responses.
 
-A ThreadPoolExecutor would do, but for the interpreter's lock: its threads take it several times for each job, and while
-one waits for it, every turn of the loop wakes it in vain, for 10 to 50 us of the loop's own time.
+Why no ThreadPoolExecutor: its threads take the interpreter's lock several times for each job, and while one waits for it,
+every turn of the loop wakes it in vain, which costs the loop 10 to 50 us.
 
-They have the lowest scheduling priority (`runtime.os_scheduling`), so that neither the loop nor other processes wait for them.
+The threads have a low scheduling priority (`runtime.os_scheduling`), so that neither the loop nor other processes wait for
+them.
 
-Rules: threads start when they are needed, and take what comes first. While the system grants none at all, the loop does
-what they were to do: slow, but it goes on. A thread runs only the job it was given, and reports through
-`call_soon_threadsafe`.
+Rules: threads start when they are needed, and run jobs in order of arrival. If the system allows no thread at all, the loop
+runs the jobs itself, slowly. A thread runs only the jobs passed to it, and reports through `call_soon_threadsafe`.
 Invariant: `done` of every job is called once, on the loop, unless the loop ends before.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from runtime.os_scheduling import lower_priority
 
 T = TypeVar("T")
-# A job, and the callback for its end.
+# A job, and the callback for its result or exception.
 Given = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
@@ -35,13 +35,13 @@ class OsThreads:
         self._limit = limit
         self._name = name
         self._threads = 0
-        self._under_way = 0  # jobs that were given and are not reported yet
+        self._under_way = 0  # submitted jobs that have not reported yet
         self._jobs: SimpleQueue[Given | None] = SimpleQueue()
         self._is_closed = False
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job started now would wait for another."""
+        """Return whether a job started now would wait for another."""
         return self._under_way >= self._limit
 
     def start(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
@@ -55,14 +55,14 @@ class OsThreads:
     def _hire(self) -> None:
         try:
             threading.Thread(target=self._work, name=f"{self._name} {self._threads + 1}", daemon=True).start()
-        except RuntimeError:  # no memory for its stack, or too many of the user's
+        except RuntimeError:  # no memory for its stack, or the user's limit is reached
             if not self._threads:
                 self._do(*self._only_job())
         else:
             self._threads += 1
 
     def _only_job(self) -> Given:
-        given = self._jobs.get_nowait()  # each was done when it was given
+        given = self._jobs.get_nowait()  # without threads, each job runs when it is submitted
         assert given is not None
         return given
 
@@ -74,15 +74,15 @@ class OsThreads:
             try:
                 self._do(*given)
             except RuntimeError:
-                return  # the loop is closed: the process ends and nobody waits
-            del given  # what it holds is not to live until the next one
+                return  # the loop is closed: the process ends and nothing waits
+            del given  # or its objects would live until the next one
 
     def _do(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
-        """Raises RuntimeError when the loop is closed."""
+        """Run a job and report to the loop. Raises RuntimeError when the loop is closed."""
         result, error = None, None
         try:
             result = job()
-        except BaseException as raised:  # noqa: BLE001 - not swallowed: its owner hears it on the loop
+        except BaseException as raised:  # noqa: BLE001 - not swallowed: `done` gets it on the loop
             error = raised
         self._loop.call_soon_threadsafe(self._finished, done, result, error)
 

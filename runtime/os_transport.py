@@ -1,16 +1,16 @@
 """Sockets: the asyncio (uvloop) adapter of `runtime.transport`.
 
-Rules: bytes are moved and nothing is decided. Received bytes go straight into the handler's buffer (BufferedProtocol).
-A large write begins in a thread, which gives the socket as much as it takes within some milliseconds; the rest, and all writes
-while the threads are busy, leave by the loop. So copying a long answer into the kernel holds up nobody else. A peer that let a
-thread wait in vain is one for the loop for a while: slow ones cost others nothing.
-The last descriptors of the process are for files: who connects when no others are free is closed at once, unheard.
-`listen` binds every address that a host name stands for, on one port: `localhost` is both loopbacks, an empty host is
-every interface of both families, and so are 0.0.0.0 and :: (as in Java, whose sockets are of both families). Port 0 picks one
-that is free on all of them. A family that the machine lacks is left out.
-Invariants: the handler hears `connected` first and `disconnected` last, once each, or nothing; `writing_paused` and
-`writing_resumed` in turns. What is written behind a write that a thread is at waits for it. A thread has a descriptor of its
-own, so that it cannot meet another connection under the number of one that ended.
+Rules: this module moves bytes and has no policy. Received bytes go directly into the handler's buffer (BufferedProtocol).
+A large write begins in a thread, which writes as much as the socket accepts within some milliseconds; the loop writes the
+remainder, and everything while the threads are busy. So copying a long response into the kernel delays no other connection.
+After a peer let a thread wait in vain, threads do not wait for its next large writes: slow peers cost others nothing.
+The highest descriptors of the process are for files: a client that gets one of them is disconnected immediately.
+`listen` binds every address of a host name, on one port: `localhost` is both loopbacks, an empty host is every interface of
+both families, and so are 0.0.0.0 and :: (as in Java, whose sockets are of both families). Port 0 picks a port that is free on
+all of them. A family that the machine lacks is skipped.
+Invariants: the handler is called with `connected` first and `disconnected` last, once each, or not at all; `writing_paused`
+and `writing_resumed` alternate. A write after one that a thread is sending waits for it. A thread has its own duplicate of the
+descriptor, so that it cannot write to another connection that reuses the number.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from runtime.os_threads import OsThreads
 from runtime.transport import Address, Connection, ConnectionHandler, Listener, is_every_interface
 
 # Above the high mark a peer counts as a slow reader; below the low one it is served again.
-# What is below the mark is memory for every connection, on top of the kernel's own buffers of some megabytes.
+# Each connection can use memory up to the mark, in addition to the kernel's buffers of some megabytes.
 WRITE_HIGH_WATER_BYTES = 64 * 1024
 WRITE_LOW_WATER_BYTES = 16 * 1024
-# From this size on a write begins in a thread: copying it takes the loop longer than handing it over.
+# A write of at least this size begins in a thread: for the loop, copying it takes longer than passing it on.
 LARGE_WRITE_BYTES = 128 * 1024
-# As many leave at a time, beside whatever the loop does. Most wait for their peers, which takes no core.
+# The number of large writes at a time, beside those of the loop. Most wait for their peers, which takes no core.
 SENDING_THREADS = 8
-# A megabyte takes 8 ms to a peer that is 1 Gbit/s away.
+# The time that a thread waits for a peer: a megabyte takes 8 ms at 1 Gbit/s.
 PATIENCE_MS = 20
-# To a peer that took longer, as many large writes are begun without waiting.
+# The number of large writes without waiting after a peer took longer.
 HASTY_WRITES = 16
-# That connections are refused is told so often.
+# The minimum time between two log lines about refused connections.
 REFUSALS_TOLD_EVERY_S = 60.0
-# Tries to find a port that is free on every address of a listener.
+# Attempts to find a port that is free on every address of a listener.
 PORT_ATTEMPTS = 32
-# What a machine without IPv6 (or IPv4) answers when that family's address is bound.
+# The errors of a machine without IPv6 (or IPv4) when that family's address is bound.
 FAMILY_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
 _clock = SystemClock()
@@ -57,8 +57,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """`backlog` as in listen(2); buffer sizes of -1 leave the choice to the kernel. `last_descriptor` is the highest that who
-    connects may have; None: any."""
+    """`backlog` as in listen(2); buffer sizes of -1 leave the choice to the kernel. `last_descriptor` is the highest
+    that an accepted connection may have; None: any."""
 
     backlog: int = 50
     send_buffer_bytes: int = -1
@@ -67,7 +67,7 @@ class SocketOptions:
 
 
 class OsConnection(asyncio.BufferedProtocol):
-    """Both faces of a stream: asyncio's protocol, and the `Connection` its handler sees."""
+    """Both interfaces of a stream: asyncio's protocol, and the `Connection` of its handler."""
 
     def __init__(self, handler: ConnectionHandler, options: SocketOptions, senders: OsThreads) -> None:
         self._handler = handler
@@ -75,19 +75,19 @@ class OsConnection(asyncio.BufferedProtocol):
         self._senders = senders
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
-        # What a thread is at, and what waits behind it.
+        # The write in a thread, and the chunks that wait for its end.
         self._leaving: _LargeWrite | None = None
         self._hasty_writes = 0
         self._behind: list[Buffer] = []
         self._behind_bytes = 0
         self._error: Exception | None = None
-        # Of what the handler was told, and why.
+        # Whether the handler was notified of a slow peer, and one of the reasons.
         self._is_slow = False
         self._is_transport_full = False
-        # It closes when the thread is through.
+        # It closes when the thread has finished.
         self._is_closing = False
         self.peer = self.local = Address("", 0)
-        # The two calls of every read reach the handler without a frame in between.
+        # The two calls of every read go directly to the handler, without another Python frame.
         self.get_buffer = handler.receive_buffer  # type: ignore[method-assign,assignment]
         self.buffer_updated = handler.received  # type: ignore[method-assign,assignment]
 
@@ -110,7 +110,7 @@ class OsConnection(asyncio.BufferedProtocol):
         self._tell_pace()
 
     def eof_received(self) -> bool:
-        return False  # a peer that stops sending is gone: there are no half-open streams
+        return False  # a peer that stops sending is disconnected: there are no half-open streams
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -172,7 +172,7 @@ class OsConnection(asyncio.BufferedProtocol):
             return False
         try:
             descriptor = os.dup(transport.get_extra_info("socket").fileno())
-        except OSError:  # there are too many: the loop needs none
+        except OSError:  # the limit of descriptors is reached: the loop needs no other
             return False
         patience_ms = 0 if self._hasty_writes else PATIENCE_MS
         self._hasty_writes = max(self._hasty_writes - 1, 0)
@@ -186,7 +186,7 @@ class OsConnection(asyncio.BufferedProtocol):
             self._leaving.is_dropped = True
 
     def _sent(self, rest: list[Buffer] | None, error: BaseException | None) -> None:
-        """A thread is through; `rest` is what the socket did not take."""
+        """Called when the thread has finished; `rest` is what the socket did not accept."""
         leaving, self._leaving = self._leaving, None
         assert leaving is not None
         os.close(leaving.descriptor)
@@ -218,7 +218,7 @@ class OsConnection(asyncio.BufferedProtocol):
 
 
 class _Spares:
-    """The descriptors that who connects to a listener may not have."""
+    """The descriptors that accepted connections may not have."""
 
     def __init__(self, last_descriptor: int | None) -> None:
         self._last = last_descriptor
@@ -226,7 +226,8 @@ class _Spares:
         self._told_s = -REFUSALS_TOLD_EVERY_S
 
     def has(self, descriptor: int) -> bool:
-        """The kernel gives the lowest one that is free: all below are taken."""
+        """Return whether `descriptor` is reserved, and count a refusal. The kernel assigns the lowest free descriptor, so all
+        lower ones are in use."""
         if self._last is None or descriptor <= self._last:
             return False
         self._refused_count += 1
@@ -242,7 +243,7 @@ class _Spares:
 
 
 class _AcceptedConnection(OsConnection):
-    """A connection as any, unless its descriptor is not for it: then its handler hears nothing."""
+    """An accepted connection, which is aborted without a call of its handler if its descriptor is reserved."""
 
     def __init__(self, handler: ConnectionHandler, options: SocketOptions, senders: OsThreads, spares: _Spares) -> None:
         super().__init__(handler, options, senders)
@@ -262,22 +263,22 @@ class _AcceptedConnection(OsConnection):
 
 
 class _LargeWrite:
-    """What a thread sends. The buffers are its own, unchanged, until it is through. The connection closes the descriptor."""
+    """A write in a thread. It owns the buffers, unchanged, until it has finished. The connection closes the descriptor."""
 
     __slots__ = ("_chunks", "descriptor", "is_dropped", "patience_ms", "size")
 
     def __init__(self, descriptor: int, chunks: list[Buffer], size: int, patience_ms: int) -> None:
         self.descriptor = descriptor
         self.size = size
-        """In bytes."""
+        """The size in bytes."""
         self.patience_ms = patience_ms
-        """So long it goes on after the socket was full for the first time."""
+        """The time that the thread goes on after the socket was full for the first time."""
         self.is_dropped = False
-        """Nobody is to have the rest: it is not waited for any more."""
+        """True when the connection is aborted, so that the thread stops waiting to send the remainder."""
         self._chunks = chunks
 
     def send(self) -> list[Buffer]:
-        """The thread's: what the socket did not take. Raises OSError."""
+        """Send in the thread; return what the socket did not accept. Raises OSError."""
         chunks, self._chunks = self._chunks, []
         deadline_ms: int | None = None
         while chunks and not self.is_dropped:
@@ -293,7 +294,7 @@ class _LargeWrite:
         return chunks
 
     def _has_room_by(self, deadline_ms: int) -> bool:
-        """Of the socket."""
+        """Wait until the socket has room; return False if it has none by the deadline."""
         left_ms = deadline_ms - _clock.monotonic_ms()
         if left_ms <= 0:
             return False
@@ -369,7 +370,7 @@ class OsNetwork:
         return self._senders
 
     def close(self) -> None:
-        """When nothing is listened to and connected any more. Needed only where writes were large."""
+        """Stop the sending threads. Called after all listeners and connections are closed; needed only after large writes."""
         if self._senders is not None:
             self._senders.close()
             self._senders = None
@@ -377,7 +378,7 @@ class OsNetwork:
 
 @dataclass(frozen=True, slots=True)
 class _BindAddress:
-    """`scope` is the interface of a link-local IPv6 address, else 0."""
+    """An address to bind. `scope` is the interface of a link-local IPv6 address, else 0."""
 
     family: socket.AddressFamily
     host: str
@@ -385,12 +386,12 @@ class _BindAddress:
 
 
 async def _addresses(host: str) -> list[_BindAddress]:
-    """The addresses that `host` stands for. Raises gaierror for an unknown name."""
+    """Return the addresses of `host`. Raises gaierror for an unknown name."""
     if is_every_interface(host):
-        return [_BindAddress(socket.AF_INET, "0.0.0.0"), _BindAddress(socket.AF_INET6, "::")]  # noqa: S104  asked for
-    if host == "localhost":  # whatever the hosts file says: clients try either loopback first
+        return [_BindAddress(socket.AF_INET, "0.0.0.0"), _BindAddress(socket.AF_INET6, "::")]  # noqa: S104  requested
+    if host == "localhost":  # regardless of the hosts file: clients try either loopback first
         return [_BindAddress(socket.AF_INET, "127.0.0.1"), _BindAddress(socket.AF_INET6, "::1")]
-    try:  # which asks nobody; uvloop would lose the interface of an address
+    try:  # without a name lookup; uvloop would lose the interface of an address
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         found = await asyncio.get_running_loop().getaddrinfo(
@@ -404,9 +405,9 @@ async def _addresses(host: str) -> list[_BindAddress]:
 
 
 async def _peer_addresses(host: str, port: int) -> list[str]:
-    """The addresses to try one after another. Raises OSError for an unknown name.
+    """Return the addresses to try one after another. Raises OSError for an unknown name.
 
-    uvloop's `create_connection` would look names up too, but when it is cancelled it leaves a failure that nobody takes.
+    uvloop's `create_connection` would look names up too, but when cancelled it leaves an exception that is never retrieved.
     """
     try:
         ipaddress.ip_address(host)
@@ -417,7 +418,7 @@ async def _peer_addresses(host: str, port: int) -> list[str]:
 
 
 def _bind_all(addresses: list[_BindAddress], port: int) -> list[socket.socket]:
-    """Sockets bound to all addresses on one port; families that this machine lacks are left out if another is there."""
+    """Return sockets bound to all addresses on one port; a family that this machine lacks is skipped if it has another."""
     for attempt in range(PORT_ATTEMPTS):
         sockets: list[socket.socket] = []
         missing: OSError | None = None
@@ -465,7 +466,7 @@ def _bind(address: _BindAddress, port: int) -> socket.socket:
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a peer that vanished is noticed in the end
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a vanished peer is detected eventually
     if options.send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
     if options.receive_buffer_bytes > 0:
@@ -473,5 +474,5 @@ def _set_options(sock: socket.socket, options: SocketOptions) -> None:
 
 
 def _address(name: Sequence[object] | None) -> Address:
-    """Socket names are (host, port) or, of IPv6, (host, port, flow, scope); None once the peer is gone again."""
+    """Return the address of a socket name: (host, port) or, for IPv6, (host, port, flow, scope); None after a disconnect."""
     return Address(str(name[0]), int(str(name[1]))) if name else Address("", 0)

@@ -49,12 +49,12 @@ class Slices:
             self._since_ms = self._now_ms()
 
     def over(self, items: Iterable[T]) -> Sliced[T]:
-        """Iterate over the items, and yield to the loop between two of them where it is due. They must not change meanwhile."""
+        """Iterate over the items, and yield to the loop between two of them when due. They must not change meanwhile."""
         return Sliced(self, items)
 
 
 class Sliced(Generic[T]):
-    """The iterator of `Slices.over`. It is no async generator, which would need to be closed when its loop ends early."""
+    """The iterator of `Slices.over`. It is not an async generator, which would need to be closed when its loop ends early."""
 
     __slots__ = ("_items", "_slices")
 

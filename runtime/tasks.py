@@ -2,7 +2,7 @@
 
 Rules: `TaskScope.spawn` instead of `asyncio.create_task`. A scope holds its tasks strongly, logs an exception once with
 its traceback and hands it to `on_failure`; what to do then (restart, stop the broker) is the owner's decision.
-Invariants: after `close` no task of the scope runs; a closed scope takes no task. Cancellation is no failure.
+Invariants: after `close` no task of the scope runs; a closed scope accepts no task. Cancellation is no failure.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TaskScope:
         return self._is_closed
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Start `coroutine`; a failure of it is reported even if somebody awaits the task."""
+        """Start `coroutine`; its failure is reported even if the task is awaited."""
         if self._is_closed:
             coroutine.close()
             raise RuntimeError(f"task scope {self._name} is closed: {name} was not started")
@@ -52,7 +52,7 @@ class TaskScope:
         return task
 
     async def close(self) -> None:
-        """Cancel everything and wait until it has ended. Called from one of its own tasks, it leaves that one alone."""
+        """Cancel everything and wait until it has ended. Called from one of its own tasks, it does not cancel that one."""
         self._is_closed = True
         current = asyncio.current_task()
         while tasks := [task for task in self._tasks if task is not current]:

@@ -7,8 +7,8 @@ Invariants: a callback runs at most once, and never after `cancel`. Entries due 
 
 A level holds 64 buckets of 64^level ms. An entry goes to the level of the highest six-bit group in which its deadline
 differs from the present, so each bucket lies ahead of the present in the same turn of its level, the nearest bucket is
-the first one of the lowest level that has any, and a bucket of a higher level is dealt out to lower ones when its time
-comes.
+the first one of the lowest level that has any, and a bucket of a higher level is redistributed to lower ones when its
+time comes.
 Source: Varghese and Lauck 1987; Kafka SystemTimer, TimingWheel.
 """
 
@@ -22,9 +22,9 @@ from runtime.clock import Clock
 LEVEL_BITS = 6
 SLOT_MASK = (1 << LEVEL_BITS) - 1
 LEVELS = 7  # 2^42 ms of uptime
-# 34 years: longer delays (a client may ask for 2^63 ms) are cut to it.
+# 34 years: longer delays (a client may request 2^63 ms) are reduced to it.
 MAX_DELAY_MS = 1 << 40
-# Values of `_armed_tick` that are no tick: nothing is scheduled, and callbacks are running.
+# Values of `_armed_tick` that are not ticks: nothing is scheduled, and callbacks are running.
 NEVER_TICK = 1 << 62
 RUNNING_TICK = -1
 
@@ -34,7 +34,7 @@ class Cancellable(Protocol):
 
 
 class CallLater(Protocol):
-    """`asyncio.AbstractEventLoop.call_later`."""
+    """The type of `asyncio.AbstractEventLoop.call_later`."""
 
     def __call__(self, delay: float, callback: Callable[[], None], /) -> Cancellable: ...
 
@@ -58,10 +58,10 @@ class TimerEntry:
         return self._bucket is not None
 
     def cancel(self) -> None:
-        """Never run the callback. No effect when it has run or was cancelled.
+        """Cancel the callback. No effect when it has run or was cancelled.
 
-        The callback is forgotten: its owner mostly has this entry, and a cycle would keep both, with a whole request,
-        until the garbage collector comes.
+        The reference to the callback is dropped: its owner usually refers to this entry, and a cycle would keep both, with a
+        whole request, until the garbage collector runs.
         """
         self.callback = _nothing
         bucket = self._bucket
@@ -86,7 +86,7 @@ class _Bucket:
     def add(self, entry: TimerEntry) -> None:
         self.entries[entry] = None
         self._level.occupied |= self._bit
-        entry._move_to(self)  # noqa: SLF001 - the entry's only other friend
+        entry._move_to(self)  # noqa: SLF001 - only the bucket sets the entry's bucket
 
     def remove(self, entry: TimerEntry) -> None:
         del self.entries[entry]
@@ -111,7 +111,7 @@ class Timer:
         self._clock = clock
         self._call_later = call_later
         self._started_ms = clock.monotonic_ms()
-        self._now_tick = 0  # every earlier tick has been dealt with
+        self._now_tick = 0  # every earlier tick has been processed
         self._levels = [_Level() for _ in range(LEVELS)]
         self._armed_tick = NEVER_TICK  # no bucket begins earlier
         self._handle: Cancellable | None = None
@@ -120,7 +120,7 @@ class Timer:
     def schedule(self, delay_ms: int, callback: Callable[[], None], slack_ms: int = 0) -> TimerEntry:
         """Run `callback` once `delay_ms` have passed; 0 or less means as soon as this turn of the loop is over.
 
-        With `slack_ms` it may come later by that much: deadlines move to multiples of a power of two.
+        With `slack_ms` it may run later by that much: deadlines move to multiples of a power of two.
         """
         now_tick = self._clock.monotonic_ms() - self._started_ms
         if self._now_tick < now_tick < self._armed_tick:
@@ -138,7 +138,7 @@ class Timer:
         return entry
 
     def is_due(self, entry: TimerEntry) -> bool:
-        """Whether the callback's time has come, though the loop has not run it yet."""
+        """Return whether the entry's deadline has passed, even if the callback has not run yet."""
         return entry.is_pending and entry.deadline_tick <= self._clock.monotonic_ms() - self._started_ms
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Timer:
         self._levels[index].buckets[entry.deadline_tick >> (index * LEVEL_BITS) & SLOT_MASK].add(entry)
 
     def _nearest(self) -> tuple[int, int, _Bucket] | None:
-        """(tick at which it begins, level, bucket) of the first bucket that is not empty."""
+        """Return (first tick, level, bucket) of the first bucket that is not empty."""
         for index, level in enumerate(self._levels):
             occupied = level.occupied
             if occupied:
@@ -184,11 +184,11 @@ class Timer:
         until_tick = self._clock.monotonic_ms() - self._started_ms
         try:
             self._advance(until_tick)
-        finally:  # a callback that raises delays those behind it by one turn of the loop, and loses none
+        finally:  # a callback that raises delays later ones by one turn of the loop, and loses none
             self._arm(until_tick)
 
     def _advance(self, until_tick: int) -> None:
-        """Run what is due up to and including `until_tick`."""
+        """Run the callbacks that are due up to and including `until_tick`."""
         while (nearest := self._nearest()) is not None and nearest[0] <= until_tick:
             self._now_tick, level, bucket = nearest
             if level == 0:

@@ -1,8 +1,8 @@
 """TLS for outgoing connections: a `Network` over another one, whose connections are encrypted.
 
-Rules: sans-IO in the middle (`ssl.MemoryBIO`), so it runs over any `Network`. The handler hears `connected` when the
-handshake is done and the peer's certificate was accepted; one that was refused ends in `disconnected` with the reason.
-Listening is the inner network's affair.
+Rules: the TLS engine is sans-IO (`ssl.MemoryBIO`), so it runs over any `Network`. The handler's `connected` is called after
+the handshake, when the peer's certificate was accepted; a refused one leads to `disconnected` with the reason. Listening is
+passed on to the inner network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BUFFER_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files. Without `trusted` the operating system's authorities count; `own` holds certificate and key."""
+    """PEM files. Without `trusted` the operating system's authorities are used; `own` contains certificate and key."""
 
     trusted: str | None = None
     own: str | None = None
@@ -29,7 +29,7 @@ class TlsFiles:
 def client_context(
     files: TlsFiles, *, min_version: ssl.TLSVersion, max_version: ssl.TLSVersion, checks_host: bool
 ) -> ssl.SSLContext:
-    """Raises OSError (ssl.SSLError is one) for files that cannot be used."""
+    """Create the context of a client. Raises OSError (ssl.SSLError is one) for files that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = checks_host
     context.verify_mode = ssl.CERT_REQUIRED
@@ -39,13 +39,13 @@ def client_context(
     else:
         context.load_verify_locations(files.trusted)
     if files.own is not None:
-        # Without a password OpenSSL would ask the terminal for one.
+        # Without a password OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(files.own, password=files.own_password or "")
     return context
 
 
 class TlsNetwork:
-    """`runtime.transport.Network`."""
+    """A `runtime.transport.Network` whose outgoing connections use TLS."""
 
     def __init__(self, network: Network, context: ssl.SSLContext) -> None:
         self._network = network
@@ -55,14 +55,14 @@ class TlsNetwork:
         return await self._network.listen(host, port, factory)
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
-        """Returns before the handshake is done; see the module."""
+        """Connect; returns before the handshake is done. The handler's `connected` is called after it."""
         stream = _TlsStream(handler, self._context, host)
         await self._network.connect(host, port, stream)
         return stream
 
 
 class _TlsStream:
-    """Both faces: the inner stream's handler, and the `Connection` that the outer handler sees."""
+    """Both interfaces: the inner stream's handler, and the `Connection` of the outer handler."""
 
     def __init__(self, handler: ConnectionHandler, context: ssl.SSLContext, host: str) -> None:
         self.peer = self.local = Address("", 0)
@@ -130,7 +130,7 @@ class _TlsStream:
     # --- inside ---
 
     def _advance(self) -> None:
-        """Go on as far as the bytes that have arrived allow."""
+        """Continue handshake and decryption with the bytes received so far."""
         try:
             if not self._is_greeted:
                 self._tls.do_handshake()
@@ -140,7 +140,7 @@ class _TlsStream:
             while self._connection is not None:
                 place = self._handler.receive_buffer(_BUFFER_BYTES)
                 data = self._tls.read(len(place))
-                if not data:  # the peer has said goodbye
+                if not data:  # the peer has sent close_notify
                     self.close()
                     return
                 place[: len(data)] = data
@@ -149,7 +149,7 @@ class _TlsStream:
             self._flush()
         except ssl.SSLError as error:
             self._failure = error
-            self._flush()  # the peer is told why
+            self._flush()  # send the alert to the peer
             self.close()
 
     def _flush(self) -> None:

@@ -1,6 +1,6 @@
 """The network interface: listening, connecting and moving bytes.
 
-Rules: the shell owns sockets; what decides lives in the `ConnectionHandler`. All calls come and go on the event loop.
+Rules: the shell owns sockets; decisions are made in the `ConnectionHandler`. All calls are made on the event loop.
 Buffers given to `Connection.write` belong to the transport until they are sent: never change them afterwards.
 """
 
@@ -26,7 +26,7 @@ class Address:
 
 
 def is_every_interface(host: str) -> bool:
-    """Whether a listener on `host` is open on all interfaces: an empty host, 0.0.0.0 or ::, however it is written."""
+    """Return whether a listener on `host` is open on all interfaces: an empty host, 0.0.0.0 or ::, in any notation."""
     if not host:
         return True
     try:
@@ -36,13 +36,13 @@ def is_every_interface(host: str) -> bool:
 
 
 class Connection(Protocol):
-    """One open stream, as its handler sees it."""
+    """One open stream, as used by its handler."""
 
     peer: Address
     local: Address
 
     def write(self, chunks: Sequence[Buffer]) -> None:
-        """Queue `chunks` in order, without copying large ones. Silently dropped once closing."""
+        """Queue `chunks` in order, without copying large ones. Once closing, they are silently dropped."""
 
     def unsent_bytes(self) -> int: ...
 
@@ -70,7 +70,7 @@ class ConnectionHandler(Protocol):
         """Called when `count` bytes are at the start of the last `receive_buffer`."""
 
     def writing_paused(self) -> None:
-        """The peer reads slowly: more than the high-water mark is unsent."""
+        """Called when the peer reads slowly: more bytes than the high-water mark are unsent."""
 
     def writing_resumed(self) -> None: ...
 
@@ -81,12 +81,12 @@ class Listener(Protocol):
     address: Address
 
     async def close(self) -> None:
-        """Stop accepting; open connections go on."""
+        """Stop accepting connections; open ones go on."""
 
 
 class Network(Protocol):
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
-        """Port 0 picks a free one. Raises OSError."""
+        """Listen on a host and port; port 0 picks a free one. Raises OSError."""
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
-        """Raises OSError."""
+        """Open a connection. Raises OSError."""

@@ -1,9 +1,9 @@
 """The watchdog: reports when the event loop stalls, and acts when it hangs.
 
-Rules: a beat on the loop measures its own lateness and reports stalls after the fact; a thread watches the beat, so
-that it sees a loop that never comes back: it logs where the loop stands, and after `hang_ms` calls `on_hang`, from its
-own thread (a broker that holds a session must not outlive it: `os._exit` is the usual answer).
-Invariant: a suspended process is no hang: the thread counts only time in which it was itself running on schedule.
+Rules: a beat on the loop measures its own lateness and reports stalls afterwards; a thread watches the beat, so that it
+detects a loop that never returns: it logs the loop's stack, and after `hang_ms` calls `on_hang` from its own thread (a broker
+must not outlive its session, so `on_hang` usually calls `os._exit`).
+Invariant: a suspended process is not a hang: the thread counts only time in which it ran on schedule itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WATCH_S = 1.0
 
 
 class Watchdog:
-    """Started on the loop that it watches; `close` stops beat and thread."""
+    """Watches the loop on which it is started; `close` stops beat and thread."""
 
     def __init__(
         self,
@@ -99,5 +99,5 @@ class Watchdog:
                 return
 
     def _loop_stack(self) -> str:
-        frame = sys._current_frames().get(self._loop_thread_id)  # noqa: SLF001 - the documented way to see a thread
+        frame = sys._current_frames().get(self._loop_thread_id)  # noqa: SLF001 - the documented way to inspect a thread
         return "".join(traceback.format_stack(frame)) if frame is not None else "(the loop's thread has ended)\n"

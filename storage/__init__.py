@@ -1,1 +1,1 @@
-"""The log on disk: segments, indexes, recovery, producers, and the directories that hold them, in Kafka's own files."""
+"""The log on disk: segments, indexes, recovery, producers, and log directories, in Kafka's file formats."""

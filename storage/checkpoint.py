@@ -1,4 +1,4 @@
-"""Checkpoint files of a log directory, as bytes: the frame they share, and the one with an offset a partition. Pure.
+"""Encodes and decodes checkpoint files of a log directory: their common frame, and offsets by partition. Pure.
 
     0                        version of the format
     2                        number of lines that follow
@@ -6,11 +6,11 @@
     orders 1 977
 
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` and
-`cleaner-offset-checkpoint` look like this; `leader-epoch-checkpoint` has lines of its own in the same frame.
+`cleaner-offset-checkpoint` look like this; `leader-epoch-checkpoint` has other lines in the same frame.
 
-Rules: pure; reading and replacing files is the caller's. What Apache Kafka wrote is read, and what is written here
-Apache Kafka reads. A file that does not follow its format is a CorruptCheckpoint, never a guess; an empty file holds
-nothing, for Apache Kafka leaves such ones.
+Rules: pure; the caller reads and replaces files. Files are exchangeable with Apache Kafka's. A file that does not follow
+its format raises CorruptCheckpoint and is never guessed at; an empty file has no entries, because Apache Kafka leaves such
+files.
 Source: Kafka CheckpointFile, OffsetCheckpointFile.
 """
 
@@ -25,17 +25,17 @@ _VERSION = "0"
 
 
 class CorruptCheckpoint(ValueError):
-    """The file is not what its name promises."""
+    """The file does not follow the format of a checkpoint."""
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
-    """The frame around `lines`."""
+    """Return the content of a checkpoint file with `lines`."""
     body = list(lines)
     return "\n".join([_VERSION, str(len(body)), *body, ""]).encode()
 
 
 def decode_lines(content: bytes) -> list[str]:
-    """The lines inside the frame. Raises CorruptCheckpoint."""
+    """Return the lines inside the frame. Raises CorruptCheckpoint."""
     if not content:
         return []
     lines = _text(content).split("\n")
@@ -58,24 +58,24 @@ def _text(content: bytes) -> str:
 
 
 def _is_digits(text: str) -> bool:
-    """Plain decimal digits, and not what else `int()` takes."""
+    """Return whether `text` is ASCII decimal digits; `int()` accepts more."""
     return text.isascii() and text.isdigit()
 
 
 def decode_integer(text: str) -> int:
-    """Raises CorruptCheckpoint."""
+    """Decode one number of a line. Raises CorruptCheckpoint."""
     if not _is_digits(text.removeprefix("-")):
         raise CorruptCheckpoint(f"{text!r} is no number")
     return int(text)
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """A checkpoint of one offset for each (topic, partition)."""
+    """Encode a checkpoint with one offset for each (topic, partition)."""
     return encode_lines(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
 def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
-    """Raises CorruptCheckpoint."""
+    """Decode a checkpoint of offsets. Raises CorruptCheckpoint."""
     offsets: dict[TopicPartition, int] = {}
     for line in decode_lines(content):
         fields = line.split()

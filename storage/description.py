@@ -23,7 +23,7 @@ class LogDescription:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryDescription:
-    """One directory. Bytes are -1 where they cannot be told."""
+    """One directory. Bytes are -1 where they are unknown."""
 
     path: str
     error: ErrorCode

@@ -1,6 +1,6 @@
-"""What a partition's folder holds: the names of its files, its `partition.metadata`, and how files of segments leave it.
+"""The files of a partition's folder: their names, `partition.metadata`, and the removal of segment files.
 
-Rules: functions with a file system block, they are jobs.
+Rules: functions that take a file system block, so they run in disk jobs.
 Source: Kafka LocalLog, PartitionMetadataFile; KIP-516.
 """
 
@@ -14,7 +14,7 @@ from storage.segments.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDE
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 MOVED_FILE = "moved"
-"""Marks a copy that has everything, see `storage.directories.future_logs`."""
+"""Marks a future log that is complete, see `storage.directories.future_logs`."""
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -27,28 +27,28 @@ def parent_of(path: str) -> str:
 
 
 def rename_folder(filesystem: FileSystem, source: str, target: str) -> None:
-    """Within its log directory. When it has returned, no loss of power undoes it."""
+    """Rename a folder within its log directory, durably."""
     filesystem.rename(source, target)
     filesystem.sync_directory(parent_of(target))
 
 
 def unmark(filesystem: FileSystem, path: str) -> None:
-    """The folder is that of a log, or of a copy that has not everything. When this has returned, no loss of power undoes it:
-    with the mark of a later move, in another directory, no start would know which of the two is the log."""
+    """Remove the mark of a complete future log from the folder of a log, or of an incomplete future log. Durable: if it
+    reappeared beside the mark of a later move, in another directory, a start could not tell which of the two is the log."""
     filesystem.unlink(f"{path}/{MOVED_FILE}")
     filesystem.sync_directory(path)
 
 
 def remove_segment_files(filesystem: FileSystem, directory: str, base_offset: int) -> None:
-    """The `.log` goes first: indexes alone are put right by the next start, and a segment below the recovery point without
-    its transaction index would not be."""
+    """Remove the files of a segment, the `.log` first: the next start repairs indexes without a log, but not a segment below
+    the recovery point without its transaction index."""
     for suffix in SEGMENT_SUFFIXES:
         filesystem.unlink(segment_path(directory, base_offset, suffix))
 
 
 def set_segments_aside(filesystem: FileSystem, directory: str, base_offsets: list[int]) -> list[str]:
-    """Mark the files of segments `.deleted`; answers the new paths, which the caller removes later. In the order of
-    `remove_segment_files`."""
+    """Rename the files of segments to `.deleted`, in the order of `remove_segment_files`; return the new paths, which the
+    caller removes later."""
     paths: list[str] = []
     for base_offset in base_offsets:
         for suffix in SEGMENT_SUFFIXES:
@@ -56,13 +56,13 @@ def set_segments_aside(filesystem: FileSystem, directory: str, base_offsets: lis
             if filesystem.exists(path):
                 filesystem.rename(path, f"{path}.deleted")
                 paths.append(f"{path}.deleted")
-    if paths:  # the recovery point lies behind them: one that came back torn would not be walked
+    if paths:  # they are below the recovery point: recovery would not check a torn one
         filesystem.sync_directory(directory)
     return paths
 
 
 def parse_partition_metadata(content: bytes) -> bytes:
-    """The topic id in a `partition.metadata` file. Raises DecodeError."""
+    """Return the topic id in a `partition.metadata` file. Raises DecodeError."""
     for line in content.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "topic_id":

@@ -1,20 +1,21 @@
-"""How much room a log directory has left, and who may still write into it. Pure.
+"""Decides by the free space of a log directory which appends it accepts. Pure.
 
     free bytes   plenty            floor                        floor / 4              0
     -------------------------------+----------------------------+----------------------+
-                 everybody         what the broker itself       nobody appends
-                                   cannot do without
+                 all appends       only the broker's            no appends
+                                   own records
 
-The floor is `barnabas.disk.free.min.bytes`. Below it what clients produce and what followers copy is refused with
-KAFKA_STORAGE_ERROR, which clients try again; offset commits, markers, checkpoints and the store go on in the reserve, and
-reads, deletions and retention, which make room, go on at any time. A disk that refuses a write although it seemed to have
-room (a quota, another process) counts as one that is full, for a moment at least.
+The floor is `barnabas.disk.free.min.bytes`. Below it produced and replicated records are refused with KAFKA_STORAGE_ERROR,
+which clients retry; offset commits, markers, checkpoints and the store use the reserve, and reads, deletions and retention,
+which free space, always go on. A disk that refuses a write although it reported free space (a quota, another process)
+counts as full for at least `REFUSED_PAUSE_MS`.
 
-Rules: no IO, no clock: who measures tells when. `next_look_ms` says how soon to measure again: the nearer the floor, the
-sooner. Between two looks what is appended is taken off, because a look waits for a thread, and clients do not.
+Rules: no IO, no clock: the caller that measures passes the time. `next_look_ms` says how soon to measure again: the nearer
+the floor, the sooner. Appended bytes are subtracted between two measurements, because measuring waits for a thread, and
+clients do not.
 Invariants: `room` is NONE or RESERVE while fewer bytes than the floor are known to be free; it is OPEN again only when an
-eighth of the floor more is free, so that it does not flicker.
-Source: none in Apache Kafka, whose broker ends with its last directory when a disk is full.
+eighth of the floor more is free, so that it does not alternate.
+Source: none in Apache Kafka, whose broker shuts down with its last directory when a disk is full.
 """
 
 from __future__ import annotations
@@ -27,34 +28,34 @@ from protocol.errors import ErrorCode, KafkaError
 MiB = 1 << 20
 DEFAULT_FLOOR_BYTES = 256 * MiB
 RESERVE_PARTS = 4
-"""Down to this part of the floor the broker's own records are written."""
+"""The broker's own records are written down to this fraction of the floor."""
 _MARGIN_PARTS = 8
 _LARGEST_DEFAULT_PARTS = 4
 
 FASTEST_FILLING_BYTES_PER_MS = 2 * MiB
-"""No broker fills a disk faster: so long a look may be away from the floor."""
+"""The assumed maximum rate at which a broker fills a disk; it limits the time between two measurements."""
 SHORTEST_LOOK_MS = 50
 LONGEST_LOOK_MS = 1000
 REFUSED_PAUSE_MS = 1000
-"""After a refused write the disk counts as full for so long, whatever it says."""
+"""The disk counts as full for this time after a refused write, whatever it reports."""
 
 _OWN_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def is_no_space(error: OSError) -> bool:
-    """Whether there is no room, rather than something wrong with the disk."""
+    """Return whether the disk is full (or a quota is used up), rather than broken."""
     return error.errno in _NO_SPACE
 
 
 def default_floor_bytes(segment_bytes: int, total_bytes: int) -> int:
-    """The floor of a disk of `total_bytes` for which none was set: two segments, 256 MiB at least; a small disk keeps
-    three quarters of itself for records."""
+    """Return the floor of a disk of `total_bytes` when none is configured: two segments, at least 256 MiB, and at most a
+    quarter of a small disk."""
     return min(max(DEFAULT_FLOOR_BYTES, 2 * segment_bytes), total_bytes // _LARGEST_DEFAULT_PARTS)
 
 
 class Room(Enum):
-    """Who may append."""
+    """The appends that are accepted."""
 
     OPEN = "open"
     RESERVE = "reserve"
@@ -62,11 +63,11 @@ class Room(Enum):
 
 
 class NoRoom(KafkaError):
-    """The disk is (almost) full: the same append may well be taken later."""
+    """The disk is (almost) full: the same append may succeed later."""
 
 
 class FreeSpace:
-    """One log directory's. Without a floor there is always room."""
+    """The free space of one log directory. Without a floor, every append is accepted."""
 
     __slots__ = ("_full_until_ms", "floor_bytes", "free_bytes", "room")
 
@@ -80,7 +81,7 @@ class FreeSpace:
         return f"<FreeSpace {self.room.value} free={self.free_bytes} floor={self.floor_bytes}>"
 
     def on_measured(self, free_bytes: int, now_ms: int) -> bool:
-        """So many bytes are free. Whether `room` is another now."""
+        """Note measured free bytes; return whether `room` changed."""
         self.free_bytes = free_bytes
         before = self.room
         if now_ms < self._full_until_ms or free_bytes < self.floor_bytes // RESERVE_PARTS:
@@ -92,7 +93,7 @@ class FreeSpace:
         return self.room is not before
 
     def on_placed(self, size_bytes: int) -> bool:
-        """So many bytes more are in use, of records. Whether `room` is another now: it only gets less so."""
+        """Note bytes of appended records; return whether `room` changed, which here only gets less."""
         if self.free_bytes is None:
             return False
         self.free_bytes = free_bytes = self.free_bytes - size_bytes
@@ -103,14 +104,14 @@ class FreeSpace:
         return self.room is not before
 
     def on_refused(self, now_ms: int) -> bool:
-        """The disk had no room for a write. Whether `room` is another now."""
+        """Note that the disk refused a write for lack of space; return whether `room` changed."""
         before, self.room = self.room, Room.NONE
         self._full_until_ms = now_ms + REFUSED_PAUSE_MS
         return before is not Room.NONE
 
     @property
     def next_look_ms(self) -> int:
-        """So long what was measured last is good enough."""
+        """Return the time until the next measurement is needed."""
         if self.free_bytes is None:
             return SHORTEST_LOOK_MS
         distance_ms = abs(self.free_bytes - self.floor_bytes) // FASTEST_FILLING_BYTES_PER_MS
@@ -118,7 +119,8 @@ class FreeSpace:
         return max(SHORTEST_LOOK_MS, min(distance_ms, longest_ms))
 
     def refusal(self, topic: str, *, is_own: bool) -> NoRoom | None:
-        """Why records are not taken, None when they are. `is_own`: they are the broker's own (a coordinator's, a marker)."""
+        """Return the error that refuses an append, None when it is accepted. `is_own`: the broker's own records (a
+        coordinator's, a marker)."""
         if self.room is Room.OPEN or (self.room is Room.RESERVE and (is_own or topic in _OWN_TOPICS)):
             return None
         return NoRoom(

@@ -1,16 +1,16 @@
-"""Turns tables of fields into Python functions: a constructor for each class, decoders and encoders for each version.
+"""Compiles tables of fields into Python functions: a constructor for each class, decoders and encoders for each version.
 
 Why generated source: Produce and Fetch decode and encode on every request, and an interpreter that walks the table
-costs several times what the fields themselves cost. The functions made here are flat. The whole tree of nested
+costs several times what the fields themselves cost. The generated functions are flat. The whole tree of nested
 structs of one version is one function: no call for a nested struct, no test of a version, and neighbouring fields of
 fixed size, together with the length or tag count that follows them, are one `struct` call. They are compiled on first
-use and kept by the class. Only names and numbers of our own tables enter the source, never input.
+use and cached by the class. The source contains only names and numbers of our own tables, never input.
 
-Bounds of a decoder (whatever the bytes): a count is refused when count * (smallest element of that version) exceeds
-what is left; the sum of all counts, weighed so that memory stays bounded too (`bounds`), may not exceed
+Bounds of a decoder (for any input): a count is refused when count * (smallest element of that version) exceeds the
+bytes left; the sum of all counts, weighted so that memory stays bounded too (`bounds`), may not exceed
 `max_elements`; every loop consumes input. Malformed input raises DecodeError and nothing else. As in Kafka, any
-negative length of a nullable field is null, unknown tagged fields are skipped, and of a tag sent twice the last value
-counts. Unlike Kafka, a known tagged field must have the size that its frame says.
+negative length of a nullable field is null, unknown tagged fields are skipped, and the last value of a repeated tag
+counts. Unlike Kafka, a known tagged field must have exactly the size that precedes it.
 
 A message without `records` is decoded from one bytes object, which is faster to index than a view; one with `records`
 is decoded from a memoryview, and its record values are slices of that view.
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 def compile_constructor(cls: type[Message]) -> Callable[..., None]:
-    """`__init__` with one keyword argument a field."""
+    """Return an `__init__` with one keyword argument a field."""
     names, parameters, body = _assignments(cls)
     return _function("__init__", ["self", *parameters], body or ["pass"], names, cls)
 
 
 def compile_maker(cls: type[Message]) -> Callable[..., Any]:
-    """The constructor as a plain function: `make(...)` is `cls(...)`."""
+    """Return the constructor as a plain function: `make(...)` is `cls(...)`."""
     names, parameters, body = _assignments(cls)
     names |= {"new": object.__new__, "cls": cls}
     return _function("make", parameters, ["self = new(cls)", *body, "return self"], names, cls)
 
 
 def _assignments(cls: type[Message]) -> tuple[dict[str, object], list[str], list[str]]:
-    """Of a constructor: (what its source names, parameters behind `self`, statements that set the fields of `self`)."""
+    """Return the parts of a constructor: (names used in its source, parameters after `self`, assignments of the fields)."""
     names: dict[str, object] = {"ABSENT": object()}
     parameters, body = [], []
     for field in cls.__fields__:
@@ -68,15 +68,15 @@ def _function(
 
 
 def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
-    """`decode(data, position, max_elements) -> (message, position behind it)`."""
+    """Return `decode(data, position, max_elements) -> (message, position after it)`."""
     return Decoder(cls, version, flexible).compile()
 
 
 def compile_encoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
-    """`encode(message, prefix) -> chunks`."""
+    """Return `encode(message, prefix) -> chunks`."""
     return Encoder(cls, version, flexible).compile()
 
 
 def compile_array_encoder(element: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
-    """`encode_array(items) -> Encoded`, of an array of such structs in a message of that version."""
+    """Return `encode_array(items) -> Encoded`, for an array of such structs in a message of that version."""
     return Encoder(element, version, flexible).compile_array()

@@ -1,8 +1,8 @@
-"""How little an element takes on the wire, and how much in memory: what a decoder needs to refuse counts in time.
+"""Computes the minimum size of an element on the wire, and its size in memory, with which a decoder refuses large counts.
 
-No IO. A count is refused when that many of the smallest elements are more than the bytes left. What passes is charged
+No IO. A count is refused when that many of the smallest elements are more than the bytes left. An accepted count is charged
 to the budget of elements: an element larger than `WEIGHT_BYTES` in memory counts as several, so that the budget bounds
-memory, too. What arrays inside an element hold is charged when they are read.
+memory, too. Elements of nested arrays are charged when they are read.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from protocol.codec.source import FIXED, length_format, struct_of
 if TYPE_CHECKING:
     from protocol.schema import Field, Message
 
-# What one value takes in memory beside the bytes of its text (64-bit CPython 3.11 to 3.13, rounded up).
+# The size of one value in memory without the bytes of its text (64-bit CPython 3.11 to 3.13, rounded up).
 _VALUE_BYTES: Final = {
     "int8": 0, "bool_": 0, "int16": 32, "uint16": 32, "int32": 32, "uint32": 32, "int64": 32, "float64": 32, "uuid": 64,
     "string": 64, "bytes_": 48, "records": 208, "array": 80,
 }  # fmt: skip
 _REFERENCE_BYTES: Final = 8
-_MESSAGE_BYTES: Final = 48  # object header, the collector's, and the reference of the list that holds it
+_MESSAGE_BYTES: Final = 48  # the object's header, the collector's, and the reference in its list
 WEIGHT_BYTES: Final = 96  # an element up to this size in memory counts once: 500,000 of them are 48 MB
 
 
 def smallest_size(cls: type[Message], version: int, flexible: bool) -> int:
-    """The bytes that the shortest struct of this kind takes in this version."""
+    """Return the size in bytes of the shortest struct of this class in this version."""
     size = 1 if flexible else 0
     for field in cls.__fields__:
         if field.versions.covers(version) and field.tag is None:
@@ -45,12 +45,12 @@ def _smallest_field(field: Field, version: int, flexible: bool) -> int:
 
 
 def weight(cls: type[Message], version: int) -> int:
-    """How many elements one struct of this kind counts as: its size in memory, without what its own arrays hold."""
+    """Return the number of elements that a struct of this class counts as: its size in memory without nested elements."""
     return -(-_memory(cls, version) // WEIGHT_BYTES)
 
 
 def heaviest_element(cls: type[Message], version: int) -> int:
-    """The weight of the largest struct in a message's arrays, at any depth; 1 when there is none."""
+    """Return the weight of the largest struct in a message's arrays, at any depth; 1 when there is none."""
     heaviest = 1
     for field in cls.__fields__:
         if not field.versions.covers(version):

@@ -1,6 +1,6 @@
-"""Writes decoders: see `protocol.codec`.
+"""Generates decoders, as described in `protocol.codec`, and has the functions that they call.
 
-No IO. What the written functions call stands here, too.
+No IO.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _null(name: str) -> DecodeError:
 
 
 def _string_length(data: Any, position: int, first: int) -> tuple[int, int]:
-    """A compact string's length plus one, whose first byte was read."""
+    """Continue to read a compact string's length plus one, whose first byte was read."""
     length, position = continue_uvarint(data, position, first)
     if length > MAX_STRING_BYTES + 1:
         raise DecodeError(f"a string of {length - 1} bytes is longer than {MAX_STRING_BYTES}")
@@ -47,7 +47,7 @@ def _string_length(data: Any, position: int, first: int) -> tuple[int, int]:
 
 
 def _skip_tags(data: Any, position: int, count: int, size: int) -> int:
-    """The position behind `count` unknown tagged fields (`count` is the first byte of the varint)."""
+    """Return the position after `count` unknown tagged fields (`count` is the first byte of the varint)."""
     if count > 127:
         count, position = continue_uvarint(data, position, count)
     for _ in range(count):
@@ -60,10 +60,10 @@ def _skip_tags(data: Any, position: int, count: int, size: int) -> int:
 
 
 class Decoder(Source):
-    """Writes `decode(data, p, budget) -> (message, p)`.
+    """Generates `decode(data, p, budget) -> (message, p)`.
 
-    A run of fixed fields is gathered in `_run` and read by one `unpack_from` as soon as something else must be read.
-    A string's end is not compared with the input's at once: the next read, or the check at the end, fails instead.
+    Consecutive fields of fixed size are collected in `_run` and read by one `unpack_from` before any other read.
+    A string's end is not compared with the input's immediately: the next read, or the check at the end, fails instead.
     """
 
     def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
@@ -127,7 +127,7 @@ class Decoder(Source):
         self.line(f"{targets}{comma} = {unpack}(data, p); p += {struct.calcsize('>' + formats)}")
 
     def _length(self, kind: str) -> str:
-        """Read a length; the name of a variable that holds it (flexible: plus one, first byte only)."""
+        """Read a length; return the name of its variable (flexible: plus one, first byte only)."""
         length = self.variable("n")
         self._run.append((length_format(kind, self.flexible), length))
         self._flush()

@@ -1,6 +1,6 @@
-"""Writes encoders: see `protocol.codec`.
+"""Generates encoders, as described in `protocol.codec`, and has the functions that they call.
 
-No IO. What the written functions call stands here, too.
+No IO.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _write_tags(add: Callable[[bytes], None], tags: list[tuple[int, bytes]]) -> 
 
 
 def _compact_length(length: int) -> bytes:
-    """A compact string's length plus one."""
+    """Encode a compact string's length plus one."""
     if length > MAX_STRING_BYTES + 1:
         raise EncodeError(f"a string of {length - 1} bytes is longer than {MAX_STRING_BYTES}")
     return encode_uvarint(length)
@@ -50,10 +50,10 @@ def _check_uuid(value: bytes) -> bytes:
 
 
 class Encoder(Source):
-    """Writes `encode(message, prefix) -> chunks`: small pieces gathered in `parts`, joined where `records` follow.
+    """Generates `encode(message, prefix) -> chunks`: small pieces are collected in `parts` and joined before `records`.
 
-    A run of fixed fields is gathered in `_run` as (struct character, expression) and packed by one call; "x" is a
-    constant zero byte, which is what an empty tag section is.
+    Consecutive fields of fixed size are collected in `_run` as (struct character, expression) and packed by one call;
+    "x" is a constant zero byte, the form of an empty tag section.
     """
 
     def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
@@ -76,7 +76,7 @@ class Encoder(Source):
         return self.build("encode")
 
     def compile_array(self) -> Callable[..., Any]:
-        """The same for an array of such structs: `encode_array(items) -> Encoded`."""
+        """Compile `encode_array(items) -> Encoded` for an array of such structs."""
         self.names["Encoded"] = Encoded
         with self.block("def encode_array(items):"):
             self.line("parts = []; add = parts.append")
@@ -114,9 +114,9 @@ class Encoder(Source):
         self._flush()
 
     def _element(self, cls: type[Message], message: str) -> None:
-        """Write one struct of an array, with a short way for the usual one: all that may be empty is empty.
+        """Write one struct of an array, with a fast path for the usual one, whose optional fields are all empty.
 
-        Then the lengths join the run around them, and a partition without errors or aborted transactions is one `pack`.
+        Then the lengths join the surrounding run, and a partition without errors or aborted transactions is one `pack`.
         """
         present = [field for field in cls.__fields__ if field.versions.covers(self.version) and field.tag is None]
         optional = [field for field in present if _is_often_empty(field, self.version)]
@@ -142,7 +142,7 @@ class Encoder(Source):
             self.line(f"raise absent('{cls.__name__} v{self.version}', '{field.name}')")
 
     def _differs(self, field: Field, source: str) -> str:
-        """A condition: the value is not the field's default."""
+        """Return the condition that the value is not the field's default."""
         default = default_source(field, self.names)
         assert default is not None, f"{field.name} is not in every version and has no default"
         if default == "None":
@@ -163,7 +163,7 @@ class Encoder(Source):
         run, self._run = self._run, []
         with self.block(f"if {value} < 128:"):
             self._pack([*run, ("B", value)])
-        if kind == "records":  # seldom short: pack two and three bytes, too
+        if kind == "records":  # rarely short: pack two and three bytes, too
             with self.block(f"elif {value} < 16384:"):
                 self._pack([*run, ("H", f"({value} & 127 | 128) << 8 | {value} >> 7")])
             with self.block(f"elif {value} < 2097152:"):
@@ -212,7 +212,7 @@ class Encoder(Source):
             self._struct(struct_of(field), message)
 
     def _length(self, kind: str, length: str) -> None:
-        """Write the length (flexible: plus one; null is 0) or -1 that the variable `length` holds."""
+        """Write the length (flexible: plus one; null is 0) or -1 in the variable `length`."""
         if self.flexible:
             self._flush_with_varint(length, kind)
         else:

@@ -1,4 +1,4 @@
-"""Python source in the making, and what decoders and encoders must know alike about the fields they write code for.
+"""Builds Python source, and has what the generators of decoders and encoders share.
 
 No IO. Source: KIP-482 for the compact forms of flexible versions.
 """
@@ -15,7 +15,7 @@ from protocol.primitives import DecodeError, EncodeError
 if TYPE_CHECKING:
     from protocol.schema import Field, Message
 
-# struct characters of the kinds of fixed size
+# The struct characters of the kinds of fixed size.
 FIXED: Final = {
     "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d", "bool_": "?",
     "uuid": "16s",
@@ -24,7 +24,7 @@ NUMBERS: Final = frozenset(FIXED) - {"uuid"}
 
 
 def length_format(kind: str, flexible: bool) -> str:
-    """The struct character of a length; of a flexible one the first byte."""
+    """Return the struct character of a length; for a flexible one, that of its first byte."""
     if flexible:
         return "B"
     return "h" if kind == "string" else "i"
@@ -36,7 +36,7 @@ def struct_of(field: Field) -> type[Message]:
 
 
 def default_source(field: Field, names: dict[str, object]) -> str | None:
-    """An expression for the field's default, None when it has none. Objects that are no literals go into `names`."""
+    """Return an expression for the field's default, None when it has none. Objects that are not literals go into `names`."""
     default = field.default
     if default is None or isinstance(default, int | str | bytes | float):
         return repr(default)
@@ -91,7 +91,7 @@ class Source:
         return f"{prefix}{self._variables}"
 
     def prepared(self, method: str, formats: str) -> str:
-        """The name of the `pack` or `unpack_from` of the `struct.Struct` for `formats`."""
+        """Return the name of the `pack` or `unpack_from` of the `struct.Struct` for `formats`."""
         name = f"{method}_{formats.replace('?', 'Z').replace('16s', 'U')}"
         if name not in self.names:
             self.names[name] = getattr(struct.Struct(">" + formats), method)

@@ -1,6 +1,6 @@
-"""Record batches of format v2, read and written in place: header view, checks, records, codecs, control records; and the
-messages of before (`legacy`), together with which logs hold them (`any_format`).
+"""Record batches of format v2, read and written in place: header view, checks, records, codecs, control records; the older
+message formats (`legacy`), and readers of logs that contain both (`any_format`).
 
-Rules: pure. A batch stays the bytes it came as; record objects are made only for those who look into records.
+Rules: pure. A batch stays in the bytes in which it was received; record objects are made only for callers that need records.
 Source: KIP-98; Kafka DefaultRecordBatch, DefaultRecord, LegacyRecord, MemoryRecords.
 """

@@ -1,13 +1,13 @@
-"""What a log may hold, read whatever its format is: record batches v2, and messages of before.
+"""Reads the contents of a log in any format: record batches v2 and messages v0 and v1.
 
-Logs written by old brokers, and copies of them, hold message sets of format v0 and v1 in front of the batches. Readers of
-logs come in here; the paths that know what they have, as produce does, read batches alone.
+Logs written by old brokers, and their replicas, contain message sets of format v0 and v1 before the batches. Readers of logs
+use this module; code that knows its format, such as produce, reads only batches.
 
     for position, header in iter_any_headers(chunk):
         for record in iter_any_records(chunk, position, header, MAX_BYTES): ...
 
 Rules: pure. A header of a message is a `BatchHeader` too (`LegacyHeader`), without producer, epoch and control bits;
-`header.magic` tells. Of a compressed message set it knows the last offset only, and calls it the first one as well.
+`header.magic` distinguishes them. For a compressed message set only the last offset is known; `base_offset` is the same.
 Source: Kafka RecordBatch, AbstractRecords.
 """
 
@@ -48,15 +48,15 @@ __all__ = [
 
 
 def read_any_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of the batch or message at `position`; its records may lie beyond the buffer's end. Raises InvalidBatch."""
+    """Return the header of the batch or message at `position`; its records may lie beyond the buffer. Raises InvalidBatch."""
     if is_legacy(buffer, position):
         return read_legacy_header(buffer, position)
     return read_header(buffer, position)
 
 
 def iter_any_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch or message that lies in [position, end) as a whole; a cut one at the end is left
-    out. Raises InvalidBatch at a header that cannot be read."""
+    """Iterate over (position, header) of each complete batch or message in [position, end); an incomplete last one is
+    skipped. Raises InvalidBatch at a header that cannot be read."""
     if end is None:
         end = len(buffer)
     while (left := end - position) > MAGIC_POSITION:
@@ -72,7 +72,7 @@ def iter_any_headers(buffer: Buffer, position: int = 0, end: int | None = None) 
 
 
 def begins_compressed(buffer: Buffer) -> bool:
-    """Whether the first batch or message, of which not all need be there, says that it is compressed."""
+    """Return whether the first batch or message, which may be incomplete, is compressed according to its header."""
     if len(buffer) <= MAGIC_POSITION:
         return False
     at = ATTRIBUTES_POSITION if buffer[MAGIC_POSITION] >= MAGIC_V2 else MAGIC_POSITION
@@ -81,7 +81,7 @@ def begins_compressed(buffer: Buffer) -> bool:
 
 
 def any_crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """False also when the batch or message goes beyond the buffer."""
+    """Return whether the CRC is correct; False also when the batch or message goes beyond the buffer."""
     if header.magic < MAGIC_V2:
         return legacy_crc_is_valid(buffer, position, header)
     return crc_is_valid(buffer, position, header)
@@ -90,7 +90,7 @@ def any_crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool
 def iter_any_records(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
 ) -> Iterator[Record]:
-    """The records of one batch, message or wrapper, in order, as copies. Raises InvalidBatch."""
+    """Iterate over the records of one batch, message or wrapper, in order, as copies. Raises InvalidBatch."""
     if header.magic < MAGIC_V2:
         return iter_legacy_records(buffer, position, header, max_decompressed_bytes)
     return iter_records(buffer, position, header, max_decompressed_bytes)
@@ -99,8 +99,8 @@ def iter_any_records(
 def any_records_in_steps(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
 ) -> Generator[None, None, Iterator[Record]]:
-    """As `iter_any_records`, but for record headers, of which one record may have millions; decompressing a large batch takes
-    long enough to stop in between, which this does behind every chunk. Raises InvalidBatch."""
+    """Like `iter_any_records`, without record headers, of which one record may have millions. Yields None after each chunk
+    that is decompressed, so that the caller can interrupt a large batch. Raises InvalidBatch."""
     if header.magic < MAGIC_V2:
         return iter_any_records(buffer, position, header, max_decompressed_bytes)
     block = records_block(buffer, position, header)

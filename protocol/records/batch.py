@@ -1,4 +1,4 @@
-"""The header of a record batch v2, as a view over the bytes that hold the batch, and the fields patched in place.
+"""The header of a record batch v2, as a view of the batch's bytes, and the fields that are patched in place.
 
     position 0  base_offset int64         21  attributes int16          43  producer_id int64
              8  batch_length int32        23  last_offset_delta int32   51  producer_epoch int16
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 LENGTH_OVERHEAD_BYTES = 12
-"""Base offset and length: what `batch_length` does not count."""
+"""The size of base offset and length, which `batch_length` does not include."""
 HEADER_BYTES = 61
 HEADER = Struct(">qiibIhiqqqhii")
 assert HEADER.size == HEADER_BYTES
@@ -56,7 +56,7 @@ _unpack_header = HEADER.unpack_from
 _unpack_producer = Struct(">43xqhi").unpack_from
 MAGIC_V2 = 2
 MAGIC_POSITION = 16
-MIN_LEGACY_LENGTH = 14  # of a v0 message, the smallest that ever was
+MIN_LEGACY_LENGTH = 14  # of a v0 message, the smallest of any format
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -85,7 +85,7 @@ _SEQUENCES = 1 << 31
 
 
 class BatchHeader:
-    """The 61 bytes at a position, read once. It does not follow later patches, except those made through it."""
+    """The 61 bytes at a position, read once. It does not reflect later patches, except those made through it."""
 
     __slots__ = (
         "attributes",
@@ -112,17 +112,17 @@ class BatchHeader:
     attributes: int
     last_offset_delta: int
     base_timestamp: int
-    """What the records' timestamp deltas count from; with a delete horizon, that horizon."""
+    """The timestamp to which the records' timestamp deltas are relative; with a delete horizon, that horizon."""
     max_timestamp: int
     producer_id: int
     producer_epoch: int
     base_sequence: int
     records_count: int
     size_bytes: int
-    """Of the whole batch, header and all."""
+    """The size of the whole batch, header included."""
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        """Use `read_header`, which checks. Raises struct.error when fewer than 61 bytes are left."""
+        """Decode without checks; use `read_header`, which checks. Raises struct.error when fewer than 61 bytes are left."""
         (
             self.base_offset,
             self.batch_length,
@@ -150,7 +150,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> Compression:
-        """Raises InvalidBatch when the codec is none of the five."""
+        """The codec. Raises InvalidBatch when it is none of the five."""
         codec = self.attributes & COMPRESSION_MASK
         if codec > Compression.ZSTD:
             raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}")
@@ -182,7 +182,7 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """NO_SEQUENCE for a batch without one."""
+        """The sequence number of the last record; NO_SEQUENCE for a batch without one."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return advance_sequence(self.base_sequence, self.last_offset_delta)
@@ -192,7 +192,7 @@ class BatchHeader:
 
 
 def advance_sequence(sequence: int, count: int) -> int:
-    """Sequence numbers go from 2**31 - 1 to 0."""
+    """Return the sequence number `count` later; sequence numbers wrap from 2**31 - 1 to 0."""
     return (sequence + count) % _SEQUENCES
 
 
@@ -201,13 +201,13 @@ def rewind_sequence(sequence: int, count: int) -> int:
 
 
 def magic_at(buffer: Buffer, position: int = 0) -> int:
-    """The format of the batch or message at `position`, -1 when too few bytes are left to tell."""
+    """Return the format of the batch or message at `position`, -1 when too few bytes are left."""
     at = position + MAGIC_POSITION
     return buffer[at] if at < len(buffer) else -1
 
 
 def holds_transaction(buffer: Buffer) -> bool:
-    """Whether `buffer` begins with a batch of format v2 that belongs to a transaction; reads two bytes of it."""
+    """Return whether `buffer` begins with a batch of format v2 that belongs to a transaction; reads two bytes of it."""
     return (
         len(buffer) >= HEADER_BYTES
         and buffer[MAGIC_POSITION] == MAGIC_V2
@@ -216,15 +216,15 @@ def holds_transaction(buffer: Buffer) -> bool:
 
 
 def producer_of(buffer: Buffer) -> tuple[int, int, int]:
-    """Producer id, producer epoch and base sequence of the batch that `buffer` begins with, of which there are at least
-    `HEADER_BYTES`; nothing else of it is read."""
+    """Return producer id, producer epoch and base sequence of the batch at the start of `buffer`, which has at least
+    `HEADER_BYTES`; nothing else is read."""
     return _unpack_producer(buffer)
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; the records may lie beyond the buffer's end.
+    """Return the header at `position`; the records may lie beyond the buffer's end.
 
-    Raises InvalidBatch: no 61 bytes, a format other than v2, or a length that no batch has.
+    Raises InvalidBatch: fewer than 61 bytes, a format other than v2, or an impossible length.
     """
     if len(buffer) - position < HEADER_BYTES:
         raise _unreadable(buffer, position)
@@ -250,7 +250,7 @@ def _unreadable(buffer: Buffer, position: int) -> InvalidBatch:
 
 
 def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch that lies in [position, end) as a whole; a cut one at the end is left out.
+    """Iterate over (position, header) of each complete batch in [position, end); an incomplete last one is skipped.
 
     Raises InvalidBatch at a header that cannot be read.
     """
@@ -271,12 +271,12 @@ def iter_headers(buffer: Buffer, position: int = 0, end: int | None = None) -> I
 
 
 def crc_of(buffer: Buffer, position: int, size_bytes: int) -> int:
-    """The CRC-32C that belongs into the header. The bytes are not copied."""
+    """Compute the CRC-32C for the header. The bytes are not copied."""
     return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size_bytes])
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """False also when the batch goes beyond the buffer."""
+    """Return whether the CRC is correct; False also when the batch goes beyond the buffer."""
     size_bytes = header.size_bytes
     if len(buffer) - position < size_bytes:
         return False
@@ -284,13 +284,13 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 
 
 def patch(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader assigns. The CRC stays valid. `header` objects read before do not follow."""
+    """Write the fields that the leader assigns. The CRC stays valid. Headers that were read before do not change."""
     _pack_base_offset(buffer, position, base_offset)
     _pack_leader_epoch(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def patch_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Give all records of the batch the broker's time, and the batch its new CRC."""
+    """Set the broker's time as the timestamp of all records of the batch, and update the CRC."""
     header = read_header(buffer, position)
     patch_timestamp(buffer, position, header, is_log_append_time=True, max_timestamp=timestamp_ms)
 
@@ -298,8 +298,8 @@ def patch_log_append_time(buffer: bytearray | memoryview, position: int, timesta
 def patch_timestamp(
     buffer: bytearray | memoryview, position: int, header: BatchHeader, *, is_log_append_time: bool, max_timestamp: int
 ) -> None:
-    """Set timestamp type and max timestamp, in the bytes and in `header`; no work when they are so already. Attributes that
-    nobody knows are gone then, as in Apache Kafka."""
+    """Set timestamp type and max timestamp, in the bytes and in `header`, unless they are set already. This clears unknown
+    attributes, as in Apache Kafka."""
     if header.is_log_append_time == is_log_append_time and header.max_timestamp == max_timestamp:
         return
     kept = header.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME_BIT

@@ -1,8 +1,8 @@
-"""The codecs of record batches: a whole block of records in, a whole block out, never more than the caller allows.
+"""Compresses and decompresses the records of batches, as whole blocks or in pieces, within the caller's limits.
 
 Rules: pure. Decompression is a stream of chunks, so that a bomb costs no more memory than `max_bytes` and no more time
-than decompressing that much. Input that ends early is refused; what follows its end is passed over where Java's readers do.
-What each codec is: the modules of `protocol.records.codecs`, loaded when a batch needs them.
+than decompressing that much. Input that ends early is refused; bytes after its end are ignored where Java's readers do.
+The codecs are the modules of `protocol.records.codecs`, each loaded when a batch needs it.
 Source: Kafka Compression and its classes.
 """
 
@@ -18,15 +18,15 @@ from protocol.records.codecs import Codec
 from protocol.records.invalid import InvalidBatch
 
 CHUNK_BYTES = 1024 * 1024
-"""Of decompressed data that is produced at once, about."""
+"""The approximate size of a chunk of decompressed data."""
 STEP_BYTES = 64 * 1024
-"""Of plain data that is compressed at once by who stops in between."""
+"""The size of uncompressed data that is compressed in one step by callers that must not block."""
 PIECE_STEPS = 10
-"""A piece takes as long as so many of the smallest things that are walked over one by one, however small it is."""
+"""The number of steps that one chunk costs at least: even an empty chunk takes as long as that many record headers."""
 
 
 class Compression(IntEnum):
-    """The number is the codec's in the batch attributes."""
+    """The codecs by their number in the batch attributes."""
 
     NONE = 0
     GZIP = 1
@@ -70,11 +70,11 @@ class DecompressionTooLarge(InvalidBatch):
 
 
 class TooManySteps(Exception):
-    """Nothing wrong was found so far: looking further takes more steps than the caller allows."""
+    """The check found nothing wrong so far, but going on takes more steps than the caller allows."""
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """Compress all of it. `level` None is Kafka's default of the codec; snappy has no levels."""
+    """Compress all of `data`. `level` None is Kafka's default of the codec; snappy has no levels."""
     return _codec(codec).compress(data, level)
 
 
@@ -87,20 +87,20 @@ class CompressionStream:
         opening, self._write, self._finish = _codec(codec).stream(level)
         self._parts = [opening]
         self.size_bytes = len(opening)
-        """Of what came out so far."""
+        """The size of the compressed output so far."""
 
     def write(self, data: bytes) -> None:
         self._keep(self._write(data))
 
     def write_in_steps(self, data: Buffer) -> Iterator[None]:
-        """The same of what may be large, with a stop behind each `STEP_BYTES`."""
+        """Write data that may be large, and yield after each `STEP_BYTES`."""
         with memoryview(data) as view:
             for at in range(0, len(view), STEP_BYTES):
                 self.write(bytes(view[at : at + STEP_BYTES]))
                 yield
 
     def finish(self) -> bytes:
-        """Everything, compressed. The stream is of no further use."""
+        """Return all of the compressed output. The stream cannot be used afterwards."""
         self._keep(self._finish())
         return b"".join(self._parts)
 
@@ -111,15 +111,15 @@ class CompressionStream:
 
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int, max_steps: int | None = None) -> bytes:
-    """Decompress all of it. Raises InvalidBatch, DecompressionTooLarge, TooManySteps."""
+    """Decompress all of `data`. Raises InvalidBatch, DecompressionTooLarge, TooManySteps."""
     return b"".join(decompress_chunks(codec, data, max_bytes, max_steps))
 
 
 def decompress_chunks(
     codec: Compression, data: Buffer, max_bytes: int, max_steps: int | None = None
 ) -> Iterator[Buffer]:
-    """Yield the decompressed data in pieces; many may be empty. Raises InvalidBatch, DecompressionTooLarge, and TooManySteps
-    when `max_steps` are given and the pieces take more."""
+    """Yield the decompressed data in chunks; many may be empty. Raises InvalidBatch, DecompressionTooLarge, and TooManySteps
+    when `max_steps` is given and the chunks take more."""
     module = _codec(codec)
     errors: tuple[type[Exception], ...] = (EOFError, RuntimeError, *module.ERRORS)
     total = 0

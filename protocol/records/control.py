@@ -1,7 +1,7 @@
 """Control records: the commit and abort markers that end a transaction in a partition.
 
-A control batch holds one record. Its key says what it is: version int16, type int16 (0 abort, 1 commit). The value of
-a marker: version int16, epoch int32 of the transaction coordinator that decided. Later versions may only append.
+A control batch has one record. Its key is version int16, type int16 (0 abort, 1 commit). The value of a marker is version
+int16, epoch int32 of the transaction coordinator that decided. Later versions may only append fields.
 
 Rules: pure. Source: KIP-98; Kafka ControlRecordType, EndTransactionMarker.
 """
@@ -22,11 +22,11 @@ _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _VERSION = 0
 MAX_CONTROL_BYTES = 64 * 1024
-"""Of the records of a control batch; Kafka writes 20."""
+"""The limit for the records of a control batch; Kafka writes 20 bytes."""
 
 
 class ControlType(IntEnum):
-    """The types of markers; a KRaft log has others."""
+    """The types of markers; a KRaft log has other types."""
 
     ABORT = 0
     COMMIT = 1
@@ -34,7 +34,7 @@ class ControlType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndTxnMarker:
-    """`timestamp` is that of the record."""
+    """A marker. `timestamp` is that of the record."""
 
     type: ControlType
     coordinator_epoch: int
@@ -49,7 +49,7 @@ def encode_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends the transaction of `producer_id`."""
+    """Encode the control batch that ends the transaction of `producer_id`."""
     record = Record(
         base_offset,
         marker.timestamp,
@@ -77,7 +77,7 @@ def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> EndTxnMar
 
 
 def decode_marker(record: Record) -> EndTxnMarker | None:
-    """Raises InvalidBatch when the record is no control record."""
+    """Decode a marker; None for another type. Raises InvalidBatch when the record is not a control record."""
     if record.key is None or len(record.key) < _KEY.size:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "A control record has no key that tells its type.")
     version, number = _KEY.unpack_from(record.key)

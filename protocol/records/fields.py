@@ -1,7 +1,7 @@
-"""Every field of every record of a batch, read as Apache Kafka reads it, without a record object: for those who need
-timestamps or keys, and for who wants every offset looked at.
+"""Reads every field of every record of a batch as Apache Kafka does, without record objects: for callers that need
+timestamps or keys, or that check every offset.
 
-Rules: pure; the batch is there as a whole, decompressed. Offsets must be 0, 1, 2...
+Rules: pure; the batch is complete and decompressed. Offset deltas must be 0, 1, 2...
 Source: Kafka DefaultRecordBatch (RecordIterator), DefaultRecord.readFrom, LogValidator.
 """
 
@@ -18,13 +18,13 @@ from protocol.records.record import broken_record, plain_records, wrap_int64
 from protocol.varint import decode_varint, decode_varlong
 
 MIN_RECORD_BYTES = 6
-"""Behind the length: attributes, two deltas, two lengths, a headers count, a byte each."""
+"""The minimum after the length: attributes, two deltas, two lengths, a headers count, a byte each."""
 
 
 def check_full(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
 ) -> None:
-    """Every field of every record. Raises InvalidBatch, TooManySteps."""
+    """Check every field of every record. Raises InvalidBatch, TooManySteps."""
     for _ in walk_fields(buffer, position, header, max_decompressed_bytes, max_steps):
         pass
 
@@ -32,10 +32,10 @@ def check_full(
 def walk_fields(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
 ) -> Iterator[tuple[int, bool]]:
-    """(timestamp, whether there is a key) of each record; offset deltas must be 0, 1, 2...
+    """Iterate over (timestamp, whether there is a key) of each record; offset deltas must be 0, 1, 2...
 
-    Raises InvalidBatch, also after the last record when bytes are left; and TooManySteps, when there are `max_steps`, before
-    more record headers than so many are walked over.
+    Raises InvalidBatch, also after the last record when bytes are left; and TooManySteps before more than `max_steps` record
+    headers are read, when it is given.
     """
     block = plain_records(buffer, position, header, max_decompressed_bytes, max_steps)
     headers_left = len(block) if max_steps is None else max_steps
@@ -77,7 +77,7 @@ def walk_fields(
 
 
 def read_varint(block: Buffer, at: int) -> tuple[int, int]:
-    """`decode_varint`, sooner done with lengths that take one or two bytes. Raises DecodeError."""
+    """Like `decode_varint`, but faster for lengths of one or two bytes. Raises DecodeError."""
     try:
         first = block[at]
         if first < 0x80:
@@ -91,7 +91,7 @@ def read_varint(block: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_headers_count(block: Buffer, at: int, end: int) -> tuple[int, int]:
-    """How many headers a record has that ends at `end`, and where the first one begins. Raises DecodeError."""
+    """Return the number of headers of a record that ends at `end`, and the position of the first. Raises DecodeError."""
     headers_count, at = read_varint(block, at)
     if not 0 <= headers_count <= max(end - at, 0):
         raise DecodeError(f"{headers_count} headers")
@@ -99,7 +99,7 @@ def read_headers_count(block: Buffer, at: int, end: int) -> tuple[int, int]:
 
 
 def skip_headers(block: Buffer, at: int, headers_count: int) -> int:
-    """Where a record's fields end. Raises DecodeError."""
+    """Return the position after a record's headers. Raises DecodeError."""
     for _ in range(headers_count):
         length, at = read_varint(block, at)
         if length < 0:

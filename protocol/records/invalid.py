@@ -6,9 +6,9 @@ from protocol.errors import KafkaError
 
 
 class InvalidBatch(KafkaError):
-    """The bytes are no batch that Kafka would take. `code` and `message` are what a client is answered.
+    """The bytes are not a batch that Kafka would accept. `code` and `message` are those of the response to a client.
 
-    CORRUPT_MESSAGE: damaged or cut (a client may send it again); INVALID_RECORD: whole, but not what the format says;
-    UNSUPPORTED_FOR_MESSAGE_FORMAT: a message of format v0 or v1 where a batch belongs; UNSUPPORTED_COMPRESSION_TYPE;
+    CORRUPT_MESSAGE: damaged or incomplete (a client may retry); INVALID_RECORD: complete, but not valid in the format;
+    UNSUPPORTED_FOR_MESSAGE_FORMAT: a message of format v0 or v1 in place of a batch; UNSUPPORTED_COMPRESSION_TYPE;
     MESSAGE_TOO_LARGE: more bytes after decompression than the caller allows.
     """

@@ -1,17 +1,17 @@
-"""Messages of the formats before record batches: v0 and v1.
+"""Reads and writes messages of the formats before record batches: v0 and v1.
 
-    position 0  offset int64          16  magic int8          behind them: key length int32, key,
-             8  length int32          17  attributes int8                  value length int32, value
+    position 0  offset int64          16  magic int8          then: key length int32, key,
+             8  length int32          17  attributes int8           value length int32, value
             12  crc uint32, CRC-32    18  timestamp int64,
                 from 16 to the end        of v1 alone
 
-A message set is messages one behind the other. A compressed one is a single message, the wrapper, whose value is a set:
-its offset is that of the last message inside. Inside, v0 has absolute offsets; v1 has relative ones, counted so that the
-last message's is the wrapper's. Producers count from 0 in both, and some always give the wrapper 0.
+A message set is a sequence of messages. A compressed one is a single message, the wrapper, whose value is a set: its offset
+is that of the last message inside. Inside, v0 has absolute offsets; v1 has offsets relative to each other, such that the last
+message has the wrapper's offset. Producers count from 0 in both, and some always set the wrapper's offset to 0.
 
-Rules: pure. Length -1 of a key or value is null, and so is any other below 0. A message cut off at the end of a set is
-not there: old brokers and clients cut sets wherever a limit lay.
-Invariant: a header tells nothing of the messages inside a wrapper, so `base_offset` is that of the last one.
+Rules: pure. A negative length of a key or value means null. An incomplete message at the end of a set is ignored: old brokers
+and clients truncate sets at size limits.
+Invariant: a header has no information about the messages inside a wrapper, so `base_offset` is that of the last one.
 Source: KIP-31 (relative offsets), KIP-32 (timestamps); Kafka LegacyRecord, AbstractLegacyRecordBatch.
 """
 
@@ -48,24 +48,24 @@ SMALLEST_MESSAGE_BYTES = LENGTH_OVERHEAD_BYTES + MIN_LEGACY_LENGTH
 _NO_LEADER_EPOCH = -1
 
 _HEADER = (Struct(">qiIbB"), Struct(">qiIbBq"))  # of v0, of v1
-_OVERHEAD_BYTES = (MIN_LEGACY_LENGTH, MIN_LEGACY_LENGTH + 8)  # of a message without key and value, behind its length
+_OVERHEAD_BYTES = (MIN_LEGACY_LENGTH, MIN_LEGACY_LENGTH + 8)  # of a message without key and value, after its length
 _LENGTH = Struct(">i")
 _CRC = Struct(">I")
 _CRC_POSITION = 12
 _NULL = _LENGTH.pack(-1)
 _ENCODING_PIECE_BYTES = 64 * 1024
-# Of decompressed data: what takes a millisecond or two.
+# The size of decompressed data that takes one or two milliseconds.
 _STEP_BYTES = 512 * 1024
-_CHUNK_COST_BYTES = 8 * 1024  # a chunk takes as long as so many bytes, however small it is
+_CHUNK_COST_BYTES = 8 * 1024  # the minimum cost of a chunk, in bytes
 
 
 class LegacyHeader(BatchHeader):
-    """What a message says of itself in the words of a batch's header: no producer, no leader epoch, one offset."""
+    """The header of a message in the form of a batch's header: no producer, no leader epoch, one offset."""
 
     __slots__ = ()
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        """Use `read_legacy_header`, which checks."""
+        """Decode without checks; use `read_legacy_header`, which checks."""
         magic = buffer[position + MAGIC_POSITION]
         fields = _HEADER[magic].unpack_from(buffer, position)
         self.base_offset, self.batch_length, self.crc, self.magic, self.attributes = fields[:5]
@@ -78,14 +78,14 @@ class LegacyHeader(BatchHeader):
 
 
 def is_legacy(buffer: Buffer, position: int = 0) -> bool:
-    """Whether what begins at `position` says that it is of format v0 or v1."""
+    """Return whether the magic at `position` is that of format v0 or v1."""
     return 0 <= magic_at(buffer, position) <= MAGIC_V1
 
 
 def read_legacy_header(buffer: Buffer, position: int = 0) -> LegacyHeader:
-    """The header of the message at `position`, which must be legacy; its value may lie beyond the buffer's end.
+    """Return the header of the message at `position`, which must be legacy; its value may lie beyond the buffer's end.
 
-    Raises InvalidBatch: fewer bytes than a message has, or a length that none has.
+    Raises InvalidBatch: fewer bytes than a header has, or an impossible length.
     """
     left, overhead_bytes = len(buffer) - position, _OVERHEAD_BYTES[magic_at(buffer, position)]
     if left < LENGTH_OVERHEAD_BYTES + overhead_bytes:
@@ -100,7 +100,7 @@ def read_legacy_header(buffer: Buffer, position: int = 0) -> LegacyHeader:
 
 
 def legacy_crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """False also when the message goes beyond the buffer."""
+    """Return whether the CRC is correct; False also when the message goes beyond the buffer."""
     end = position + header.size_bytes
     return len(buffer) >= end and zlib.crc32(memoryview(buffer)[position + MAGIC_POSITION : end]) == header.crc
 
@@ -110,7 +110,7 @@ def legacy_crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> b
 
 @dataclass(slots=True)
 class LegacyMessage:
-    """One message as it stands: inside a wrapper of v1 the offset is relative."""
+    """One message as stored: inside a wrapper of v1 the offset is relative."""
 
     header: LegacyHeader
     key: bytes | None
@@ -121,7 +121,7 @@ class LegacyMessage:
 def iter_legacy_records(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int
 ) -> Iterator[Record]:
-    """The records of one message or wrapper, in order, as copies with absolute offsets. Raises InvalidBatch."""
+    """Iterate over the records of one message or wrapper, in order, as copies with absolute offsets. Raises InvalidBatch."""
     if not header.is_compressed:
         message = read_message(buffer, position)
         yield Record(message.header.base_offset, message.header.max_timestamp, message.key, message.value)
@@ -140,9 +140,9 @@ def iter_legacy_records(
 
 
 def offset_of_first(wrapper: BatchHeader, last_offset: int) -> int:
-    """What to add to the relative offsets inside a wrapper of v1, the last of which is `last_offset`.
+    """Return the number to add to the relative offsets inside a wrapper of v1, the last of which is `last_offset`.
 
-    Raises InvalidBatch when the wrapper's own is smaller, but for 0, which some producers always send.
+    Raises InvalidBatch when the wrapper's offset is smaller, except for 0, which some producers always send.
     """
     if wrapper.base_offset == 0:
         return 0
@@ -157,7 +157,7 @@ def offset_of_first(wrapper: BatchHeader, last_offset: int) -> int:
 
 
 def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
-    """The whole message at `position`. Raises InvalidBatch."""
+    """Decode the message at `position`. Raises InvalidBatch."""
     header = read_legacy_header(buffer, position)
     end = position + header.size_bytes
     if end > len(buffer):
@@ -190,10 +190,10 @@ def inner_messages(
     max_decompressed_bytes: int,
     max_message_bytes: int | None = None,
 ) -> Iterator[LegacyMessage]:
-    """The messages inside the wrapper at `position`; no more of them is in memory than a chunk and a message, which may
-    be limited as well.
+    """Iterate over the messages inside the wrapper at `position`; only a chunk and a message are in memory, and the size of
+    the message can be limited.
 
-    Raises InvalidBatch: a codec or value that no wrapper has, a message that is compressed once more, none at all.
+    Raises InvalidBatch: an invalid codec or value of the wrapper, a nested compressed message, no message.
     """
     for message in inner_messages_in_steps(buffer, position, header, max_decompressed_bytes, max_message_bytes):
         if message is not None:
@@ -207,8 +207,8 @@ def inner_messages_in_steps(
     max_decompressed_bytes: int,
     max_message_bytes: int | None = None,
 ) -> Iterator[LegacyMessage | None]:
-    """As `inner_messages`; None whenever what was decompressed takes long enough to stop, though no message may have come
-    of it: their bytes may be any number of pieces."""
+    """Like `inner_messages`, but yields None after each `_STEP_BYTES` of decompressed data, so that the caller can interrupt
+    the work even within a message."""
     codec = header.compression
     if codec is Compression.ZSTD:
         raise InvalidBatch(
@@ -222,7 +222,7 @@ def inner_messages_in_steps(
             f"Found invalid compressed record set with null value (magic = {header.magic})",
         )
     if codec is Compression.LZ4 and header.magic == MAGIC_V0:
-        value = with_header_checksum(value, of_magic=False)  # whichever it has, it is not looked at
+        value = with_header_checksum(value, of_magic=False)  # accept either checksum, as it is not verified
     is_empty = True
     if max_message_bytes is None:
         max_message_bytes = max_decompressed_bytes
@@ -242,10 +242,10 @@ def inner_messages_in_steps(
 
 
 def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[LegacyMessage | None]:
-    """The whole messages of a set that comes in pieces, and None behind every `_STEP_BYTES` of it."""
+    """Iterate over the complete messages of a set that arrives in chunks; yields None after every `_STEP_BYTES` of it."""
     pieces: list[Buffer] = []
     gathered_bytes = 0  # in all pieces
-    missing = 0  # of a message that has begun: the pieces are joined once
+    missing = 0  # of a message that has begun, whose pieces are joined once
     unstepped_bytes = 0
     for chunk in chunks:
         chunk_bytes = len(chunk)
@@ -274,7 +274,7 @@ def _messages(chunks: Iterable[Buffer], max_message_bytes: int) -> Iterator[Lega
 
 
 def _size_of_inner(block: Buffer, at: int) -> int:
-    """What the message inside a wrapper says of itself. Raises InvalidBatch."""
+    """Return the size in the header of the message inside a wrapper. Raises InvalidBatch."""
     magic = magic_at(block, at)
     if magic > MAGIC_V1:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"A message of magic {magic} inside a message set.")
@@ -293,7 +293,7 @@ def _size_of_inner(block: Buffer, at: int) -> int:
 def encode_message(
     magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, *, attributes: int = 0
 ) -> bytes:
-    """`timestamp` has no place in v0."""
+    """Encode one message. v0 has no `timestamp`."""
     body = b"".join((
         bytes((magic, attributes)),
         timestamp.to_bytes(8, "big", signed=True) if magic else b"",
@@ -313,7 +313,7 @@ def encode_message_set(
     level: int | None = None,
     log_append_time_ms: int | None = None,
 ) -> bytes:
-    """Messages with the records' own offsets, or the wrapper that holds them; b"" without any. Headers have no place."""
+    """Encode messages with the records' own offsets, or a wrapper of them; b"" without records. Headers are dropped."""
     encoding = MessageSetEncoding(magic, compression, level, log_append_time_ms)
     for record in records:
         if encoding.add(record):
@@ -323,7 +323,7 @@ def encode_message_set(
 
 
 class MessageSetEncoding:
-    """A message set that is made record by record. `records_count` says how many there are."""
+    """Encodes a message set record by record. `records_count` is the number of records added."""
 
     __slots__ = (
         "_append_time_ms",
@@ -350,7 +350,7 @@ class MessageSetEncoding:
         self.records_count = 0
 
     def add(self, record: Record) -> bool:
-        """Offsets rise from record to record. Whether there is enough to `compress` before the next one."""
+        """Add a record, whose offset must be above the previous one; return whether to call `compress` before the next."""
         if not self.records_count:
             self._first_offset = record.offset
         self.records_count += 1
@@ -365,12 +365,12 @@ class MessageSetEncoding:
         return len(self._piece) >= _ENCODING_PIECE_BYTES
 
     def compress(self) -> Iterator[None]:
-        """What has come, in steps: a record may be large."""
+        """Compress the records added so far, in steps, because a record may be large."""
         yield from self._stream.write_in_steps(self._piece)
         self._piece.clear()
 
     def finish(self) -> bytes:
-        """The encoding is of no further use."""
+        """Return the encoded set. The encoding cannot be used afterwards."""
         self._stream.write(bytes(self._piece))
         block = self._stream.finish()
         if not self._codec or not self.records_count:

@@ -1,10 +1,10 @@
-"""The checksum in the header of an lz4 frame, which messages of format v0 carry wrong.
+"""Computes the checksum in the header of an lz4 frame, which is wrong in messages of format v0.
 
 A frame begins: magic (4 bytes), flags, block size, [content size (8)], [dictionary id (4)], checksum. The checksum is the
-second byte of the xxHash32 of what stands behind the magic. Kafka's clients before 0.10 hashed the magic as well, and
-refuse a frame whose checksum is right; so it is wrong in every message of format v0, and right from v1 on.
+second byte of the xxHash32 of the header after the magic. Kafka's clients before 0.10 also hashed the magic, and refuse a
+frame whose checksum is correct; so it is wrong in every message of format v0, and correct from v1 on.
 
-Rules: pure. A frame that is too short for its own header is left as it is: the codec says what is wrong with it.
+Rules: pure. A frame that is too short for its header is returned unchanged: the codec reports the error.
 Source: lz4 frame format 1.5.1, KAFKA-3160, KIP-57; Kafka Lz4BlockOutputStream (useBrokenFlagDescriptorChecksum).
 """
 
@@ -22,7 +22,7 @@ _SHORT_BYTES = 16
 
 
 def with_header_checksum(frame: Buffer, *, of_magic: bool) -> bytes:
-    """The frame with its checksum made anew: over the magic as well, as v0 has it, or as the format says."""
+    """Return the frame with a new checksum: including the magic, as in v0, or as the lz4 format defines it."""
     plain = bytearray(frame)
     if len(plain) <= _MAGIC_BYTES:
         return bytes(plain)
@@ -36,7 +36,7 @@ def with_header_checksum(frame: Buffer, *, of_magic: bool) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0."""
+    """Compute xxHash32 with seed 0."""
     length, position = len(data), 0
     if length < _SHORT_BYTES:
         hashed = _PRIME_5

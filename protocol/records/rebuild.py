@@ -1,10 +1,10 @@
-"""A batch v2 of which only some records stay, as cleaning leaves it.
+"""Rebuilds a batch v2 with some of its records, as the cleaner needs it.
 
-Offsets, producer, sequence, codec and attributes are those of the original, but for attributes that nobody knows. The
-records that stay are copied byte for byte, unless the batch is given a delete horizon: that is kept in the place of the
-base timestamp, from which the records' timestamps count, so every delta is written anew.
+Offsets, producer, sequence, codec and attributes are those of the original, except unknown attributes. Retained records are
+copied byte for byte, unless the batch gets a delete horizon: it replaces the base timestamp, to which the records' timestamps
+are relative, so every delta is rewritten.
 
-Rules: pure. Invariant: every record that stays keeps its offset and its timestamp.
+Rules: pure. Invariant: every retained record keeps its offset and its timestamp.
 Source: Kafka MemoryRecords.buildRetainedRecordsInto, MemoryRecordsBuilder; KIP-534.
 """
 
@@ -26,9 +26,9 @@ Span = tuple[int, int]
 def rebuild_batch(
     header: BatchHeader, block: Buffer, spans: Sequence[Span], *, delete_horizon_ms: int | None = None
 ) -> bytes:
-    """The batch with the records that stand at `spans`, at least one, in `block`, the original's plain records.
+    """Return the batch with the records at `spans`, at least one, of `block`, the original's decompressed records.
 
-    `delete_horizon_ms`: give it this one. Raises InvalidBatch.
+    `delete_horizon_ms` is the new delete horizon, if any. Raises InvalidBatch.
     """
     assert spans, "use empty_batch"
     attributes = header.attributes & KNOWN_ATTRIBUTES
@@ -60,7 +60,7 @@ def _timestamp_delta(block: Buffer, start: int) -> int:
 
 
 def _shifted(block: Buffer, start: int, end: int, shift_ms: int) -> tuple[bytes, int]:
-    """The record with a timestamp delta that is larger by `shift_ms`, and that delta."""
+    """Return the record with a timestamp delta increased by `shift_ms`, and that delta."""
     _, at = decode_varint(block, start)
     delta, behind_delta = decode_varlong(block, at + 1)
     delta = wrap_int64(delta + shift_ms)

@@ -1,10 +1,10 @@
-"""Records of a batch v2: reading them one by one, and building batches.
+"""Reads the records of a batch v2 one by one, and builds batches.
 
     length varint | attributes int8 | timestamp_delta varlong | offset_delta varint | key length varint, key
     | value length varint, value | headers count varint, then of each: key length, key, value length, value
 
-A key or value of length -1 is null. Nobody on the produce and fetch paths needs what stands here: it serves
-coordinators, searches by timestamp, cleaning, tools and tests.
+A key or value of length -1 is null. The produce and fetch paths do not use this module: it serves coordinators, searches by
+timestamp, cleaning, tools and tests.
 
 Rules: pure. Source: KIP-98; Kafka DefaultRecord.
 """
@@ -50,7 +50,7 @@ _CRC_POSITION = 17
 _NULL = encode_varint(-1)
 _NO_ATTRIBUTES = b"\x00"
 _NO_HEADERS = b"\x00"
-_KEPT_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT  # of a batch that is made anew
+_KEPT_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT  # of a batch that is rebuilt
 MAX_INT64 = (1 << 63) - 1
 _INT64 = 1 << 64
 
@@ -59,7 +59,7 @@ _INT64 = 1 << 64
 class Record:
     """One record. `timestamp` in ms, NO_TIMESTAMP for none; header keys may repeat.
 
-    A header key that is no UTF-8 reads with U+FFFD in it, as in Apache Kafka: producers may store any bytes there.
+    A header key that is not valid UTF-8 is read with U+FFFD, as in Apache Kafka: producers may store any bytes there.
     """
 
     offset: int
@@ -72,7 +72,7 @@ class Record:
 def plain_records(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
 ) -> Buffer:
-    """The batch's records as one block, decompressed where they are compressed, else a view. Raises InvalidBatch,
+    """Return the batch's records as one block: decompressed, or a view if they are not compressed. Raises InvalidBatch,
     TooManySteps."""
     block = records_block(buffer, position, header)
     codec = header.compression
@@ -80,7 +80,7 @@ def plain_records(
 
 
 def records_block(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:
-    """The bytes behind the header, as they are. Raises InvalidBatch when the buffer ends before the batch does."""
+    """Return the bytes after the header, unchanged. Raises InvalidBatch when the buffer ends before the batch does."""
     end = position + header.size_bytes
     if end > len(buffer):
         raise InvalidBatch(
@@ -90,13 +90,13 @@ def records_block(buffer: Buffer, position: int, header: BatchHeader) -> memoryv
 
 
 def iter_records(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> Iterator[Record]:
-    """The records of one batch, in order, as copies. Raises InvalidBatch when they are not what the format says."""
+    """Iterate over the records of one batch, in order, as copies. Raises InvalidBatch when they are malformed."""
     yield from iter_plain_records(bytes(plain_records(buffer, position, header, max_decompressed_bytes)), header)
 
 
 def iter_plain_records(block: bytes, header: BatchHeader, *, with_headers: bool = True) -> Iterator[Record]:
-    """The same from the batch's records as one block, decompressed; slices of it are the copies that a record keeps. Without
-    `with_headers` theirs are passed over unseen, however many there are."""
+    """Iterate over the records of the batch's decompressed block; records keep slices of it as copies. Without `with_headers`
+    record headers are skipped unread, however many there are."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.is_log_append_time else None
     at = 0
@@ -125,14 +125,14 @@ def broken_record(index: int, problem: str) -> InvalidBatch:
 
 
 def wrap_int64(value: int) -> int:
-    """Java's overflow: base timestamp and delta of a record are added without a check."""
+    """Return `value` with the overflow of Java's long: base timestamp and delta of a record are added without a check."""
     return (value + MAX_INT64 + 1) % _INT64 - MAX_INT64 - 1
 
 
 def _read(block: bytes, at: int, *, with_headers: bool) -> tuple[Record, int]:
-    """A record from behind its attributes, with deltas in place of offset and timestamp; and where it, or what was read, ends.
+    """Read a record after its attributes, with deltas in place of offset and timestamp; return it and the position reached.
 
-    A slice behind the end comes out short: the caller's check of the end finds that.
+    A slice beyond the end of `block` is short: the caller detects that when it checks the end.
     """
     timestamp_delta, at = decode_varlong(block, at)
     offset_delta, at = decode_varint(block, at)
@@ -177,10 +177,10 @@ def encode_batch(
     log_append_time_ms: int | None = None,
     keep_offsets: bool = False,
 ) -> bytes:
-    """One batch of `records`, at least one.
+    """Encode one batch of `records`, at least one.
 
-    Offsets count up from `base_offset`; with `keep_offsets` the records' own stay (rising, from `base_offset` on), as
-    in a compacted log.
+    Offsets count up from `base_offset`; with `keep_offsets` the records keep their own (rising, from `base_offset` on),
+    as in a compacted log.
     """
     assert records, "a batch has records"
     base_timestamp = records[0].timestamp
@@ -217,8 +217,8 @@ def recompress(
     max_decompressed_bytes: int,
     max_compressed_bytes: int | None = None,
 ) -> bytes:
-    """The same batch in another codec: records untouched, header with the new codec, length and CRC, and only the attributes
-    that a batch of Kafka's own making has. What comes out may be limited too. Raises InvalidBatch, DecompressionTooLarge."""
+    """Return the batch in another codec: unchanged records, a header with the new codec, length and CRC, and only the
+    attributes that Kafka itself sets. The output can be limited too. Raises InvalidBatch, DecompressionTooLarge."""
     stream = CompressionStream(compression, level)
     block = records_block(buffer, position, header)
     for chunk in decompress_chunks(header.compression, block, max_decompressed_bytes):
@@ -233,7 +233,7 @@ def recompress(
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """What compaction leaves of a producer's last batch when all its records go: offsets and sequence, no records."""
+    """Return what compaction retains of a producer's last batch without records: its header with offsets and sequence."""
     return assemble(
         header.base_offset, header.partition_leader_epoch,
         header.attributes & _KEPT_ATTRIBUTES, header.last_offset_delta, NO_TIMESTAMP,
@@ -252,7 +252,7 @@ def assemble(
     records_count: int,
     block: Buffer,
 ) -> bytes:
-    """A batch around a block of records, compressed already as `attributes` say. `producer`: id, epoch, base sequence."""
+    """Build a batch from a block of records, compressed as `attributes` say. `producer`: id, epoch, base sequence."""
     size_bytes = HEADER_BYTES + len(block)
     batch = bytearray(size_bytes)
     HEADER.pack_into(
@@ -265,7 +265,7 @@ def assemble(
 
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
-    """With its length in front."""
+    """Encode a record, preceded by its length."""
     key, value, headers = record.key, record.value, record.headers
     parts = [
         _NO_ATTRIBUTES,

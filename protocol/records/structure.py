@@ -1,13 +1,13 @@
-"""Checks of the records in a batch, made before it is stored, without a record object: each is there as a whole, and its
-key, value and headers fill it, so that who reads the batch can read all of it.
+"""Checks the records of a batch before it is stored, without record objects: each is complete, and its key, value and
+headers fill it exactly, so that a reader can read the whole batch.
 
-    a run      records of one shape (the same lengths at the same places), checked column by column: strided slices
+    a run      records of one shape (the same lengths at the same positions), checked column by column: strided slices
     usual      one record without headers, by table look-ups
-    all others by the field reader that `fields` has, which also says what is wrong
+    all others by the field reader of `fields`, which also reports what is wrong
 
-Rules: pure; one pass; compressed batches go through in chunks of about a MiB, whatever they decompress to. Of the offset
-deltas only the last one is compared with the header.
-Invariant: accepts exactly what reading every field accepts, but for offset deltas; the faster ways only get there sooner.
+Rules: pure; one pass; compressed batches are checked in chunks of about a MiB, whatever their decompressed size. Only the
+last offset delta is compared with the header.
+Invariant: accepts exactly what reading every field accepts, except for offset deltas; the fast paths have the same result.
 Source: Kafka DefaultRecordBatch (RecordIterator), DefaultRecord.readFrom, LogValidator; decision 021.
 """
 
@@ -24,17 +24,17 @@ from protocol.records.invalid import InvalidBatch
 from protocol.records.record import broken_record, records_block
 from protocol.varint import decode_varint, decode_varlong
 
-# The bytes that a field takes with its length, by the first byte of the length: a negative length is null and takes that
-# byte alone; 0 says that one more byte has to be looked at.
+# The size of a field with its length, by the first byte of the length: a negative length is null and takes only that
+# byte; 0 means that one more byte has to be read.
 _FIELD_OF_FIRST = [0 if byte & 0x80 else 1 if byte & 1 else 1 + (byte >> 1) for byte in range(256)]
-# The same for lengths of two bytes, by the second one; what the first adds is in `_LOW_BITS`.
+# The same for lengths of two bytes, by the second byte; `_LOW_BITS` has what the first byte adds.
 _FIELD_OF_SECOND = [0 if byte & 0x80 else 2 + (byte << 6) for byte in range(256)]
 _LOW_BITS = [(byte & 0x7F) >> 1 for byte in range(256)]
 
-_RUN_AFTER = 3  # records of one size in a row, before the next ones are looked at as a run
+_RUN_AFTER = 3  # consecutive records of one size before the next ones are checked as a run
 _FIRST_RUN_RECORDS = 256
 _MIN_RUN_RECORDS = 8
-_PLAIN_RECORDS = 64  # walked one by one after a look that found no run
+_PLAIN_RECORDS = 64  # checked one by one after no run was found
 _MAX_RUN_HEADERS = 16
 _MAX_RUN_DELTA_BYTES = 4  # of both deltas, beside the last byte of each
 _MAX_VARINT_BYTES = 5
@@ -46,8 +46,8 @@ _HIGH = bytes(range(0x80, 0x100))
 def check_structure(
     buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int, max_steps: int | None = None
 ) -> None:
-    """Raises InvalidBatch, TooManySteps. `header` is that of the batch at `position`; `max_steps` bounds the record headers
-    that are walked over, and the pieces of decompressed data."""
+    """Check the records of the batch at `position`, whose header is `header`. `max_steps` limits the record headers and the
+    chunks of decompressed data. Raises InvalidBatch, TooManySteps."""
     count = header.records_count
     if count == 1 and _is_usual_single_record(buffer, position, header):
         return
@@ -63,8 +63,8 @@ def check_structure(
 
 
 def _is_usual_single_record(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether this is, byte for byte, what most producers send as a batch of one: its record fills it, both deltas are 0,
-    and it has no headers. What is not is looked at in full."""
+    """Return whether this is a batch of one record as most producers send it: its record fills it, both deltas are 0, and it
+    has no headers. Any other batch is checked in full."""
     end = position + header.size_bytes
     if header.attributes & COMPRESSION_MASK or header.last_offset_delta or end > len(buffer):
         return False
@@ -108,7 +108,7 @@ def _check_empty(header: BatchHeader, block: memoryview, max_decompressed_bytes:
 
 
 class _Walk:
-    """One pass over `count` records in `chunks`. A record that two chunks share is read byte by byte over their border."""
+    """One pass over `count` records in `chunks`. A record that spans chunks is read byte by byte."""
 
     def __init__(self, chunks: Iterator[Buffer], count: int, max_steps: int | None) -> None:
         self._chunks = chunks
@@ -138,7 +138,7 @@ class _Walk:
             raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Bytes follow the {self._count} records.")
 
     def _read_record(self, index: int) -> int:
-        """Read the record that begins here, whatever it is like. Returns its offset delta. Raises InvalidBatch,
+        """Read the record at the current position, of any form. Returns its offset delta. Raises InvalidBatch,
         TooManySteps."""
         try:
             left = self._varint()
@@ -173,7 +173,7 @@ class _Walk:
                 raise TooManySteps
 
     def _varint(self, max_bytes: int = _MAX_VARINT_BYTES) -> int:
-        """A zigzag integer of up to `max_bytes`, of 32 bits or, with ten, 64. Raises DecodeError."""
+        """Read a zigzag integer of up to `max_bytes`: of 32 bits or, with ten bytes, 64. Raises DecodeError."""
         value = shift = 0
         for _ in range(max_bytes):
             byte = self._byte()
@@ -204,7 +204,7 @@ class _Walk:
             self._at = at
 
     def _next_chunk(self) -> None:
-        """Go to the start of the next one. Raises DecodeError behind the last one."""
+        """Go to the start of the next chunk. Raises DecodeError after the last one."""
         following = next(self._chunks, None)
         if following is None:
             raise DecodeError(f"the batch of {self._count} records ends with or inside it")
@@ -214,9 +214,9 @@ class _Walk:
 def _walk_chunk(  # noqa: C901, PLR0915 - calls would cost more than what they do
     chunk: Buffer, position: int, count: int
 ) -> tuple[int, int, int, int]:
-    """Step over up to `count` records of the usual form that are in `chunk` as a whole. Returns where that ends, how many
-    were left then, how many headers there were, and the size of the last record. A record that is not of that form, or is
-    broken, is left to the field reader."""
+    """Check up to `count` records of the usual form that are complete in `chunk`. Returns the position after them, the number
+    of records that remain, the number of headers, and the size of the last record. It stops before a record of another form
+    or a malformed one, which the field reader checks."""
     field_of_first, field_of_second, low_bits = _FIELD_OF_FIRST, _FIELD_OF_SECOND, _LOW_BITS
     size = len(chunk)
     left, headers = count, 0
@@ -232,7 +232,7 @@ def _walk_chunk(  # noqa: C901, PLR0915 - calls would cost more than what they d
                 at = position + 2
             else:
                 second = chunk[position + 1]
-                if second >= 0x80:  # 8 KB or more: a few steps more do not count
+                if second >= 0x80:  # 8 KB or more: a few more steps do not matter
                     third = chunk[position + 2]
                     if third >= 0x80:
                         break
@@ -243,7 +243,7 @@ def _walk_chunk(  # noqa: C901, PLR0915 - calls would cost more than what they d
                     at = position + 3
             if end > size:
                 break
-            # The two deltas: whatever they are.
+            # The two deltas, of any value.
             if chunk[at] >= 0x80:
                 at += 1
                 if chunk[at] >= 0x80:
@@ -309,7 +309,7 @@ def _walk_chunk(  # noqa: C901, PLR0915 - calls would cost more than what they d
 
 
 def _behind_headers(chunk: Buffer, at: int, count: int) -> int:
-    """Where `count` headers that begin at `at` end, if their lengths take one or two bytes; else -1. Raises IndexError."""
+    """Return the position after `count` headers at `at` if their lengths take one or two bytes; else -1. Raises IndexError."""
     for _ in range(count):
         first = chunk[at]
         if first & 1:
@@ -333,7 +333,7 @@ def _behind_headers(chunk: Buffer, at: int, count: int) -> int:
 
 
 def _offset_delta(chunk: Buffer, at: int) -> int:
-    """That of the record at `at`, which is of the usual form."""
+    """Return the offset delta of the record at `at`, which has the usual form."""
     _, at = decode_varint(chunk, at)
     _, at = decode_varlong(chunk, at + 1)
     return decode_varint(chunk, at)[0]
@@ -343,8 +343,8 @@ def _offset_delta(chunk: Buffer, at: int) -> int:
 
 
 def _run(chunk: Buffer, position: int, step: int, count: int) -> tuple[int, int]:
-    """How many of the next `count` records have the shape of the first one, which takes `step` bytes, and how many
-    headers each of them has. (0, 0) when the first one is not whole, not usual, or alone."""
+    """Return how many of the next `count` records have the shape of the first one, which takes `step` bytes, and how many
+    headers each of them has. (0, 0) when the first one is incomplete, unusual, or the only one."""
     count = min(count, (len(chunk) - position) // step)
     if count < _MIN_RUN_RECORDS:
         return 0, 0
@@ -367,8 +367,8 @@ def _run(chunk: Buffer, position: int, step: int, count: int) -> tuple[int, int]
 
 
 def _shape(record: bytes) -> tuple[list[int], list[int], list[int], int] | None:
-    """What makes `record` whole: the places whose bytes are lengths, those of deltas whose highest bit is set, and those
-    of deltas whose highest bit is not; and its number of headers. None when it is broken, or not usual."""
+    """Return the shape of `record`: the positions of length bytes, of delta bytes with the highest bit set, and of delta
+    bytes without it; and its number of headers. None when it is malformed or unusual."""
     equal, high, low = [0], [], []
     try:
         at = 2

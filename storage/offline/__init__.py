@@ -1,1 +1,1 @@
-"""Reading the files of a data directory without a broker. No broker imports it."""
+"""Reads the files of a data directory without a broker. No broker imports it."""

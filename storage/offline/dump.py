@@ -1,15 +1,15 @@
-"""`barnabas dump-log`: what the files of a data directory hold, line by line as Apache Kafka's DumpLogSegments prints it.
+"""`barnabas dump-log`: prints the contents of the files of a data directory, in the format of Apache Kafka's DumpLogSegments.
 
     .log                         batches, with --deep-iteration their records, with --print-data-log keys and values
     .index, .timeindex           entries, compared with the log (`dump_index`)
     .snapshot, .txnindex         producers; aborted transactions
-    leader-epoch-checkpoint, *-offset-checkpoint, partition.metadata    what Apache Kafka's tool ignores
+    leader-epoch-checkpoint, *-offset-checkpoint, partition.metadata    ignored by Apache Kafka's tool
 
-A folder stands for its files, a log directory for those of all its partitions; one without any such file is wrong.
+A folder means all its files, a log directory those of all its partitions; a folder without any such file is a problem.
 
-Rules: blocking; reads only, a window at a time, so that it goes beside a running broker and beside large files. What a
-file holds never ends a dump: it is said, the next file follows, and `finish` tells how much was wrong. Whatever counts as
-wrong is told by a complaint that names file and place, also where Apache Kafka's tool has but a word for it among the lines.
+Rules: blocking; reads only, a window at a time, so that it can run beside a running broker and on large files. Damaged
+content never ends a dump: it is reported, the next file follows, and `finish` reports the number of problems. Each problem is
+reported with its file and position, also where Apache Kafka's tool only mentions it within its output.
 Source: Kafka DumpLogSegments.
 """
 
@@ -52,7 +52,7 @@ Line = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """Kafka's names; `decoder` makes texts of keys and values, and `log_notes` are told before each `.log`."""
+    """Options under Kafka's names; `decoder` formats keys and values, and `log_notes` are printed before each `.log`."""
 
     deep_iteration: bool = False
     print_data_log: bool = False
@@ -65,7 +65,7 @@ class DumpOptions:
 
 
 class Dump:
-    """Call `path` for each, then `finish`. `line` prints an answer, `complain` what is wrong."""
+    """Dumps files: call `path` for each, then `finish`. `line` prints output, `complain` prints problems."""
 
     def __init__(self, filesystem: FileSystem, options: DumpOptions, line: Line, complain: Line) -> None:
         self._filesystem = filesystem
@@ -75,19 +75,19 @@ class Dump:
         self._findings = Findings()
 
     def finish(self) -> int:
-        """Tell what was found wrong; answers how much."""
+        """Report the problems found; return their number."""
         self._findings.tell(self._complain)
         return self._findings.count
 
     def path(self, path: str) -> None:
-        """A file, or a folder for its files, in the order of their names."""
+        """Dump a file, or the files of a folder in the order of their names."""
         if not self._filesystem.is_directory(path):
             self._file(path)
         elif not self._folder(path.rstrip("/") or "/"):
             self._problem(f"{path} is neither a log directory nor the folder of a partition: it has no file to dump")
 
     def _folder(self, folder: str) -> bool:
-        """Without what belongs to nobody; whether there was anything."""
+        """Dump the folder's known files and skip others; return whether there were any."""
         try:
             names = self._filesystem.list_directory(folder)
         except OSError as error:
@@ -113,7 +113,7 @@ class Dump:
             self._unreadable(path, error)
 
     def _unreadable(self, path: str, error: OSError) -> None:
-        # An index is read beside its log: the error knows which of the two it is.
+        # An index is read together with its log: the error names the one that failed.
         self._problem(f"Cannot read {error.filename or path}: {error.strerror or error}")
 
     def _problem(self, text: str) -> None:
@@ -129,7 +129,7 @@ class Dump:
         elif name == PARTITION_METADATA_FILE:
             self._partition_metadata(path)
         elif suffix not in _SEGMENT_SUFFIXES:
-            self._filesystem.stat(path)  # one that is missing is no unknown one
+            self._filesystem.stat(path)  # a missing file is reported as missing, not as unknown
             self._complain(f"Ignoring unknown file {path}")
         elif suffix == SNAPSHOT_SUFFIX:
             self._snapshot(path)
@@ -209,7 +209,7 @@ class Dump:
                     offsets.follow(record.offset)
                     is_valid = message.crc_is_valid
                     self._record(batch.header, record, f"isValid: {_bool(is_valid)} crc: {message.header.crc}}}")
-                    if not is_valid and batch.header.is_compressed:  # else the message is the batch, and is told
+                    if not is_valid and batch.header.is_compressed:  # else it is the batch, reported already
                         what = f"the message of offset {record.offset} inside the one at position {batch.position}"
                         self._problem(f"{path}: {what} has a wrong checksum")
                 return
@@ -241,7 +241,7 @@ class Dump:
                 parts.append(f" payload: {payload}")
         self._line("".join(parts))
 
-    # --- beside the log ---
+    # --- other files ---
 
     def _snapshot(self, path: str) -> None:
         try:
@@ -297,7 +297,7 @@ class Dump:
             self._problem(f"Corrupt file {path}: {error}")
 
     def _small(self, path: str) -> bytes:
-        """All of a file that is small when it is what it is called. Raises OSError."""
+        """Read the whole of a file that is small if it is valid. Raises OSError."""
         size_bytes = self._filesystem.stat(path).size_bytes
         if size_bytes > _MAX_SMALL_FILE_BYTES:
             raise OSError(f"{size_bytes} bytes are too many for such a file")
@@ -308,7 +308,7 @@ _SEGMENT_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, SNAPSHOT_
 
 
 class _Offsets:
-    """Whether each record's offset follows the one before."""
+    """Checks whether each record's offset follows the previous one."""
 
     __slots__ = ("_findings", "_last", "_path")
 
@@ -324,13 +324,13 @@ class _Offsets:
 
 
 def _named_offset(name: str) -> int | None:
-    """As Apache Kafka's tool takes it from a name: of any number of digits."""
+    """Return the offset in a file name; like Apache Kafka's tool, with any number of digits."""
     digits = name.partition(".")[0]
     return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def is_dumped(name: str) -> bool:
-    """Whether a file of this name is one that a dump of its folder shows."""
+    """Return whether a dump of a folder includes a file of this name."""
     return (
         name in (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE)
         or name.endswith(OFFSET_CHECKPOINT_SUFFIX)
@@ -338,7 +338,7 @@ def is_dumped(name: str) -> bool:
     )
 
 
-# --- Java's texts ---
+# --- values as Java prints them ---
 
 
 def _bool(value: bool) -> str:
@@ -370,7 +370,7 @@ def _record_sequence(header: BatchHeader, delta: int) -> int:
 
 
 def _sequence_behind(sequence: int, delta: int) -> int:
-    """Kafka's arithmetic on Java's int, which tells what a damaged file holds, too."""
+    """Return Kafka's result with Java's int overflow, also for the values of a damaged file."""
     if sequence > _int32(_MAX_SEQUENCE - delta):
         return _int32(delta - (_MAX_SEQUENCE - sequence) - 1)
     return _int32(sequence + delta)
@@ -390,7 +390,7 @@ def _control_text(record: Record) -> str:
     marker = decode_marker(record)
     if marker is not None:
         return f" endTxnMarker: {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
-    assert record.key is not None  # decode_marker has looked
+    assert record.key is not None  # checked by decode_marker
     number = int.from_bytes(record.key[_CONTROL_TYPE_AT : _CONTROL_TYPE_AT + 2], "big", signed=True)
     assert number not in tuple(ControlType)
     return f" controlType: {_CONTROL_TYPES.get(number, 'UNKNOWN')}({number})"

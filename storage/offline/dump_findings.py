@@ -1,7 +1,7 @@
-"""What `dump-log` finds wrong, kept until every file was looked at and then told in Apache Kafka's words and order.
+"""Collects what `dump-log` finds wrong until every file was read, then reports it in Apache Kafka's words and order.
 
-Rules: pure. Of each kind and file a thousand findings are kept and the rest counted, for a damaged index has as many as
-it has entries.
+Rules: pure. For each kind and file a thousand findings are kept and further ones only counted, because a damaged index can
+have one for each entry.
 Source: Kafka DumpLogSegments (TimeIndexDumpErrors).
 """
 
@@ -15,7 +15,7 @@ NOT_FOUND = -1
 
 
 class _Kind(IntEnum):
-    """In the order in which they are told."""
+    """The kinds of findings, in the order in which they are reported."""
 
     INDEX_MISMATCH = 0
     TIMESTAMP_MISMATCH = 1
@@ -28,13 +28,13 @@ _LATEST_FIRST = frozenset((_Kind.INDEX_MISMATCH, _Kind.GAP))
 
 
 class Findings:
-    """By kind and file; `count` is what an exit code is made of."""
+    """The findings by kind and file; the exit code is derived from `count`."""
 
     __slots__ = ("_found", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        # (kind, file) -> (heading, lines, how many more there were)
+        # (kind, file) -> (heading, lines, number of lines not kept)
         self._found: dict[tuple[_Kind, str], tuple[str, list[str], int]] = {}
 
     def _note(self, kind: _Kind, path: str, heading: str, line: str) -> None:
@@ -46,7 +46,7 @@ class Findings:
             self._found[kind, path] = (heading, lines, more + 1)
 
     def problem(self) -> None:
-        """One that was printed where it was found."""
+        """Count a problem that was printed where it was found."""
         self.count += 1
 
     def index_mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
@@ -67,7 +67,7 @@ class Findings:
         self._note(_Kind.OFFSET_NOT_FOUND, path, heading, line)
 
     def gap(self, path: str, before: int, behind: int) -> None:
-        """Offsets that are missing are usual in a compacted log, and no damage; those that do not rise are."""
+        """Note non-consecutive offsets. Missing offsets are usual in a compacted log; offsets that do not rise are damage."""
         self._note(_Kind.GAP, path, f"Non-consecutive offsets in {path}", f"  {before} is followed by {behind}")
         if behind > before:
             self.count -= 1

@@ -1,11 +1,11 @@
-"""`dump-log` of a segment's `.index` and `.timeindex`: the entries, each compared with the batch it points at.
+"""`dump-log` of a segment's `.index` and `.timeindex`: compares each entry with the batch it points at.
 
-Rules: blocking; reads only. An index is read a page at a time; of a time index all entries are in memory, a few dozen bytes
-each, and the `.log` behind it is walked once, forwards, whatever the index says: a damaged one costs no more than a sound
-one. Numbers are read as Java reads them, with a sign, since a damaged entry has any.
-Differs from Apache Kafka where that one ends with an exception: entries that point at no batch are told as mismatches. It
-looks for a time index's entry from where the offset index says, here the log alone is asked. And an index that a running
-broker has filled with zeros counts as empty.
+Rules: blocking; reads only. An index is read a page at a time; all entries of a time index are in memory, a few dozen bytes
+each, and its `.log` is read once, forwards, whatever the index says: a damaged index costs no more than a valid one. Numbers
+are read as in Java, with a sign, because a damaged entry may have any value.
+Differences from Apache Kafka: entries that point at no batch are reported as mismatches, where it ends with an exception. It
+searches a time index's entry from the position in the offset index; here only the log is read. An index that a running broker
+has filled with zeros counts as empty.
 Source: Kafka DumpLogSegments.dumpIndex and dumpTimeIndex, OffsetIndex and TimeIndex.sanityCheck.
 """
 
@@ -30,7 +30,7 @@ _SIGNED = {OffsetIndex: Struct(">ii"), TimeIndex: Struct(">qi")}
 
 
 class IndexDump:
-    """Of one index file, whose segment begins at `base_offset`."""
+    """Dumps one index file, whose segment begins at `base_offset`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class IndexDump:
         self._complain = complain
 
     def offsets(self, *, is_shown: bool, only_sanity: bool) -> None:
-        """Of an `.index`. Raises OSError."""
+        """Dump an `.index`. Raises OSError."""
         file = self._filesystem.open(self._path, writable=False)
         try:
             if not any(key or value for key, value in _entries(file, OffsetIndex)):
@@ -65,7 +65,7 @@ class IndexDump:
             file.close()
 
     def times(self, *, is_shown: bool, only_sanity: bool) -> None:
-        """Of a `.timeindex`. Raises OSError."""
+        """Dump a `.timeindex`. Raises OSError."""
         file = self._filesystem.open(self._path, writable=False)
         try:
             if only_sanity:
@@ -76,7 +76,7 @@ class IndexDump:
             file.close()
 
     def _check_sanity(self, file: File, index: type[SparseIndex]) -> None:
-        """What a starting broker asks before it believes an index."""
+        """Check what a starting broker checks before it uses an index."""
         problem = self._sanity_problem(file, index)
         if problem is None:
             self._line(f"{self._path} passed sanity check.")
@@ -89,7 +89,7 @@ class IndexDump:
         last: Entry | None = None
         for entry in _entries(file, index):
             first = first or entry
-            if any(entry):  # zeros are what a file that is not closed yet is filled with
+            if any(entry):  # a file that is not closed yet is filled with zeros
                 last = entry
         if first is not None and last is not None:
             if index is TimeIndex and last[0] < first[0]:
@@ -107,7 +107,7 @@ class IndexDump:
             batches = StoredBatches(log)
             for number, (relative_offset, position) in enumerate(_entries(file, OffsetIndex)):
                 if number and not relative_offset:
-                    return  # the zeros that a file which is not closed yet is filled with
+                    return  # a file that is not closed yet is filled with zeros
                 offset = _int64(self._base_offset + relative_offset)
                 found = _batch_at(batches, position)
                 log_offset = NOT_FOUND if found is None else _int64(found.header.last_offset)
@@ -140,7 +140,7 @@ class IndexDump:
             log.close()
 
     def _times(self, file: File) -> tuple[array[int], array[int]]:
-        """The timestamps and offsets before the zeros that a file which is not closed yet is filled with."""
+        """Return the timestamps and offsets before the zeros that fill a file that is not closed yet."""
         timestamps, offsets = array("q"), array("q")
         if any(key or value for key, value in _entries(file, TimeIndex)):
             for timestamp, relative_offset in _entries(file, TimeIndex):
@@ -152,9 +152,9 @@ class IndexDump:
 
 
 class _BatchesOf:
-    """For each of `offsets`, in any order, the batch of the log that ends there, or else the first one that ends behind it.
+    """Finds for each of `offsets`, in any order, the batch of the log that ends there, or else the first that ends after it.
 
-    The first one alone would be wrong for all offsets once one batch of the log has lost its own.
+    Only the first batch that ends at or after an offset would be wrong for all offsets once one batch has a damaged offset.
     """
 
     def __init__(self, offsets: array[int], log: File) -> None:
@@ -184,7 +184,7 @@ class _BatchesOf:
             return
 
     def batch(self, offset: int) -> Entry:
-        """(its last offset, its timestamp); NOT_FOUND where the log ends before."""
+        """Return (last offset, timestamp) of the batch; NOT_FOUND where the log ends before."""
         at = bisect_left(self._offsets, offset)
         if at < len(self._log_offsets):
             return self._log_offsets[at], self._timestamps[at]
@@ -201,7 +201,7 @@ def _batch_at(batches: StoredBatches, position: int) -> StoredBatch | None:
 
 
 def _entries(file: File, index: type[SparseIndex]) -> Iterator[Entry]:
-    """All whole ones, in the order of the file's columns."""
+    """Iterate over the complete entries, in the order of the file's columns."""
     entry, position = _SIGNED[index], 0
     while content := file.read_at(_PAGE_ENTRIES * entry.size, position):
         whole = len(content) // entry.size * entry.size
@@ -212,5 +212,5 @@ def _entries(file: File, index: type[SparseIndex]) -> Iterator[Entry]:
 
 
 def _int64(number: int) -> int:
-    """As Java adds."""
+    """Return `number` with the overflow of Java's long."""
     return (number + (1 << 63) & (1 << 64) - 1) - (1 << 63)

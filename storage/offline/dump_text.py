@@ -1,9 +1,9 @@
-"""What keys and values of records say, as the text that `dump-log` prints: plain, or those of the internal topics.
+"""Formats keys and values of records as the text that `dump-log` prints: plain, or decoded for the internal topics.
 
-`__consumer_offsets` becomes JSON, with Kafka's field names and the members' subscriptions and assignments opened;
-`__transaction_state` becomes the line that Apache Kafka's transaction log has for itself.
+`__consumer_offsets` becomes JSON, with Kafka's field names and the members' subscriptions and assignments decoded;
+`__transaction_state` becomes the line that Apache Kafka's transaction log formats.
 
-Rules: pure. What cannot be decoded is said in place of the key; it is no reason to stop.
+Rules: pure. What cannot be decoded is reported in place of the key, and the dump goes on.
 Source: Kafka DumpLogSegments (OffsetsMessageParser, TransactionLogMessageParser), the generated JsonConverters,
 TransactionLog.formatRecordKeyAndValue.
 """
@@ -27,7 +27,7 @@ from protocol.stored.stored import Stored, stored_version
 from protocol.stored.transaction_log import TransactionLogKey, TransactionLogValue
 
 Texts = tuple[str | None, str | None]
-"""Key and payload; None where there is nothing to print."""
+"""The texts of key and payload; None where there is nothing to print."""
 Decoder = Callable[[Record], Texts]
 
 DELETED = "<DELETE>"
@@ -38,7 +38,7 @@ _TRANSACTION_STATES = (
 
 
 def plain_texts(record: Record) -> Texts:
-    """Bytes as UTF-8."""
+    """Return key and value decoded as UTF-8."""
     return _text(record.key), _text(record.value)
 
 
@@ -50,14 +50,14 @@ def _text(content: bytes | None) -> str | None:
 
 
 def current_decoder(name: str) -> str | None:
-    """The name of a decoder's Java class today; None for one that is not known here."""
+    """Return the current name of a decoder's Java class; None for an unknown class."""
     old = name.removeprefix(_OLD_DECODERS)
     today = _DECODERS + old if old != name else name
     return today if today in _CLASSES else None
 
 
 def class_texts(*, key: str, value: str) -> Decoder:
-    """By the names that `current_decoder` answers."""
+    """Return the decoder for class names that `current_decoder` returned."""
     decode_key, decode_value = _CLASSES[key], _CLASSES[value]
 
     def texts(record: Record) -> Texts:
@@ -70,7 +70,7 @@ def class_texts(*, key: str, value: str) -> Decoder:
 
 
 def _number(entry: Struct) -> Callable[[bytes | None], str | None]:
-    """What follows the number is passed over, as in Java. Raises StructError."""
+    """Return a decoder of a number; it ignores the bytes that follow, as in Java. Raises StructError."""
     return lambda content: None if content is None else str(entry.unpack_from(content)[0])
 
 
@@ -87,7 +87,7 @@ _CLASSES = {
 
 
 def offsets_texts(record: Record) -> Texts:
-    """A record of `__consumer_offsets`."""
+    """Return the texts of a record of `__consumer_offsets`."""
     if record.key is None:
         return f"Error at offset {record.offset}, skipping. The record has no key.", None
     try:
@@ -121,15 +121,15 @@ def _open_members(members: object) -> None:
             content = base64.b64decode(member[name])
             try:
                 version = stored_version(content)
-                # What may follow is a later version's.
+                # Bytes that follow belong to a later version.
                 message, _ = kind.decoder(version)(content, 2, len(content))
             except DecodeError:
-                continue  # some other protocol of that name: its bytes stay
+                continue  # another protocol of that name: keep its bytes
             member[name] = message_fields(message, version)
 
 
 def message_fields(message: Message, version: int) -> dict[str, object]:
-    """The fields that `version` has, by Kafka's names, as JSON has them."""
+    """Return the fields of `version` under Kafka's names, as JSON values."""
     return {
         _camel(field.name): _value(field, getattr(message, field.name), version)
         for field in message.__fields__
@@ -162,7 +162,7 @@ def _json(fields: object) -> str:
 
 
 def transaction_texts(record: Record) -> Texts:
-    """A record of `__transaction_state`."""
+    """Return the texts of a record of `__transaction_state`."""
     if record.key is None:
         return f"Error at offset {record.offset}, skipping. The record has no key.", None
     try:

@@ -1,14 +1,15 @@
-"""`barnabas log find`: records by key, by header or by time, straight from the segments, without a consumer.
+"""`barnabas log find`: finds records by key, header or time in the segments, without a consumer.
 
-    plan(...)  -->  one `Task` a segment, in the order of the answer  -->  scan(task), in any process  -->  `Found`
+    plan(...)  -->  one `Task` a segment, in the order of the output  -->  scan(task), in any process  -->  `Found`
 
-A batch is decompressed as a whole and searched for the bytes that a wanted record must hold; only where they are, records
-are made. With a lower bound of time the time index tells where to begin, and a segment that ends before it is left out.
+A batch is decompressed as a whole and searched for the bytes that a matching record must contain; records are decoded only
+in batches that contain them. With a lower bound of time, the time index gives the start position, and a segment that ends
+before the bound is skipped.
 
-Rules: blocking; reads only, beside a running broker. A task and what it finds can be sent to another process. Memory: a
-window of a file and one batch, decompressed; a task that has found `MAX_MATCHES` stops, and tells where it goes on.
-Invariants: an index is believed only where it points at the batch that it names, else the segment is read from its start;
-what cannot be read is told, never passed over. What retention, or the cleaner, takes away meanwhile is no such thing.
+Rules: blocking; reads only, beside a running broker. A task and its result can be sent to another process. Memory: a
+window of a file and one decompressed batch; a task that has found `MAX_MATCHES` stops and returns where to continue.
+Invariants: an index is used only where it points at the batch that it names, otherwise the segment is read from its start;
+what cannot be read is reported, never skipped, except what retention or the cleaner removes meanwhile.
 Source: Kafka TimeIndex, OffsetIndex; what `kafka-console-consumer | grep` is used for.
 """
 
@@ -30,21 +31,21 @@ from storage.segments.segment_files import LOG_SUFFIX, segment_path
 from storage.segments.stored_batches import MAX_LOADED_BYTES, CorruptLog, StoredBatch, StoredBatches
 
 MAX_MATCHES = 1000
-"""Of one scan."""
+"""The limit of matches of one scan."""
 _MAX_INDEX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a record must have; None where anything goes. Times are [from, to) in ms."""
+    """The conditions for a record; None where any value matches. Times are [from, to) in ms."""
 
     key: bytes | None = None
     header: tuple[str, bytes | None] | None = None
-    """Its name, and its value unless that is None."""
+    """The header's name, and its value; a value of None matches any."""
     from_ms: int | None = None
     to_ms: int | None = None
     value_bytes: int = 1024
-    """How much of a value is answered."""
+    """The length to which a value is shortened in the result."""
     use_index: bool = True
 
     def matches(self, record: Record) -> bool:
@@ -56,7 +57,7 @@ class Query:
         )
 
     def needles(self) -> list[bytes]:
-        """Bytes that the records of a batch hold somewhere if one of them can match."""
+        """Return the byte strings that the records of a batch contain if one of them can match."""
         found: list[bytes] = []
         if self.key is not None:
             found.append(encode_varint(len(self.key)) + self.key)
@@ -74,14 +75,14 @@ def _is_header(wanted: tuple[str, bytes | None], name: str, value: bytes | None)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One segment to be scanned from `position` on."""
+    """One segment to be scanned from `position`."""
 
     topic: str
     partition: int
     directory: str
     base_offset: int
     is_last: bool
-    """No segment follows: its indexes may be behind."""
+    """True when no segment follows: then the indexes may lag behind the log."""
     query: Query
     position: int = 0
 
@@ -92,7 +93,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A record that was wanted; `value` may be cut to what the query asked for."""
+    """A record that matches; `value` may be shortened to `Query.value_bytes`."""
 
     topic: str
     partition: int
@@ -104,12 +105,12 @@ class Match:
     headers: list[tuple[str, bytes | None]]
     path: str
     position: int
-    """Of its batch."""
+    """The position of its batch."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What one scan answers. `following`: there may be more, from there on."""
+    """The result of one scan. `following` is the task that continues it when there may be more matches."""
 
     matches: list[Match] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -129,8 +130,8 @@ def plan(
     topics: Sequence[str] = (),
     partition: int | None = None,
 ) -> Iterator[Task]:
-    """The segments below `paths`, which are log directories or folders of partitions. `problem` hears of what cannot be
-    searched. Raises OSError for one of `paths`."""
+    """Return a task for each segment below `paths`, which are log directories or folders of partitions. `problem` is called
+    for what cannot be searched. Raises OSError for one of `paths`."""
     found: list[tuple[TopicPartition, str]] = []
     for path in paths:
         folders = list(_partition_folders(filesystem, path.rstrip("/") or "/"))
@@ -154,7 +155,7 @@ def plan(
 
 
 def _partition_folders(filesystem: FileSystem, path: str) -> Iterator[tuple[TopicPartition, str]]:
-    """Of a log directory, those that a broker serves; a folder that was set aside counts when it is named."""
+    """Iterate over the partitions of a log directory that a broker serves; other partition folders only if `path` names one."""
     own = partition_of_folder(filesystem.absolute(path).rpartition("/")[2])
     names = filesystem.list_directory(path)
     if own is not None and any(name.endswith(LOG_SUFFIX) for name in names):
@@ -170,7 +171,7 @@ def _partition_folders(filesystem: FileSystem, path: str) -> Iterator[tuple[Topi
 
 
 def scan(filesystem: FileSystem, task: Task) -> Found:
-    """The matches of one segment, a thousand at most."""
+    """Return the matches of one segment, `MAX_MATCHES` at most."""
     found = Found()
     try:
         file = filesystem.open(task.path, writable=False)
@@ -179,7 +180,7 @@ def scan(filesystem: FileSystem, task: Task) -> Found:
         finally:
             file.close()
     except FileNotFoundError:
-        pass  # retention, or the cleaner, was faster
+        pass  # retention or the cleaner has removed it
     except OSError as error:
         found.problems.append(f"{task.path}: {error.strerror or error}")
     return found
@@ -254,7 +255,7 @@ def _match(record: Record, batch: StoredBatch, task: Task) -> Match:
 
 
 class _SegmentIndexes:
-    """The indexes of a task's segment, as far as its log bears them out."""
+    """The indexes of a task's segment, used only where they agree with its log."""
 
     def __init__(self, filesystem: FileSystem, file: File, task: Task) -> None:
         self._filesystem = filesystem
@@ -264,7 +265,7 @@ class _SegmentIndexes:
         self._offsets = OffsetIndex()
 
     def load(self) -> bool:
-        """Whether they are there and in order."""
+        """Load the indexes; return whether they exist and are valid."""
         try:
             for index in (self._times, self._offsets):
                 path = self._path(index)
@@ -276,7 +277,7 @@ class _SegmentIndexes:
         return True
 
     def position_of(self, from_ms: int) -> int | None:
-        """Where to begin so that no record of `from_ms` or later is missed; None when the segment has none."""
+        """Return the start position that misses no record of `from_ms` or later; None when the segment has none."""
         last = self._times.last
         if last is None:
             return 0
@@ -288,7 +289,7 @@ class _SegmentIndexes:
         return 0 if before is None or not self._is_true(before) else self._log_position(before[1])
 
     def _is_true(self, entry: tuple[int, int]) -> bool:
-        """Whether the log has the batch that this entry of the time index names, with that timestamp."""
+        """Return whether the log has the batch that this entry of the time index names, with that timestamp."""
         timestamp, relative_offset = entry
         last_offset = self._task.base_offset + relative_offset
         try:
@@ -300,7 +301,7 @@ class _SegmentIndexes:
         return batch is not None and (batch.header.last_offset, batch.header.max_timestamp) == (last_offset, timestamp)
 
     def _log_position(self, relative_offset: int) -> int:
-        """Of a batch at or before this offset."""
+        """Return the position of a batch at or before this offset."""
         entry = self._offsets.floor(relative_offset, partial(self._read, self._offsets))
         return 0 if entry is None else entry[1]
 

@@ -1,6 +1,6 @@
-"""One module per codec, each imported by the first batch that needs it: what no client uses is not in memory.
+"""One module per codec, each imported for the first batch that needs it, so that unused codecs take no memory.
 
-Rules: pure, like all of `protocol.records`. A module that is loaded in the middle of serving takes two milliseconds.
+Rules: pure, like all of `protocol.records`. Importing a module while the broker serves takes two milliseconds.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Protocol, TypeAlias
 from protocol.primitives import Buffer
 
 Stream: TypeAlias = tuple[bytes, Callable[[bytes], bytes], Callable[[], bytes]]
-"""What comes first, a function that compresses a piece, and one that gives the rest."""
+"""The first bytes of the output, a function that compresses a piece, and one that returns the remaining output."""
 
 
 class Codec(Protocol):
-    """What the modules have in common. A `level` of None is Kafka's default of the codec."""
+    """The interface of the codec modules. A `level` of None is Kafka's default of the codec."""
 
     @property
     def ERRORS(self) -> tuple[type[Exception], ...]:
-        """What `chunks` raises for data that is broken, besides EOFError (it is not whole) and RuntimeError."""
+        """The exceptions that `chunks` raises for malformed data, besides EOFError (it is incomplete) and RuntimeError."""
 
     def compress(self, data: Buffer, level: int | None) -> bytes: ...
 
     def stream(self, level: int | None) -> Stream: ...
 
     def chunks(self, data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
-        """The decompressed data in pieces of about `chunk_bytes`; some may be empty."""
+        """Iterate over the decompressed data in chunks of about `chunk_bytes`; some may be empty."""

@@ -1,4 +1,4 @@
-"""gzip: RFC 1952, members one behind the other. What follows a member and begins none is passed over, as Java does.
+"""gzip: RFC 1952, a sequence of members. Bytes after a member that do not begin another are ignored, as in Java.
 
 Source: java.util.zip.GZIPInputStream.readTrailer.
 """
@@ -13,10 +13,10 @@ from protocol.records.codecs import Stream
 
 ERRORS = (zlib.error,)
 _WINDOW_BITS = 31  # 15 bits and a gzip header
-# What a member leaves over is copied: the first, mostly the only one, is given everything, those behind it a little first.
+# The input after a member is copied: the first member, usually the only one, gets all of the input, later ones a little first.
 _NEXT_MEMBER_BYTES = 4 * 1024
 _MEMBER_BEGINS = b"\x1f\x8b\x08"
-_MIN_MEMBER_BYTES = 10 + 8  # a header and a trailer; between them there is something, however little
+_MIN_MEMBER_BYTES = 10 + 8  # a header and a trailer; the data between them is never empty
 
 
 def compress(data: Buffer, level: int | None) -> bytes:

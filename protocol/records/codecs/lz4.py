@@ -1,4 +1,4 @@
-"""lz4: one frame of independent blocks, as Kafka's clients know nothing else. What follows it is passed over, as Java does.
+"""lz4: one frame of independent blocks, the only form that Kafka's clients read. Bytes after it are ignored, as in Java.
 
 Source: KIP-57; Kafka Lz4BlockInputStream.
 """
@@ -19,7 +19,7 @@ _INDEPENDENT_BLOCKS = 0x20
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
-    # Java's reader knows neither blocks that refer to earlier ones nor any need for the other extras.
+    # Java's reader does not support blocks that refer to earlier ones, and does not need the other options.
     frame: bytes = lz4.frame.compress(
         data,
         compression_level=_level(level),
@@ -31,7 +31,7 @@ def compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _level(level: int | None) -> int:
-    """Kafka's default level, 9, is not lz4's ninth: it stands for the fast compressor."""
+    """Return lz4's level; Kafka's default level, 9, is not lz4's 9: it means the fast compressor."""
     return 0 if level in (None, DEFAULT_LEVEL) else level
 
 

@@ -1,5 +1,5 @@
 """snappy: the xerial framing of Java's library (a 16-byte header, then blocks of raw snappy, each with its length), and raw
-snappy, which some clients send. A stream may follow another one; less than a block's length at the end is passed over.
+snappy, which some clients send. A stream may follow another; fewer bytes than a block's length field at the end are ignored.
 
 Source: org.xerial.snappy.SnappyOutputStream, SnappyInputStream.
 """
@@ -22,7 +22,7 @@ _MAX_RATIO = 24  # a 3-byte copy makes 64 bytes at most
 
 
 def compress(data: Buffer, _level: int | None) -> bytes:
-    """There are no levels."""
+    """Compress `data`; snappy has no levels."""
     parts = [_HEADER]
     view = memoryview(data)
     for start in range(0, len(view), _BLOCK_BYTES):
@@ -41,7 +41,7 @@ def stream(_level: int | None) -> Stream:
 
 
 class _Blocks:
-    """Gathers what comes until it fills a block."""
+    """Collects input until it fills a block."""
 
     __slots__ = ("_rest",)
 
@@ -80,7 +80,7 @@ def chunks(data: memoryview, _chunk_bytes: int) -> Iterator[Buffer]:
 
 
 def _unsnap_block(block: memoryview) -> bytes:
-    """The length at the front is believed only as far as snappy can compress at all."""
+    """Decompress a block; refuse a declared length beyond snappy's maximum compression ratio."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift

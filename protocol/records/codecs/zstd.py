@@ -15,7 +15,7 @@ _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
 _PIECE_BLOCKS = 8
 _SMALL_BYTES = 64 * 1024
-# What the parameters of a stream are chosen for, however much it gets: few batches are larger, and 17 MiB are enough then.
+# The input size for which a stream's parameters are chosen: few batches are larger, and memory is then limited to 17 MiB.
 _USUAL_BYTES = 1024 * 1024
 
 
@@ -29,8 +29,8 @@ def stream(level: int | None) -> Stream:
 
 
 class _Frame:
-    """Compresses in one go what turns out to be small: a compressor that does not know how much will come makes room for
-    the largest window of its level, which at high ones is hundreds of megabytes, and clears it."""
+    """Compresses small input in one call: a compressor that does not know the size allocates and clears the largest window of
+    its level, which is hundreds of megabytes at high levels."""
 
     __slots__ = ("_compressor", "_gathered", "_level")
 
@@ -62,8 +62,8 @@ def chunks(data: memoryview, chunk_bytes: int) -> Iterator[Buffer]:
 
 
 def _check_frames(data: memoryview) -> Iterator[bytes]:
-    """Whole frames up to the end (RFC 8878): the library takes a cut frame for a short one. Raises EOFError. Gives nothing, as
-    often as it takes as long as a piece: there may be any number of frames and blocks without content."""
+    """Check that complete frames fill the data (RFC 8878): the library accepts an incomplete frame as a short one. Raises
+    EOFError. Yields an empty chunk at intervals, because there may be any number of empty frames and blocks."""
     position = frames = 0
     while position < len(data):
         magic = int.from_bytes(data[position : position + 4], "little")
@@ -81,7 +81,7 @@ def _check_frames(data: memoryview) -> Iterator[bytes]:
 
 
 def _frame_end(data: memoryview, position: int) -> Generator[bytes, None, int]:
-    """`position` is behind the frame's magic."""
+    """Return the end of a frame; `position` is after its magic."""
     if position >= len(data):
         raise EOFError("it ends inside a frame header")
     descriptor = data[position]
