@@ -138,7 +138,7 @@ class Timer:
         return entry
 
     def is_due(self, entry: TimerEntry) -> bool:
-        """Return whether the entry's deadline has passed, even if the callback has not run yet."""
+        """Return whether the entry's deadline has passed and the loop has not run its callback yet."""
         return entry.is_pending and entry.deadline_tick <= self._clock.monotonic_ms() - self._started_ms
 
     def close(self) -> None:
