@@ -98,7 +98,7 @@ class BrokerClient:
     def _check_open(self) -> None:
         if self._is_closed:
             self._drop(self._client)
-            raise ConnectionError("the line was closed")
+            raise ConnectionError("the connection was closed")
 
     def _drop(self, client: Client | None) -> None:
         """Abort the connection: a request that its sender has given up must not reach the broker later, after a retry of it."""
