@@ -84,7 +84,8 @@ interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the 
 	$(PY) -m pytest tests/broker tests/config tests/protocol $(INTEROP) -m oracle
 
 interop-long: interop ## The long proofs
-	$(PY) -m pytest tests/interop $(INTEROP) -m long
+	$(PY) -m pytest tests/interop $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -m long
+	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m long || test $$? -eq 5 || exit 1; done
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
 	$(PY) -m benchmarks.sizes
 	$(MAKE) fuzz sim SEEDS=2000 ARGS=--keep-going

@@ -16,7 +16,7 @@ from tests.interop.pipeline_cases import Given, consume, need_spark, produce, ru
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(900)]
 
 START_MS = 1_769_853_600_000
 
@@ -29,7 +29,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def servers(data: Path) -> Iterator[str]:
     need_spark()
-    topics = {"sent": 2, "arrived": 1, "shapes": 2, "played": 2, "played-again": 2}
+    topics = {"sent": 2, "inspected": 2, "arrived": 1, "shapes": 2, "played": 2, "played-again": 2}
     with EmbeddedBroker(topics, {"log.retention.ms": -1, "log.dirs": data}) as broker:
         yield broker.bootstrap_servers
 
@@ -46,10 +46,13 @@ def numbered(n: int, at_ms: int, producer: str = "p1") -> Given:
     return Given({"n": n}, str(n), headers, START_MS + at_ms, n % 2)
 
 
+SENT = [numbered(n, n * 1000) for n in range(100)] + [numbered(7, 0, "p2")]
+
+
 def test_an_audit_finds_gaps_repetitions_and_latencies(
     spark: SparkSession, servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    produce(servers, "sent", [numbered(n, n * 1000) for n in range(100)] + [numbered(7, 0, "p2")])
+    produce(servers, "sent", SENT)
     arrived = [n for n in range(100) if n not in (3, 50, 51)] + [99]
     produce(servers, "arrived", [numbered(n, n * 1000 + n)._replace(partition=0) for n in arrived])
     settings: dict[str, Any] = {"bootstrap_servers": servers, "topics": "sent,arrived", "output": tmp_path / "minutes"}
@@ -127,9 +130,10 @@ def test_an_archive_is_replayed_at_a_rate_in_order_and_continued(
 def test_a_topic_is_inspected_from_its_log_files_and_from_brokers(
     spark: SparkSession, servers: str, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    produce(servers, "inspected", SENT)
     for options in ({"path": data}, {"bootstrap_servers": servers}):
         capsys.readouterr()
-        run = run_job(inspect.job, spark, topic="sent", exact=True, rows=2, **options)
+        run = run_job(inspect.job, spark, topic="inspected", exact=True, rows=2, **options)
         printed = capsys.readouterr().out
         assert run.totals.read == 101
         for line in (

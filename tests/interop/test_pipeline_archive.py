@@ -23,7 +23,7 @@ from tests.oracle import java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(900)]
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}, {"name": "shop", "type": "string"}]}
 

@@ -330,6 +330,7 @@ def until(reached: Callable[[], Any], what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_stream_of_a_topic_that_grows(spark: SparkSession, servers: str, topic: str, tmp_path: Path) -> None:
     from confluent_kafka.admin import NewPartitions
 
@@ -356,6 +357,7 @@ def test_a_stream_of_a_topic_that_grows(spark: SparkSession, servers: str, topic
     assert everything == rows(load(spark, "kafka", servers, subscribe=topic))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_topic_that_is_made_again_in_mid_stream(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path, fails: bool
@@ -419,6 +421,7 @@ def test_a_write_that_is_wrong_says_what_is_right(spark: SparkSession, servers: 
         write(frame.drop("price"), servers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", [1, 7])
 def test_a_streaming_write_that_is_repeated_is_not_written_twice(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path, again: int
