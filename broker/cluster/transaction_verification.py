@@ -24,6 +24,7 @@ from broker.cluster.verification_queues import (
     verification_request,
 )
 from coordinator.runtime.partitioner import partition_for
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRANSACTION_TOPIC = "__transaction_state"
 # Requests between brokers begin with this version of AddPartitionsToTxn.
 FIRST_BROKER_VERSION = 4
 LATEST_BROKER_VERSION = 5
@@ -117,10 +117,10 @@ class CoordinatorVerification:
     def _coordinator_of(self, transactional_id: str) -> int | None:
         """Return the live leader of the transactional id's partition of `__transaction_state`, or None."""
         image = self._metadata.image
-        count = image.partitions_count(TRANSACTION_TOPIC)
+        count = image.partitions_count(TRANSACTION_STATE_TOPIC)
         if count is None:
             return None
-        found = image.partition(TRANSACTION_TOPIC, partition_for(transactional_id, count))
+        found = image.partition(TRANSACTION_STATE_TOPIC, partition_for(transactional_id, count))
         return None if found is None or found.leader not in image.brokers else found.leader
 
     def close(self) -> None:

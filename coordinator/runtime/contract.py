@@ -147,6 +147,21 @@ class Outbox:
     def respond(self, waiter: Waiter, response: Message) -> None:
         self._effects.append(Respond(waiter, response))
 
+    def fail(self, result: Result, error: ErrorCode, now_ms: int) -> None:
+        """Undo the change of `result`, whose records will never be committed, and respond to its waiter."""
+        response = result.change.failed(error, now_ms)
+        if result.waiter is not None:
+            assert response is not None
+            self.respond(result.waiter, response)
+
+    def time_out(self, result: Result, now_ms: int) -> None:
+        """Respond to the waiter of `result`, whose commit takes too long; it gets no other response."""
+        response = result.change.timed_out(now_ms)
+        if result.waiter is not None:
+            assert response is not None
+            self.respond(result.waiter, response)
+            result.waiter = None
+
     def drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects

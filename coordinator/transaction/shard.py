@@ -205,18 +205,11 @@ class TransactionShard:
         return self._outbox.drain()
 
     def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
-        response = result.change.failed(error, now_ms)
-        if result.waiter is not None:
-            assert response is not None
-            self._outbox.respond(result.waiter, response)
+        self._outbox.fail(result, error, now_ms)
         return self._outbox.drain()
 
     def on_commit_timeout(self, result: Result, now_ms: int) -> list[Effect]:
-        response = result.change.timed_out(now_ms)
-        if result.waiter is not None:
-            assert response is not None
-            self._outbox.respond(result.waiter, response)
-            result.waiter = None
+        self._outbox.time_out(result, now_ms)
         return self._outbox.drain()
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:

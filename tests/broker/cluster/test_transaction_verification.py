@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from broker.cluster.transaction_verification import TRANSACTION_TOPIC, CoordinatorVerification
+from broker.cluster.transaction_verification import CoordinatorVerification
 from coordinator.runtime.partitioner import partition_for
+from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
@@ -25,7 +26,7 @@ from tests.simulation.loop import SimLoop, simulate
 
 OWN_ID = 1
 # Two partitions, the second one led by broker 2.
-IMAGE = image_of({(TRANSACTION_TOPIC, 0): 1, (TRANSACTION_TOPIC, 1): 2})
+IMAGE = image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): 2})
 HERE = next(name for name in "abcdefgh" if partition_for(name, 2) == 0)
 THERE, OTHER = [name for name in "abcdefgh" if partition_for(name, 2) == 1][:2]
 
@@ -182,8 +183,8 @@ def test_a_question_that_is_displaced_is_answered_immediately() -> None:
     "image",
     [
         ClusterImage(brokers=IMAGE.brokers),
-        image_of({(TRANSACTION_TOPIC, 0): 1, (TRANSACTION_TOPIC, 1): -1}),
-        image_of({(TRANSACTION_TOPIC, 0): 1, (TRANSACTION_TOPIC, 1): 2}, alive=(1, 3)),
+        image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): -1}),
+        image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): 2}, alive=(1, 3)),
     ],
 )
 def test_without_a_coordinator_nobody_is_asked(image: ClusterImage) -> None:
@@ -220,7 +221,9 @@ def test_a_lost_connection_fails_who_waits_and_the_next_ones_are_sent() -> None:
             second = site.start(OTHER)
             await asyncio.sleep(0)
             site.peer = Peer()
-            site.metadata.publish(image_of({(TRANSACTION_TOPIC, 0): 1, (TRANSACTION_TOPIC, 1): -1}, alive=(1,)))
+            site.metadata.publish(
+                image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): -1}, alive=(1,))
+            )
             assert await first == {A: ErrorCode.NETWORK_EXCEPTION}
             assert peer.is_closed and await second == {A: ErrorCode.NONE}
             assert site.failed == 1
