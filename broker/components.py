@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
     from runtime.transport import Network
+    from security.authorizer import Authorizer
     from storage.directories.log_manager import LogManager
 
 
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
 class Infrastructure:
     """What the components are built on. `settings` are the static ones; `version` is the cluster's
     inter.broker.protocol.version; `has_others` says whether the cluster may have other brokers; `requests` is the budget for
-    the bytes of requests in memory."""
+    the bytes of requests in memory; `brokers_network` connects to other brokers (`broker.cluster.brokers_network`)."""
 
     settings: BrokerSettings
     broker_id: int
@@ -98,7 +99,7 @@ class Infrastructure:
     plans: Sequence[ListenerPlan]
     clock: Clock
     randomness: Randomness
-    network: Network
+    brokers_network: Network
     timer: Timer
     tasks: TaskScope
     store: Store
@@ -106,6 +107,7 @@ class Infrastructure:
     logs: LogManager
     metadata: MetadataCache
     metrics: BrokerMetrics
+    authorizer: Authorizer
     requests: MemoryBudget
     api_versions: tuple[ApiVersionRow, ...]
 
@@ -175,6 +177,7 @@ class Components:
             logs=base.logs,
             store=base.store,
             dynamic_settings=base.dynamic_settings,
+            authorizer=base.authorizer,
             metrics=base.metrics,
             api_versions=base.api_versions,
         )
@@ -222,7 +225,7 @@ class Components:
             metrics=base.metrics,
         )
         settings = FetchSettings.of(base.dynamic_settings.settings, base.broker_id)
-        return Fetchers(settings, base.network, self._address_of, dependencies, base.tasks)
+        return Fetchers(settings, base.brokers_network, self._address_of, dependencies, base.tasks)
 
     def _log_moves(self, fetchers: Fetchers | None) -> LogMoves:
         base, settings = self._infrastructure, self._infrastructure.settings
@@ -351,7 +354,7 @@ class Components:
         if known.broker_id == base.broker_id:
             return InProcessChannel(self._control)
         connect = network_channels(
-            base.network,
+            base.brokers_network,
             base.broker_id,
             inter_broker_listener(base.plans),
             base.version,
@@ -363,7 +366,7 @@ class Components:
         """Return a client of the current controller, at the address in the cluster image."""
         base = self._infrastructure
         return BrokerClient(
-            base.network,
+            base.brokers_network,
             lambda: self._address_of(broker_id),
             str(base.broker_id),
             timeout_ms=base.settings.controller_socket_timeout_ms,
@@ -373,7 +376,10 @@ class Components:
         """Return a client of another broker for inter-broker requests."""
         base = self._infrastructure
         return BrokerClient(
-            base.network, lambda: self._address_of(broker_id), client_id, timeout_ms=base.settings.request_timeout_ms
+            base.brokers_network,
+            lambda: self._address_of(broker_id),
+            client_id,
+            timeout_ms=base.settings.request_timeout_ms,
         )
 
     def _address_of(self, broker_id: int) -> Address | None:

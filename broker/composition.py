@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
 from broker.network.connection_shared import ConnectionLimits
+from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listeners import (
     ListenerPlan,
     ListenerSettings,
@@ -29,10 +30,12 @@ from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
 from replication.replica_selector import ReplicaSelector, replica_selector
 from runtime.transport import Address
+from security.authorizer import Authorizer, EverybodyAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from broker.services import Services
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
@@ -78,6 +81,16 @@ def inter_broker_version(settings: BrokerSettings) -> InterBrokerVersion:
 
 def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
     return next(plan.name for plan in plans if plan.is_inter_broker)
+
+
+def authorizer(_settings: BrokerSettings) -> Authorizer:
+    """Return what decides who may do what."""
+    return EverybodyAllowed()
+
+
+def gate(_services: Services) -> Gate:
+    """Return the gate that all requests pass."""
+    return BrokerGate(admission=OpenGate(), charging=OpenGate())
 
 
 def accept_limits(settings: BrokerSettings) -> AcceptLimits:

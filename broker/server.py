@@ -22,6 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from broker.cluster.brokers_network import brokers_network
 from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
@@ -33,8 +34,10 @@ from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
 from broker.components import Components, Infrastructure
 from broker.composition import (
     accept_limits,
+    authorizer,
     connection_limits,
     controlled_shutdown_version,
+    gate,
     inter_broker_listener,
     inter_broker_version,
     listener_plans,
@@ -302,7 +305,7 @@ class Broker:
                 plans=self._plans,
                 clock=dependencies.clock,
                 randomness=dependencies.randomness,
-                network=dependencies.network,
+                brokers_network=brokers_network(dependencies.network, self._plans),
                 timer=self._timer,
                 tasks=tasks,
                 store=store,
@@ -310,6 +313,7 @@ class Broker:
                 logs=self.logs,
                 metadata=self.metadata,
                 metrics=self._metrics,
+                authorizer=authorizer(settings),
                 requests=self.request_budget,
                 api_versions=table.api_versions(),
             ),
@@ -330,7 +334,7 @@ class Broker:
         """Give the acceptor what connections dispatch to; `Acceptor.open` starts serving."""
         self._acceptor.serve(
             ConnectionShared(
-                dispatch=Dispatch(table, self._tasks, self._metrics),
+                dispatch=Dispatch(table, self._tasks, self._metrics, gate(services)),
                 services=services,
                 budget=self.request_budget,
                 plain_budget=self.plain_budget,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from runtime.slices import SerialQueue
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
+    from security.authorizer import Authorizer
     from storage.directories.log_manager import LogManager
 
 
@@ -70,5 +71,6 @@ class Services:
     logs: LogManager
     store: Store
     dynamic_settings: DynamicSettings
+    authorizer: Authorizer
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]

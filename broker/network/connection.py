@@ -41,6 +41,7 @@ from broker.network.request_checks import foreign_protocol, impossible_length, n
 from broker.network.request_context import ClientConnection
 from broker.network.request_starter import RequestStarter
 from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
+from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from runtime.filesystem import Buffer
@@ -51,8 +52,6 @@ logger = logging.getLogger(__name__)
 
 # While the budget is short, connections read no more than this at a time.
 SHORT_RECEIVE_BYTES = 4 * KiB
-
-PRINCIPAL_ANONYMOUS = "User:ANONYMOUS"
 
 
 # As plain numbers: they are compared for every request, and to compare members of an enum costs a call.
@@ -134,7 +133,7 @@ class RequestConnection:
             security_protocol=self._security_protocol,
             peer=peer,
             local=local,
-            principal=PRINCIPAL_ANONYMOUS,
+            principal=ANONYMOUS,
         )
         refusal = shared.owner.admit(self)
         if refusal is not None:

@@ -28,18 +28,36 @@ class Refusal(NamedTuple):
     message: str | None = None
 
 
-class Gate(Protocol):
-    """Implemented by what the broker's settings ask for; one object for all connections."""
+class Admission(Protocol):
+    """Who asks, and may they."""
 
     def admit(self, route: Route, request: Request, context: RequestContext) -> Refusal | None:
         """Return why a request may not reach its handler, or None. Of a repeated request the fast path gives the one that it
         repeats, without records."""
+
+
+class Charging(Protocol):
+    """How much a client has used."""
 
     def charge(self, route: Route, context: RequestContext, request_bytes: int, response_bytes: int) -> int:
         """Count a request and its encoded response, and return the throttle time in milliseconds; 0 for none.
 
         Of a repeated request, `context` is that of the one that it repeats: the same client, another correlation id.
         """
+
+
+class Gate(Admission, Charging, Protocol):
+    """One object for all connections."""
+
+
+class BrokerGate:
+    """The gate of a broker: what its settings ask for admits, and charges. Callers keep the two bound methods."""
+
+    __slots__ = ("admit", "charge")
+
+    def __init__(self, admission: Admission, charging: Charging) -> None:
+        self.admit = admission.admit
+        self.charge = charging.charge
 
 
 class OpenGate:

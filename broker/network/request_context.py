@@ -13,6 +13,8 @@ from runtime.transport import Address
 
 if TYPE_CHECKING:
     from broker.services import Services
+    from security.access import Operation, ResourceType
+    from security.principal import Principal
 
 T = TypeVar("T")
 
@@ -124,7 +126,7 @@ class ClientConnection:
     security_protocol: str
     peer: Address
     local: Address
-    principal: str
+    principal: Principal
     software: tuple[str, str] | None = None
     closed_callbacks: list[Callable[[], None]] = field(default_factory=list)
 
@@ -148,8 +150,15 @@ class RequestContext:
         return self.connection.listener
 
     @property
-    def principal(self) -> str:
+    def principal(self) -> Principal:
         return self.connection.principal
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str, *, logs_denial: bool = True) -> bool:
+        """Return whether the client may do `operation` on a resource."""
+        connection = self.connection
+        return self.services.authorizer.allows(
+            connection.principal, connection.peer.host, operation, resource_type, name, logs_denial=logs_denial
+        )
 
     @property
     def local_address(self) -> Address:

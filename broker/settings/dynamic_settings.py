@@ -43,6 +43,7 @@ NO_SESSION = 0
 
 TopicListener = Callable[[str, LogConfig], None]
 BrokerListener = Callable[["BrokerSettings"], None]
+EntityListener = Callable[[str, Mapping[str, str]], None]
 # Returns the changed settings, from the stored ones.
 Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -64,6 +65,7 @@ class DynamicSettings:
         self._common_log_config: LogConfig | None = None
         self._topic_listeners: list[TopicListener] = []
         self._broker_listeners: list[BrokerListener] = []
+        self._entity_listeners: list[EntityListener] = []
         self._last_change = -1
         self._one_at_a_time = asyncio.Lock()
         self._writing = asyncio.Lock()
@@ -110,6 +112,11 @@ class DynamicSettings:
     def on_broker_changed(self, listener: BrokerListener) -> None:
         self._broker_listeners.append(listener)
 
+    def on_entity_changed(self, listener: EntityListener) -> None:
+        """Call `listener` with the path and the settings of each user, client or address whose settings change; those that it
+        has now are in `entities`. An entity without settings has an empty mapping."""
+        self._entity_listeners.append(listener)
+
     # --- reading, and processing notifications ---
 
     async def start(self) -> None:
@@ -139,7 +146,9 @@ class DynamicSettings:
             topics = await configs.entity_configs(self._store, TOPICS)
             brokers = await configs.entity_configs(self._store, BROKERS)
             self._set_brokers(brokers.get(CLUSTER_DEFAULT, {}), brokers.get(str(self._broker_id), {}))
-            self._entities = await configs.quota_entities(self._store)
+            entities = await configs.quota_entities(self._store)
+            for path in sorted(self._entities.keys() | entities.keys()):
+                self._set_entity(path, entities.get(path, {}))
             for topic in sorted(self._topics.keys() | topics.keys()):
                 self._set_topic(topic, topics.get(topic, {}))
             self._session_id = session_id
@@ -155,7 +164,7 @@ class DynamicSettings:
                     await configs.entity_config(self._store, BROKERS, str(self._broker_id)),
                 )
             elif entity_type in configs.QUOTA_TYPES:
-                self._entities[change.entity_path] = await configs.entity_config(self._store, entity_type, name)
+                self._set_entity(change.entity_path, await configs.entity_config(self._store, entity_type, name))
             self._last_change = change.sequence
 
     async def _purge(self) -> None:
@@ -239,6 +248,16 @@ class DynamicSettings:
         self._common_log_config = None
         for listener in self._broker_listeners:
             _notify("broker", partial(listener, known.settings))
+
+    def _set_entity(self, path: str, stored: Mapping[str, str]) -> None:
+        if stored == self._entities.get(path, {}):
+            return
+        if stored:
+            self._entities[path] = stored
+        else:
+            self._entities.pop(path, None)
+        for listener in self._entity_listeners:
+            _notify(f"entity {path}", partial(listener, path, stored))
 
     # --- writing ---
 

@@ -18,6 +18,8 @@ from runtime.clock import Clock, SystemClock
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.transport import Address
+from security.authorizer import EverybodyAllowed
+from security.principal import ANONYMOUS
 from tests.simulation.store import SimulatedEnsemble
 
 PARTITION = PartitionImage(0, 0, (0,), (0,), (), 0, 1)
@@ -57,6 +59,7 @@ class SettingsWorld:
 
     def context(self, version: int) -> RequestContext:
         services = SimpleNamespace(
+            authorizer=EverybodyAllowed(),
             broker_id=0,
             clock=self.clock,
             serial_queue=SerialQueue(self.clock, asyncio.get_running_loop().call_soon),
@@ -64,5 +67,5 @@ class SettingsWorld:
             metadata=self.metadata,
         )
         local = Address("127.0.0.1", 9092)
-        connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 5), local, "User:ANONYMOUS")
+        connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 5), local, ANONYMOUS)
         return RequestContext(version, 1, "test", connection, cast(Services, services))

@@ -17,6 +17,8 @@ from protocol.schema import Request
 from runtime.clock import SystemClock
 from runtime.slices import SerialQueue
 from runtime.transport import Address
+from security.authorizer import EverybodyAllowed
+from security.principal import ANONYMOUS
 from tests.controller.harness import Member, embedded_member
 
 LOCAL = Address("127.0.0.1", 9092)
@@ -26,6 +28,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
     layers = Layers(member.settings)
     clock = SystemClock()
     services = SimpleNamespace(
+        authorizer=EverybodyAllowed(),
         clock=clock,
         serial_queue=SerialQueue(clock, asyncio.get_running_loop().call_soon),
         settings=member.settings,
@@ -37,7 +40,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
         topic_admin=member.topic_admin,
         producer_ids=member.producer_ids,
     )
-    connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, "User:ANONYMOUS")
+    connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, ANONYMOUS)
     return RequestContext(version, 1, "test", connection, cast(Services, services))
 
 

@@ -17,6 +17,8 @@ from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
 from runtime.slices import SerialQueue
 from runtime.transport import Address
+from security.authorizer import EverybodyAllowed
+from security.principal import ANONYMOUS
 from tests.coordinator.transaction.coordinator_world import TransactionWorld
 from tests.coordinator.world import World
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
@@ -73,6 +75,7 @@ class GroupBroker:
 
     def context(self, api_version: int, *, client_id: str | None = "me", host: str = "127.0.0.1") -> RequestContext:
         services = SimpleNamespace(
+            authorizer=EverybodyAllowed(),
             broker_id=BROKER_ID,
             clock=self.world.clock,
             serial_queue=SerialQueue(self.world.clock, asyncio.get_running_loop().call_soon),
@@ -90,7 +93,7 @@ class GroupBroker:
             security_protocol="PLAINTEXT",
             peer=Address(host, 50_000),
             local=Address("127.0.0.1", 9092),
-            principal="User:ANONYMOUS",
+            principal=ANONYMOUS,
         )
         return RequestContext(
             api_version=api_version,

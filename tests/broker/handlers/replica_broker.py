@@ -30,6 +30,8 @@ from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from runtime.transport import Address
+from security.authorizer import EverybodyAllowed
+from security.principal import ANONYMOUS
 from tests.clocks import ManualClock, Turns
 from tests.replication.replica_world import ME, Replica, replica
 
@@ -72,6 +74,7 @@ class ReplicaBroker:
         self.services = cast(
             Services,
             SimpleNamespace(
+                authorizer=EverybodyAllowed(),
                 settings=BrokerSettings({}),
                 broker_id=ME,
                 advertised=AdvertisedAddresses(ME, ()),
@@ -111,7 +114,7 @@ class ReplicaBroker:
 
     def context(self, version: int) -> RequestContext:
         here = Address("127.0.0.1", 9092)
-        connection = ClientConnection("1", LISTENER, "PLAINTEXT", here, here, "User:ANONYMOUS")
+        connection = ClientConnection("1", LISTENER, "PLAINTEXT", here, here, ANONYMOUS)
         return RequestContext(version, 1, "test", connection, self.services)
 
     def start(self, handler: Handler[Any], request: Request, version: int) -> Answer:

@@ -20,6 +20,7 @@ from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.schema import Response
 from security.access import NOTHING
+from security.principal import ANONYMOUS
 from tests.broker.harness import Broker, settle
 from tests.broker.recorded_requests import (
     BARRIER_MS,
@@ -281,7 +282,7 @@ def test_the_context_tells_who_asks(log: Log) -> None:
     peer.send(heartbeat_of("g"), HEARTBEAT_V)
     (context,) = log.contexts
     assert (context.api_version, context.client_id, context.client_host) == (HEARTBEAT_V, "tester", "10.1.1.1")
-    assert (context.listener, context.principal) == ("PLAINTEXT", "User:ANONYMOUS")
+    assert (context.listener, context.principal) == ("PLAINTEXT", ANONYMOUS)
     assert context.local_address.port == 9092
     assert context.connection_id.startswith("10.0.0.1:9092-10.1.1.1:5555-")
     context.on_close(lambda: closed.append("gone"))

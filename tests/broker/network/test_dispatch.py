@@ -18,6 +18,7 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from runtime.tasks import TaskScope
 from runtime.transport import Address
 from security.access import NOTHING
+from security.principal import ANONYMOUS
 from tests.broker.harness import settle
 
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -25,7 +26,7 @@ REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 def context() -> RequestContext:
     here = Address("127.0.0.1", 1)
-    connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", here, here, "User:ANONYMOUS")
+    connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", here, here, ANONYMOUS)
     return RequestContext(4, 7, "tester", connection, cast(Services, SimpleNamespace()))
 
 

@@ -281,15 +281,24 @@ def test_users_clients_and_addresses_are_kept() -> None:
             await configs.write_entity_config(world.store, "users/alice/clients", "app", {"request_percentage": "2"})
             other = await world.broker(1)
             assert other.entities == {
-                "users/alice": {},
                 "users/alice/clients/app": {"request_percentage": "2"},
                 "clients/<default>": {"producer_byte_rate": "1"},
             }
+            changed: list[tuple[str, dict[str, str]]] = []
+            other.on_entity_changed(lambda path, stored: changed.append((path, dict(stored))))
             await configs.alter_entity_config(world.store, "ips", "10.0.0.1", {"connection_creation_rate": "3"})
             await configs.alter_entity_config(world.store, "users/alice/clients", "app", {"request_percentage": "4"})
             await other.catch_up()
             assert other.entities["ips/10.0.0.1"] == {"connection_creation_rate": "3"}
             assert other.entities["users/alice/clients/app"] == {"request_percentage": "4"}
+            await configs.alter_entity_config(world.store, "clients", "<default>", {})
+            await other.catch_up()
+            assert "clients/<default>" not in other.entities
+            assert changed == [
+                ("ips/10.0.0.1", {"connection_creation_rate": "3"}),
+                ("users/alice/clients/app", {"request_percentage": "4"}),
+                ("clients/<default>", {}),
+            ]
 
     asyncio.run(run())
 
