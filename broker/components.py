@@ -68,6 +68,7 @@ from runtime.transport import Address
 if TYPE_CHECKING:
     from broker.network.dispatch import ApiVersionRow
     from broker.network.listeners import ListenerPlan
+    from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
@@ -108,6 +109,7 @@ class Infrastructure:
     metadata: MetadataCache
     metrics: BrokerMetrics
     authorizer: Authorizer
+    audit: AuditLog
     requests: MemoryBudget
     api_versions: tuple[ApiVersionRow, ...]
 
@@ -178,6 +180,7 @@ class Components:
             store=base.store,
             dynamic_settings=base.dynamic_settings,
             authorizer=base.authorizer,
+            audit=base.audit,
             metrics=base.metrics,
             api_versions=base.api_versions,
         )

@@ -30,7 +30,9 @@ from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
 from replication.replica_selector import ReplicaSelector, replica_selector
 from runtime.transport import Address
+from security.acl_authorizer import AclAuthorizer
 from security.authorizer import Authorizer, EverybodyAllowed
+from security.principal import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,9 +85,13 @@ def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
     return next(plan.name for plan in plans if plan.is_inter_broker)
 
 
-def authorizer(_settings: BrokerSettings) -> Authorizer:
-    """Return what decides who may do what."""
-    return EverybodyAllowed()
+def authorizer(settings: BrokerSettings) -> Authorizer:
+    """Return what decides who may do what, as `authorizer.class.name` says. It has no ACLs yet."""
+    told = settings.acl_settings
+    if told is None:
+        return EverybodyAllowed()
+    super_users = [Principal.parse(text) for text in told.super_users]
+    return AclAuthorizer(super_users, allows_without_acl=told.allows_without_acl)
 
 
 def gate(_services: Services) -> Gate:

@@ -49,6 +49,7 @@ from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
+from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
@@ -314,6 +315,7 @@ class Broker:
                 metadata=self.metadata,
                 metrics=self._metrics,
                 authorizer=authorizer(settings),
+                audit=AuditLog(),
                 requests=self.request_budget,
                 api_versions=table.api_versions(),
             ),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker.network.dispatch import ApiVersionRow
     from broker.network.memory_budget import MemoryBudget
     from broker.network.response_memory import ResponseMemory
+    from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
@@ -72,5 +73,6 @@ class Services:
     store: Store
     dynamic_settings: DynamicSettings
     authorizer: Authorizer
+    audit: AuditLog
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]

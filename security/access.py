@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode
 
 
 class ResourceType(IntEnum):
-    """The codes of Kafka's ACL requests and nodes."""
+    """The codes of Kafka's ACL requests."""
 
     TOPIC = 2
     GROUP = 3
@@ -31,8 +31,9 @@ class ResourceType(IntEnum):
 
 
 class Operation(IntEnum):
-    """The codes of Kafka's ACL requests and nodes."""
+    """The codes of Kafka's ACL requests. ALL occurs in ACLs only: no request needs it."""
 
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5

@@ -1,7 +1,7 @@
 """The decision whether a principal may do an operation on a resource, as its users see it. Pure.
 
 Rules: a decision is made from memory, without awaiting: it is on the hot path. Whoever asks passes the client's address,
-because ACLs name hosts. An authorizer writes denials to its own log; callers write nothing.
+because ACLs name hosts. An authorizer writes nothing: `RequestContext.allows` logs denials, because it knows the request.
 Source: Kafka Authorizer, AuthHelper; KIP-504, KIP-679.
 """
 
@@ -27,8 +27,6 @@ class Authorizer(Protocol):
         operation: Operation,
         resource_type: ResourceType,
         name: str,
-        *,
-        logs_denial: bool = True,
     ) -> bool:
         """Return whether `principal`, connected from the address `host`, may do `operation` on one resource."""
 
@@ -48,10 +46,7 @@ class EverybodyAllowed:
         _operation: Operation,
         _resource_type: ResourceType,
         _name: str,
-        *,
-        logs_denial: bool = True,
     ) -> bool:
-        del logs_denial
         return True
 
     def allows_any(self, _principal: Principal, _host: str, _operation: Operation, _type: ResourceType) -> bool:

@@ -140,6 +140,8 @@ class RequestContext:
     client_id: str | None
     connection: ClientConnection
     services: Services
+    api_name: str = field(default="", init=False)
+    """For the log of denials; set by a gate that may refuse."""
 
     @property
     def client_host(self) -> str:
@@ -154,11 +156,29 @@ class RequestContext:
         return self.connection.principal
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str, *, logs_denial: bool = True) -> bool:
-        """Return whether the client may do `operation` on a resource."""
+        """Return whether the client may do `operation` on a resource. The answer is logged, unless it is no and the client has
+        not asked for this resource: it asks for all that it may see, or what it may do."""
         connection = self.connection
-        return self.services.authorizer.allows(
-            connection.principal, connection.peer.host, operation, resource_type, name, logs_denial=logs_denial
+        services = self.services
+        is_allowed = services.authorizer.allows(
+            connection.principal, connection.peer.host, operation, resource_type, name
         )
+        if not is_allowed:
+            if logs_denial:
+                services.audit.denied(self, operation, resource_type, name)
+        elif services.audit.logs_allowed:
+            services.audit.allowed(self, operation, resource_type, name)
+        return is_allowed
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Return whether there is a resource of this type on which the client may do `operation`. A no is logged."""
+        connection = self.connection
+        is_allowed = self.services.authorizer.allows_any(
+            connection.principal, connection.peer.host, operation, resource_type
+        )
+        if not is_allowed:
+            self.services.audit.denied(self, operation, resource_type, "")
+        return is_allowed
 
     @property
     def local_address(self) -> Address:

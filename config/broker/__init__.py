@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from config.acl_settings import READ_BY_AUTHORIZER, AclSettings, acl_settings
 from config.address_limits import address_limits
 from config.broker.barnabas import OwnSettings
 from config.broker.coordination import CoordinationSettings
@@ -27,7 +28,6 @@ from config.broker.security import SecuritySettings
 from config.broker.transactions import TransactionStateSettings
 from config.definition import HOUR_MS, MiB
 from config.errors import ConfigError
-from config.java_values import java_trim
 from config.providers import NoFiles, Provided, ProviderFiles, known_provider_settings, resolve
 from config.sources import settings_in_environment
 
@@ -47,10 +47,6 @@ class UnknownSetting:
 
     def __str__(self) -> str:
         return f"unknown setting {self.name}" + ("" if self.nearest is None else f": did you mean {self.nearest}?")
-
-
-ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
-"""Whether Kafka's AclAuthorizer reads it; it is no setting of the broker."""
 
 
 class BrokerSettings(
@@ -114,11 +110,11 @@ class BrokerSettings(
     @property
     def unknown(self) -> tuple[UnknownSetting, ...]:
         """The given names that are unknown; each gets a warning."""
-        of_providers = known_provider_settings(self.given)
+        of_others = known_provider_settings(self.given) | (READ_BY_AUTHORIZER if self.acl_settings else frozenset())
         return tuple(
-            UnknownSetting(name, next(iter(difflib.get_close_matches(name, (*self.definitions, *of_providers), n=1)), None))
+            UnknownSetting(name, next(iter(difflib.get_close_matches(name, (*self.definitions, *of_others), n=1)), None))
             for name in self.given
-            if name not in self.definitions and not is_listener_setting(name) and name not in of_providers
+            if name not in self.definitions and not is_listener_setting(name) and name not in of_others
         )
 
     @property
@@ -172,6 +168,11 @@ class BrokerSettings(
         """The parsed limits. Raises ConfigError, but not after `check`."""
         return address_limits("max.connections.per.ip.overrides", self.max_connections_per_ip_overrides)
 
+    @cached_property
+    def acl_settings(self) -> AclSettings | None:
+        """What the authorizer is told; None without one. Raises ConfigError, but not after `check`."""
+        return acl_settings(self.authorizer_class_name, self.given)
+
     # --- checks between rows ---
 
     def check(self) -> None:
@@ -179,13 +180,9 @@ class BrokerSettings(
         self._check_identity()
         self._check_logs()
         self._check_replication()
-        # Without an authorizer ACLs would not be enforced: an error, unless everything is allowed without ACLs.
-        if self.authorizer_class_name and java_trim(self.given.get(ALLOW_EVERYONE, "")).lower() != "true":
-            raise ConfigError(
-                "authorizer.class.name must be empty, but with allow.everyone.if.no.acl.found=true: this broker has no ACLs "
-                "yet, it would be open to everybody."
-            )
-        limits_by_address = self.limits_by_address  # refuses an invalid value before it is used
+        # These two refuse invalid values before they are used.
+        _ = self.acl_settings
+        limits_by_address = self.limits_by_address
         if self.max_connections_per_ip == 0 and not limits_by_address:
             raise ConfigError(
                 "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."

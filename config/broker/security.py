@@ -27,9 +27,9 @@ from config.validators import NON_NULL, at_least, one_of
 
 
 class SecuritySettings(SettingTable):
-    authorizer_class_name: str = setting("authorizer.class.name", STRING, "", NON_NULL,
-        doc="Java class that grants or denies operations. There are no ACLs yet: only empty is accepted, or "
-            "allow.everyone.if.no.acl.found=true with it.")
+    authorizer_class_name: str = setting("authorizer.class.name", STRING, "", NON_NULL, effective=True,
+        doc="What grants or denies operations: empty for everything to everybody, or "
+            "kafka.security.authorizer.AclAuthorizer, which reads super.users and allow.everyone.if.no.acl.found.")
     principal_builder_class: str = setting(
         "principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, PER_BROKER,

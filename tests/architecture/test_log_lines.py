@@ -94,6 +94,7 @@ VOCABULARY = {
     "nodes": "how many nodes of the store",
     "offset": "an offset in a partition",
     "offsets": "how many committed offsets",
+    "operation": "what a client wanted to do, in the words of ACLs",
     "outcome": "how an attempt ended",
     "outcomes": "how often each error or success came about",
     "partition": "a partition's number in its topic",
@@ -102,6 +103,7 @@ VOCABULARY = {
     "phase": "a phase of startup",
     "position": "a position in a file",
     "previous_end_offset": "the end offset before",
+    "principal": "who a client is, as in ACLs",
     "producer_epoch": "a producer's epoch",
     "producer_id": "a producer's id",
     "protocol": "the protocol that a group chose",
@@ -119,6 +121,8 @@ VOCABULARY = {
     "requests": "how many were asked for",
     "resolution": "what to do, in words",
     "resource": "the topic or broker whose settings changed",
+    "resource_name": "the name of what a client wanted to use",
+    "resource_type": "the type of what a client wanted to use",
     "restarted_brokers": "the ids of brokers that have registered again",
     "session": "the id of a ZooKeeper session",
     "setting": "a setting's name",
@@ -149,7 +153,7 @@ VOCABULARY = {
     "written_bytes": "how much was written",
     "written_records": "how many records were written",
 }
-CHOSEN_BY_CLIENTS = {"client_id", "path", "transactional_id"}
+CHOSEN_BY_CLIENTS = {"client_id", "path", "principal", "resource_name", "transactional_id"}
 TEXTS = {"error", "reason", "resolution", "stack"}
 
 PLACEHOLDER = re.compile(r"%(?:#x|[sdr])")

@@ -25,6 +25,7 @@ PACKAGES = (
     "protocol",
     "replication",
     "runtime",
+    "security",
     "storage",
 )
 EFFECTS = ("asyncio", "socket", "time", "random", "threading", "select", "subprocess")

@@ -240,7 +240,7 @@ def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
         (["--override", "log.segment.bytes"], "--override log.segment.bytes is not of the form name=value"),
         (["--override", "listeners=nonsense"], "nonsense"),
         (["--override", "listeners=SSL://:9093"], "only PLAINTEXT"),
-        (["--override", "authorizer.class.name=org.example.Authorizer"], "authorizer.class.name must be empty"),
+        (["--override", "authorizer.class.name=org.example.Authorizer"], "this broker runs no Java; it must be empty"),
         (["--override", "zookeeper.connect=x:port"], "zookeeper.connect"),
         (["--topic", "a:b"], "'a:b' is not of the form name[:partitions[:replicas]]"),
         (["/nowhere/server.properties"], "cannot read /nowhere/server.properties"),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from broker.network.request_context import ClientConnection, RequestContext
+from broker.observability.audit import AuditLog
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
 from config.broker import BrokerSettings
@@ -60,6 +61,7 @@ class SettingsWorld:
     def context(self, version: int) -> RequestContext:
         services = SimpleNamespace(
             authorizer=EverybodyAllowed(),
+            audit=AuditLog(),
             broker_id=0,
             clock=self.clock,
             serial_queue=SerialQueue(self.clock, asyncio.get_running_loop().call_soon),

@@ -117,10 +117,7 @@ def test_broker_and_node_id_are_one() -> None:
         ({"max_connections_per_ip": "0"}, "max.connections.per.ip.overrides"),
         ({"max_connections_per_ip_overrides": "some.host:5"}, "max.connections.per.ip.overrides: 'some.host'"),
         ({"process_roles": "broker"}, "process.roles"),
-        (
-            {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"},
-            "authorizer.class.name must be empty.*everybody",
-        ),
+        ({"authorizer_class_name": "org.example.Authorizer"}, "runs no Java"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(given: dict[str, str], reason: str) -> None:
@@ -131,10 +128,3 @@ def test_values_that_do_not_fit_are_refused(given: dict[str, str], reason: str) 
 def test_settings_that_differ_from_kafka_on_purpose() -> None:
     differing = {name for name, row in BrokerSettings.definitions.items() if row.default != row.kafka_default}
     assert differing == {"listeners", "queued.max.request.bytes"}
-
-
-def test_an_authorizer_that_allows_what_no_acl_forbids_is_a_warning() -> None:
-    name = "kafka.security.authorizer.AclAuthorizer"
-    given = {"authorizer.class.name": name, "allow.everyone.if.no.acl.found": "true"}
-    settings = BrokerSettings.from_sources(given, {}, {})
-    assert "authorizer.class.name" in settings.without_effect

@@ -16,6 +16,7 @@ SOURCE = "\n".join(path.read_text() for package in PACKAGES for path in sorted((
 
 # Settings that act through something derived from them in `config`.
 DERIVED = {
+    "authorizer.class.name": "acl_settings",
     "broker.id": "effective_broker_id",
     "broker.id.generation.enable": "effective_broker_id",
     "node.id": "effective_broker_id",

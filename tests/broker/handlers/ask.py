@@ -11,6 +11,7 @@ from typing import Any, cast
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
 from broker.network.request_context import ClientConnection, RequestContext
+from broker.observability.audit import AuditLog
 from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request
@@ -29,6 +30,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
     clock = SystemClock()
     services = SimpleNamespace(
         authorizer=EverybodyAllowed(),
+        audit=AuditLog(),
         clock=clock,
         serial_queue=SerialQueue(clock, asyncio.get_running_loop().call_soon),
         settings=member.settings,

@@ -9,6 +9,7 @@ from typing import cast
 
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import ClientConnection, RequestContext
+from broker.observability.audit import AuditLog
 from broker.services import Services
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
 from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
@@ -76,6 +77,7 @@ class GroupBroker:
     def context(self, api_version: int, *, client_id: str | None = "me", host: str = "127.0.0.1") -> RequestContext:
         services = SimpleNamespace(
             authorizer=EverybodyAllowed(),
+            audit=AuditLog(),
             broker_id=BROKER_ID,
             clock=self.world.clock,
             serial_queue=SerialQueue(self.world.clock, asyncio.get_running_loop().call_soon),

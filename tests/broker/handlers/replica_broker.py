@@ -16,6 +16,7 @@ from broker.network.dispatch import Handler
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import ClientConnection, Deferred, RequestContext
 from broker.network.response_memory import ResponseMemory
+from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
@@ -75,6 +76,7 @@ class ReplicaBroker:
             Services,
             SimpleNamespace(
                 authorizer=EverybodyAllowed(),
+                audit=AuditLog(),
                 settings=BrokerSettings({}),
                 broker_id=ME,
                 advertised=AdvertisedAddresses(ME, ()),

@@ -190,5 +190,5 @@ def test_a_resource_that_a_request_names_is_found_in_it() -> None:
 
 
 def test_codes_are_those_of_kafka() -> None:
-    assert [operation.value for operation in Operation] == list(range(3, 15))
+    assert [operation.value for operation in Operation] == list(range(2, 15))
     assert [kind.value for kind in ResourceType] == list(range(2, 8))
