@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from barnabas.spark.client import ClusterClient
 from barnabas.spark.decisions import Decisions
-from barnabas.spark.exactly_once import Decision, OpenTransaction
+from barnabas.spark.exactly_once import Decision, OpenTransaction, QueryState, Registration
 from barnabas.spark.transaction_calls import TransactionCalls
 from barnabas.spark.write_options import WriteOptions
 
@@ -21,8 +21,11 @@ class BrokerTransactions:
         self._decisions = Decisions(client, options)
         self._calls = TransactionCalls(client, options.transaction_timeout_ms)
 
-    def decision(self, query: str) -> Decision | None:
-        return self._decisions.last(query)
+    def state(self, query: str) -> QueryState:
+        return self._decisions.state(query)
+
+    def register(self, query: str, run: str, before: Registration | None) -> None:
+        self._decisions.register(query, run, before)
 
     def decide(self, query: str, decision: Decision) -> None:
         self._decisions.add(query, decision)

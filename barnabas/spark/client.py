@@ -42,6 +42,10 @@ _MOVED: Final = frozenset({
     ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID,
 })  # fmt: skip
 
+UNKNOWN_S: Final = 10.0
+"""A topic or partition that no broker has known for so long does not exist. A broker that has just started, or a topic that
+has just been made, is known to the others within less."""
+
 R = TypeVar("R", bound=Response)
 
 
@@ -178,6 +182,17 @@ class ClusterClient:
         for name in found.keys() - topics.keys():
             self._topics.pop(name, None)
         return topics
+
+    def settled_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """As `topics`, but a name counts as missing only when it was for UNKNOWN_S. Raises what `topics` does."""
+        wanted = set(names)
+        attempts = self.attempts("Metadata")
+        while True:
+            found = self.topics(wanted)
+            missing = wanted - found.keys()
+            if not missing or attempts.elapsed_s >= UNKNOWN_S:
+                return found
+            attempts.pause(f"no broker knows topic {', '.join(sorted(missing))}")
 
     @staticmethod
     def _passing_error(found: Mapping[str, MetadataResponseTopic], *, is_all: bool) -> str | None:

@@ -1,13 +1,17 @@
-"""Keeps the decisions of the exactly-once write in a compacted topic, and reads the last one of a query.
+"""Keeps the decisions of the exactly-once write, and the runs that may decide, in a compacted topic.
 
-A decision is one record: its key is the query's id, its value `exactly_once.Decision`. All decisions of a query are in one
-partition, and the last one counts. They are found from the end of the partition backwards, as the last decision of a running
-query is among the last ones written.
+Two kinds of records: a decision, whose key is the query's id, and a registration, whose key is that and `/run`. All of a query
+are in one partition, and the last one of each kind counts; a decision also tells the registration that it was written under.
+They are found from the end of the partition backwards, as those of a running query are among the last ones written.
+
+Both are written by the producer id of the registration: 0 is the sequence number of the registration itself, and the
+decisions of its run follow. So the leader of the partition refuses what comes late: of an older epoch, or another record in
+the place of one that is stored.
 
 Rules: the topic is made when it is missing, compacted, with a partition for each of PARTITIONS queries at a time; who makes
-it himself may choose otherwise. Decisions are read with the isolation level of uncommitted records: they are in no
-transaction.
-Errors: KafkaError, ClusterUnavailable.
+it himself may choose otherwise. It is read with the isolation level of uncommitted records: they are in no transaction.
+Errors: Fenced, KafkaError, ClusterUnavailable.
+Source: KIP-98, KIP-360 (epochs and sequence numbers of producers).
 """
 
 from __future__ import annotations
@@ -15,13 +19,13 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.spark.client import ClusterClient
-from barnabas.spark.exactly_once import Decision
+from barnabas.spark.exactly_once import Decision, Fenced, QueryState, Registration
 from barnabas.spark.partitioner import partition_of
 from barnabas.spark.producing import Producer
 from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange
 from barnabas.spark.record_reading import read_records
 from barnabas.spark.rows import OutgoingRow
-from barnabas.spark.transaction_calls import TransactionCalls
+from barnabas.spark.transaction_calls import ProducerIdentity, TransactionCalls
 from barnabas.spark.write_options import WriteOptions
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import (
@@ -36,6 +40,10 @@ from protocol.topic_partition import TopicPartition
 PARTITIONS: Final = 8
 _BROKERS_DEFAULT: Final = -1
 _FIRST_LOOK_RECORDS: Final = 32
+MAX_EPOCH: Final = (1 << 15) - 1
+_FENCED: Final = frozenset(
+    {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+)
 _CONFIG: Final = {
     "cleanup.policy": "compact",
     "segment.ms": str(60 * 60 * 1000),  # only what is not in the newest segment is compacted
@@ -49,46 +57,74 @@ class Decisions:
     def __init__(self, client: ClusterClient, options: WriteOptions) -> None:
         self._client = client
         self._options = options
+        self._partitions: int | None = None
 
-    def last(self, query: str) -> Decision | None:
-        """The last decision of a query. Raises what the module says."""
-        topic = self._options.decision_topic
-        if topic not in self._client.topics([topic]):
-            return None
+    def state(self, query: str) -> QueryState:
+        """The last registration and the last decision of a query. Raises what the module says."""
         key = self._partition(query)
         first = self._client.offsets({key: EARLIEST})[key].offset
         end = self._client.offsets({key: LATEST})[key].offset
-        look, wanted = _FIRST_LOOK_RECORDS, query.encode()
+        look = _FIRST_LOOK_RECORDS
+        registration: Registration | None = None
         while end > first:
             start = max(first, end - look)
-            found: Decision | None = None
-            for record in read_records(self._client, OffsetRange(*key, start, end)):
-                if record.key == wanted and record.value is not None:
-                    found = Decision.decode(record.value)
-            if found is not None:
-                return found
+            decision, later = self._newest(query, OffsetRange(*key, start, end))
+            registration = registration or later
+            if decision is not None:
+                return QueryState(registration or decision.registration, decision)
             end, look = start, look * 4
-        return None
+        return QueryState(registration)
+
+    def _newest(self, query: str, part: OffsetRange) -> tuple[Decision | None, Registration | None]:
+        """The last decision in a range, and the last registration behind it."""
+        decision: Decision | None = None
+        registration: Registration | None = None
+        for record in read_records(self._client, part):
+            if record.value is None:
+                continue
+            if record.key == query.encode():
+                decision, registration = Decision.decode(record.value), None
+            elif record.key == _registration_key(query):
+                registration = Registration.decode(record.value)
+        return decision, registration
+
+    def register(self, query: str, run: str, before: Registration | None) -> None:
+        """Store a registration that follows on `before`. Raises what the module says."""
+        if before is None or before.producer_epoch >= MAX_EPOCH:
+            identity = TransactionCalls(self._client, 0).begin(None)
+        else:
+            identity = ProducerIdentity(None, before.producer_id, before.producer_epoch + 1)
+        made = Registration(run, identity.producer_id, identity.producer_epoch)
+        self._write(query, _registration_key(query), made.encode(), identity, 0)
 
     def add(self, query: str, decision: Decision) -> None:
         """Write a decision; it is durable when this returns. Raises what the module says."""
-        self._make_topic()
-        key = self._partition(query)
-        identity = TransactionCalls(self._client, 0).begin(None)
-        producer = Producer(self._client, self._options, identity)
-        now_ms = self._client.now_ms()
-        producer.add(OutgoingRow(*key, Record(0, now_ms, query.encode(), decision.encode())))
-        producer.flush()
+        run = decision.registration
+        identity = ProducerIdentity(None, run.producer_id, run.producer_epoch)
+        self._write(query, query.encode(), decision.encode(), identity, decision.sequence)
+
+    def _write(self, query: str, key: bytes, value: bytes, identity: ProducerIdentity, sequence: int) -> None:
+        partition = self._partition(query)
+        producer = Producer(self._client, self._options, identity, sequences={partition: sequence})
+        producer.add(OutgoingRow(*partition, Record(0, self._client.now_ms(), key, value)))
+        try:
+            producer.flush()
+        except KafkaError as error:
+            if error.code in _FENCED:
+                raise Fenced(str(error)) from error
+            raise
 
     def _partition(self, query: str) -> TopicPartition:
-        topic = self._options.decision_topic
-        partitions = self._client.topics([topic])[topic].partitions
-        return topic, partition_of(query.encode(), len(partitions))
+        if self._partitions is None:
+            self._partitions = self._topic_partitions()
+        return self._options.decision_topic, partition_of(query.encode(), self._partitions)
 
-    def _make_topic(self) -> None:
+    def _topic_partitions(self) -> int:
+        """How many partitions the topic has, which is made when it is missing. That a broker does not know it says nothing: it
+        may just have started. The controller knows."""
         name = self._options.decision_topic
         attempts = self._client.attempts(f"creation of topic {name}")
-        while name not in self._client.topics([name]):
+        while (found := self._client.topics([name]).get(name)) is None:
             topic = CreatableTopic(
                 name=name,
                 num_partitions=PARTITIONS,
@@ -101,3 +137,8 @@ class Decisions:
             if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) and not code.retriable:
                 raise KafkaError(code, f"topic {name}: {response.topics[0].error_message or code.message}")
             attempts.pause(code.name)
+        return len(found.partitions)
+
+
+def _registration_key(query: str) -> bytes:
+    return f"{query}/run".encode()

@@ -11,14 +11,21 @@ A batch that Spark repeats finds the decision of its number: its tasks write not
 again, which changes nothing where it was done before. Without a decision nothing of the earlier attempts can become visible:
 the new tasks begin new transactions, and what earlier attempts left open is aborted.
 
-The transactional id is `<query>-<partition>-<attempt>`. Attempts of one task have ids of their own, so that a speculative
-copy, or an attempt that Spark has given up, cannot fence the one whose result counts.
+A decision may still be on its way to the broker when its driver is gone. So the first task of a run (Spark has an id for each
+start of a query) registers the run before it believes that a batch is not decided: a record in the log of the decisions, with
+the producer id of the run before and the next epoch. The leader of that partition refuses what comes later with an older
+epoch. A driver decides with the epoch of its own run, in which sequence numbers count its decisions.
+
+The transactional id is `<query>-<run>-<partition>-<attempt>`. Runs, and attempts of one task, have ids of their own, so that
+neither a request of an earlier run that arrives late, nor a speculative copy, nor an attempt that Spark has given up can fence
+the transaction that counts.
 
 Rules: pure; `Transactions` does what is asked of brokers. Nothing is aborted of a batch that is decided, or may be.
 Invariants: a row is visible to readers of committed records at most once; a batch that Spark has committed is visible as a
-whole. What can fail: a decided transaction that its broker has aborted since, as `transaction.timeout.ms` was over before
-the driver came back. That is `DecisionExpired`: rows of the batch are lost, and somebody has to know.
-Source: two-phase commit; Kafka KIP-98 (transactions, fencing by epoch).
+whole; when a run is registered, no earlier one can decide. What can fail: a decided transaction that its broker has aborted
+since, as `transaction.timeout.ms` was over before the driver came back. That is `DecisionExpired`: rows of the batch are lost,
+and somebody has to know.
+Source: two-phase commit; Kafka KIP-98 (transactions, fencing by epoch), KIP-360 (a producer that raises its own epoch).
 """
 
 from __future__ import annotations
@@ -26,7 +33,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
+
+from protocol.records.batch import advance_sequence
+
+_VERSION: Final = 2
+FIRST_SEQUENCE: Final = 1
+"""Of the decisions of a run: its registration has 0."""
+_ATTEMPTS: Final = 10
+"""So often a run registers, or decides, before others that do the same at the same time are an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +54,84 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Registration:
+    """A run of a query, and the producer with which it writes its decisions."""
+
+    run: str
+    producer_id: int
+    producer_epoch: int
+
+    def encode(self) -> bytes:
+        return json.dumps({"version": _VERSION, "run": self.as_list()}).encode()
+
+    @staticmethod
+    def decode(value: bytes) -> Registration:
+        return Registration(*_stored(value)["run"])
+
+    def as_list(self) -> list[Any]:
+        """As it is stored."""
+        return [self.run, self.producer_id, self.producer_epoch]
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """A batch of a query counts as written when these transactions are committed."""
+    """A batch of a query counts as written when these transactions are committed. `sequence` counts the decisions of the run
+    that `registration` tells."""
 
     batch: int
     transactions: tuple[OpenTransaction, ...]
+    registration: Registration
+    sequence: int
 
     def encode(self) -> bytes:
         listed = [[each.transactional_id, each.producer_id, each.producer_epoch] for each in self.transactions]
-        return json.dumps({"version": 1, "batch": self.batch, "transactions": listed}).encode()
+        run = self.registration.as_list()
+        stored = {
+            "version": _VERSION,
+            "batch": self.batch,
+            "transactions": listed,
+            "run": run,
+            "sequence": self.sequence,
+        }
+        return json.dumps(stored).encode()
 
     @staticmethod
     def decode(value: bytes) -> Decision:
-        stored = json.loads(value)
-        if stored["version"] != 1:
-            raise ValueError(f"a decision of version {stored['version']} is not known")
-        return Decision(stored["batch"], tuple(OpenTransaction(*each) for each in stored["transactions"]))
+        stored = _stored(value)
+        transactions = tuple(OpenTransaction(*each) for each in stored["transactions"])
+        return Decision(stored["batch"], transactions, Registration(*stored["run"]), stored["sequence"])
+
+
+def _stored(value: bytes) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(value)
+    if stored["version"] != _VERSION:
+        raise ValueError(f"a decision of version {stored['version']} is not known")
+    return stored
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """What the log of the decisions says of a query: the run that was registered last, and the last decision."""
+
+    registration: Registration | None = None
+    decision: Decision | None = None
+
+    def decide(self, batch: int, transactions: tuple[OpenTransaction, ...]) -> Decision:
+        """The next decision of the run that is registered."""
+        assert self.registration is not None
+        last = self.decision
+        follows = last is not None and last.registration == self.registration
+        sequence = advance_sequence(last.sequence, 1) if last is not None and follows else FIRST_SEQUENCE
+        return Decision(batch, transactions, self.registration, sequence)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task of `query` returns. `transaction` is None when it wrote nothing: it had no rows, or `was_decided`: the
-    batch was written before."""
+    """What a task of a `run` of `query` returns. `transaction` is None when it wrote nothing: it had no rows, or
+    `was_decided`: the batch was written before."""
 
     query: str
+    run: str
     transaction: OpenTransaction | None
     was_decided: bool
     rows: int = 0
@@ -70,6 +139,10 @@ class TaskResult:
 
 class TransactionGone(Exception):
     """The broker ended the transaction, or fenced its producer: it can no longer be committed."""
+
+
+class Fenced(Exception):
+    """Another run was registered, or another decision written, since the state was read."""
 
 
 class DecisionExpired(RuntimeError):
@@ -83,11 +156,15 @@ class WrongBatch(RuntimeError):
 class Transactions(Protocol):
     """What is asked of brokers. Each call waits out errors that pass, and raises those that stay."""
 
-    def decision(self, query: str) -> Decision | None:
-        """The last decision of a query."""
+    def state(self, query: str) -> QueryState:
+        """What is stored of a query."""
+
+    def register(self, query: str, run: str, before: Registration | None) -> None:
+        """Store a registration with the producer of `before`, and its next epoch. Afterwards no producer of an older epoch can
+        store anything; of two that follow on the same one the first counts. Raises Fenced."""
 
     def decide(self, query: str, decision: Decision) -> None:
-        """Write a decision; it is durable when this returns. When it raises, it may be durable or not."""
+        """Store a decision; it is durable when this returns. When it raises, it may be durable or not. Raises Fenced."""
 
     def end(self, transaction: OpenTransaction, *, commits: bool) -> None:
         """End a transaction; ending it again the same way changes nothing. Raises TransactionGone."""
@@ -103,22 +180,39 @@ def id_prefix(query: str) -> str:
     return f"barnabas-{query}-"
 
 
-def transactional_id(query: str, partition: int, attempt: int) -> str:
-    return f"{id_prefix(query)}{partition}-{attempt}"
+def transactional_id(query: str, run: str, partition: int, attempt: int) -> str:
+    return f"{id_prefix(query)}{run}-{partition}-{attempt}"
 
 
 def write_task(
     transactions: Transactions,
     query: str,
+    run: str,
     batch: int,
     write: Callable[[], tuple[OpenTransaction | None, int]],
 ) -> TaskResult:
     """The part of a task. `write` writes all rows in a new transaction, and returns it open, with their count; None without
     rows. Raises WrongBatch."""
-    if is_decided(transactions.decision(query), query, batch):
-        return TaskResult(query, None, was_decided=True)
+    if is_decided(_registered(transactions, query, run, batch).decision, query, batch):
+        return TaskResult(query, run, None, was_decided=True)
     transaction, rows = write()
-    return TaskResult(query, transaction, was_decided=False, rows=rows)
+    return TaskResult(query, run, transaction, was_decided=False, rows=rows)
+
+
+def _registered(transactions: Transactions, query: str, run: str, batch: int) -> QueryState:
+    """The state when this run is registered, or the batch decided. Tasks register the run at the same time: one of them
+    succeeds. Raises WrongBatch."""
+    for _ in range(_ATTEMPTS):
+        state = transactions.state(query)
+        if is_decided(state.decision, query, batch):
+            return state
+        if state.registration is not None and state.registration.run == run:
+            return state
+        try:
+            transactions.register(query, run, state.registration)
+        except Fenced:
+            continue  # by another task of the run, as the state will say
+    raise WrongBatch(f"another run of query {query} begins at the same time: two runs share a checkpoint")
 
 
 def is_decided(decision: Decision | None, query: str, batch: int) -> bool:
@@ -135,21 +229,7 @@ def is_decided(decision: Decision | None, query: str, batch: int) -> bool:
 
 def commit(transactions: Transactions, query: str, batch: int, results: Sequence[TaskResult]) -> None:
     """The driver's part, when all tasks have succeeded. Raises DecisionExpired, WrongBatch."""
-    decision = transactions.decision(query)
-    if is_decided(decision, query, batch):
-        assert decision is not None
-        written = [each for each in results if each.transaction is not None]
-        if written:
-            raise WrongBatch(
-                f"batch {batch} of query {query} was written by another run of the query while this one wrote it, too: "
-                "two runs share a checkpoint"
-            )
-    else:
-        if any(each.was_decided for each in results):
-            raise WrongBatch(f"the decision of batch {batch} of query {query} is gone from its topic")
-        open_ones = tuple(each.transaction for each in results if each.transaction is not None)
-        decision = Decision(batch, open_ones)
-        transactions.decide(query, decision)
+    decision = _decided(transactions, query, batch, results)
     for each in decision.transactions:
         try:
             transactions.end(each, commits=True)
@@ -162,13 +242,40 @@ def commit(transactions: Transactions, query: str, batch: int, results: Sequence
     _abort_others(transactions, query, decision)
 
 
+def _decided(transactions: Transactions, query: str, batch: int, results: Sequence[TaskResult]) -> Decision:
+    """The decision of the batch, as the log has it: that of these results, or of an earlier attempt. Raises WrongBatch."""
+    written = tuple(each.transaction for each in results if each.transaction is not None)
+    runs = {each.run for each in results}
+    for _ in range(_ATTEMPTS):
+        state = transactions.state(query)
+        if is_decided(state.decision, query, batch):
+            assert state.decision is not None
+            if written and written != state.decision.transactions:
+                raise WrongBatch(
+                    f"batch {batch} of query {query} was written by another run of the query while this one wrote it, too: "
+                    "two runs share a checkpoint"
+                )
+            return state.decision
+        if any(each.was_decided for each in results):
+            raise WrongBatch(f"the decision of batch {batch} of query {query} is gone from its topic")
+        if state.registration is None or state.registration.run not in runs:
+            raise WrongBatch(
+                f"another run of query {query} began while this one wrote batch {batch}: two runs share a checkpoint"
+            )
+        try:
+            transactions.decide(query, state.decide(batch, written))
+        except Fenced:
+            continue
+    raise WrongBatch(f"batch {batch} of query {query} cannot be decided: others write to its decisions")
+
+
 def abort(transactions: Transactions, query: str, batch: int, results: Sequence[TaskResult | None]) -> None:
     """The driver's part, when a task or `commit` has failed: abort what the tasks left open, unless the batch may be decided.
 
     When every task has a result, `commit` was called, and may have sent a decision that is not stored yet: then the open
     transactions are left to the repeated batch.
     """
-    if all(each is not None for each in results) or is_decided(transactions.decision(query), query, batch):
+    if all(each is not None for each in results) or is_decided(transactions.state(query).decision, query, batch):
         return
     for each in results:
         if each is not None and each.transaction is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from barnabas.spark.client import Attempts, ClusterClient
+from barnabas.spark.client import UNKNOWN_S, Attempts, ClusterClient
 from barnabas.spark.columns import RangeDecoder
 from barnabas.spark.committed import CommittedFilter
 from barnabas.spark.connection import BrokerConnection
@@ -23,10 +23,6 @@ from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records.invalid import InvalidBatch
-
-UNKNOWN_S = 10.0
-"""A partition that no broker has known for so long was deleted. Brokers learn of a new one within less."""
-
 
 FIRST_FETCH_BYTES = 1024 * 1024
 """Of a range, in case it is a short one; each fetch that follows may be four times as large, up to `fetch_bytes`."""

@@ -14,6 +14,7 @@ Source: Kafka Sender, RecordAccumulator, TransactionManager; KIP-98.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,8 +54,10 @@ class Producer:
         options: WriteOptions,
         identity: ProducerIdentity,
         calls: TransactionCalls | None = None,
+        sequences: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """`calls`: where partitions are added to the transaction; None outside one."""
+        """`calls`: where partitions are added to the transaction; None outside one. `sequences`: where an identity goes on that
+        has written before."""
         self._client = client
         self._options = options
         self._identity = identity
@@ -62,7 +65,7 @@ class Producer:
         self._partitions: dict[str, list[int]] = {}
         self._gathered: dict[TopicPartition, _Gathered] = {}
         self._size_bytes = 0
-        self._sequences: dict[TopicPartition, int] = {}
+        self._sequences: dict[TopicPartition, int] = dict(sequences or {})
         self._next_keyless: dict[str, int] = {}
         self.rows = 0
 
@@ -186,7 +189,7 @@ class Producer:
     def _choose(self, row: OutgoingRow) -> int:
         partitions = self._partitions.get(row.topic)
         if partitions is None:
-            known = self._client.topics([row.topic]).get(row.topic)
+            known = self._client.settled_topics([row.topic]).get(row.topic)
             if known is None:
                 raise SourceOptionError(f"Topic {row.topic} does not exist")
             partitions = self._partitions[row.topic] = list(known.partitions)

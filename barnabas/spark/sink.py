@@ -28,6 +28,8 @@ from barnabas.spark.write_options import WriteOptions
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
+_RUN = "spark.jobGroup.id"
+"""A streaming query's jobs are a group, named by the id of its run."""
 
 
 class TaskMessage(WriterCommitMessage):
@@ -60,7 +62,7 @@ class BatchWriter(DataSourceArrowWriter):
             for row in self._form.outgoing(values_of(iterator), client.now_ms):
                 producer.add(row)
             producer.flush()
-            return TaskMessage(TaskResult("", None, was_decided=False, rows=producer.rows))
+            return TaskMessage(TaskResult("", "", None, was_decided=False, rows=producer.rows))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing: the rows are there."""
@@ -79,9 +81,9 @@ class StreamWriter(DataSourceStreamWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         assert context is not None, "called in a task"
-        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
-        assert query is not None and batch is not None, "called by a streaming query"
-        name = transactional_id(query, context.partitionId(), context.attemptNumber())
+        query, run, batch = (context.getLocalProperty(name) for name in (_QUERY, _RUN, _BATCH))
+        assert query is not None and run is not None and batch is not None, "called by a streaming query"
+        name = transactional_id(query, run, context.partitionId(), context.attemptNumber())
         with ClusterClient(self._options.client) as client:
             calls = TransactionCalls(client, self._options.transaction_timeout_ms)
 
@@ -98,7 +100,7 @@ class StreamWriter(DataSourceStreamWriter):
                 return OpenTransaction(name, identity.producer_id, identity.producer_epoch), producer.rows
 
             transactions = BrokerTransactions(client, self._options)
-            return TaskMessage(exactly_once.write_task(transactions, query, int(batch), write_rows))
+            return TaskMessage(exactly_once.write_task(transactions, query, run, int(batch), write_rows))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         results = [each.result for each in messages if isinstance(each, TaskMessage)]

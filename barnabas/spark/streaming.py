@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.spark.checkpoint import newest_offsets
-from barnabas.spark.client import ClusterClient
+from barnabas.spark.client import UNKNOWN_S, ClusterClient, Topic
 from barnabas.spark.fetching import DataLost
 from barnabas.spark.option_values import SourceOptionError
 from barnabas.spark.planning import Planner
@@ -79,14 +79,16 @@ class Stream:
 
     def known_start(self) -> StreamOffsets | None:
         """Where the next batch begins, as far as that is known: Spark before 4.2 does not say it."""
+        location = self._options.checkpoint
+        if self._reached is None and location is not None:
+            self._reached = newest_offsets(location, self._options.selection.chooses)
         if self._reached is None and self._options.max_offsets_per_trigger is not None:
-            location = self._options.checkpoint
             if location is None:
                 raise SourceOptionError(
                     "maxOffsetsPerTrigger needs the option checkpointLocation, the same as that of the query, on "
                     "PySpark before 4.2: Spark does not say where a batch begins"
                 )
-            self._reached = newest_offsets(location, self._options.selection.chooses) or self.initial()
+            self._reached = self.initial()
         return self._reached
 
     def fix_end(self) -> None:
@@ -126,7 +128,22 @@ class Stream:
 
     def _current(self) -> tuple[list[TopicPartition], dict[str, str]]:
         """The partitions there are now, and the ids of their topics."""
-        may_be_gone = self._reached is not None and not self._options.fails_on_loss
-        topics = self._planner.topics(tolerates_missing=may_be_gone)
+        topics = self._topics()
         ids = {name: text for name, topic in topics.items() if (text := id_text(topic.topic_id)) is not None}
         return [(name, number) for name, topic in topics.items() for number in topic.partitions], ids
+
+    def _topics(self) -> dict[str, Topic]:
+        """The topics there are now. One that was read counts as missing only when it was for UNKNOWN_S."""
+        known = set() if self._reached is None else {topic for topic, _ in self._reached.offsets}
+        may_be_gone = self._reached is not None and not self._options.fails_on_loss
+        attempts = self._client.attempts("Metadata")
+        while True:
+            is_over = attempts.elapsed_s >= UNKNOWN_S
+            try:
+                topics = self._planner.topics(tolerates_missing=may_be_gone)
+                if known <= topics.keys() or is_over:
+                    return topics
+            except SourceOptionError:
+                if not known or is_over:
+                    raise
+            attempts.pause("no broker knows all topics that were read before")

@@ -12,7 +12,15 @@ from barnabas import EmbeddedBroker
 from barnabas.spark import exactly_once
 from barnabas.spark.broker_transactions import BrokerTransactions
 from barnabas.spark.client import ClusterClient
-from barnabas.spark.exactly_once import Decision, DecisionExpired, OpenTransaction, TaskResult, transactional_id
+from barnabas.spark.exactly_once import (
+    DecisionExpired,
+    Fenced,
+    OpenTransaction,
+    QueryState,
+    Registration,
+    TaskResult,
+    transactional_id,
+)
 from barnabas.spark.producing import Producer
 from barnabas.spark.rows import RowFormat
 from barnabas.spark.transaction_calls import TransactionCalls
@@ -60,9 +68,9 @@ class Query:
         self.calls = TransactionCalls(client, 60_000)
         self.transactions = BrokerTransactions(client, self.options)
 
-    def task(self, batch: int, partition: int, values: list[bytes], attempt: int = 0) -> TaskResult:
+    def task(self, batch: int, partition: int, values: list[bytes], attempt: int = 0, run: str = "r1") -> TaskResult:
         def write() -> tuple[OpenTransaction, int]:
-            identity = self.calls.begin(transactional_id(self.name, partition, attempt))
+            identity = self.calls.begin(transactional_id(self.name, run, partition, attempt))
             producer = Producer(self.client, self.options, identity, self.calls)
             for row in FORM.outgoing(((value,) for value in values), self.client.now_ms):
                 producer.add(row)
@@ -72,7 +80,10 @@ class Query:
                 identity.transactional_id, identity.producer_id, identity.producer_epoch
             ), producer.rows
 
-        return exactly_once.write_task(self.transactions, self.name, batch, write)
+        return exactly_once.write_task(self.transactions, self.name, run, batch, write)
+
+    def decide(self, batch: int, *transactions: OpenTransaction) -> None:
+        self.transactions.decide(self.name, self.transactions.state(self.name).decide(batch, transactions))
 
     def commit(self, batch: int, results: list[TaskResult]) -> None:
         exactly_once.commit(self.transactions, self.name, batch, results)
@@ -151,9 +162,9 @@ def test_a_decision_is_finished_by_the_repeated_batch(servers: str, client: Clus
     query = Query("finished", servers, client)
     results = [query.task(0, part, [b"finished-%d" % part]) for part in range(2)]
     decided = tuple(each.transaction for each in results if each.transaction is not None)
-    query.transactions.decide("finished", Decision(0, decided))
+    query.decide(0, *decided)
     query.transactions.end(decided[0], commits=True)  # and then the driver dies
-    query.commit(0, [query.task(0, 0, [b"finished-0", b"finished-1"])])
+    query.commit(0, [query.task(0, 0, [b"finished-0", b"finished-1"], run="r2")])
     assert committed(servers, b"finished-") == {b"finished-0": 1, b"finished-1": 1}
 
 
@@ -161,7 +172,7 @@ def test_a_decided_transaction_that_was_aborted_is_an_error(servers: str, client
     query = Query("expired", servers, client)
     result = query.task(0, 0, [b"expired"])
     assert result.transaction is not None
-    query.transactions.decide("expired", Decision(0, (result.transaction,)))
+    query.decide(0, result.transaction)
     query.transactions.fence(result.transaction.transactional_id)
     with pytest.raises(DecisionExpired, match="batch 0 of query expired was decided"):
         query.commit(0, [query.task(0, 0, [])])
@@ -177,14 +188,61 @@ def test_an_abort_leaves_nothing_open(servers: str, client: ClusterClient) -> No
     assert committed(servers, b"aborted") == {}
 
 
+def test_a_decision_of_a_run_that_is_over_is_refused(servers: str, client: ClusterClient) -> None:
+    """It is on its way while the next run begins: the batch of that counts, and the late decision changes nothing."""
+    query = Query("late", servers, client)
+    old = query.task(0, 0, [b"late"])
+    assert old.transaction is not None
+    on_its_way = query.transactions.state("late").decide(0, (old.transaction,))
+    new = query.task(0, 0, [b"late"], run="r2")
+    with pytest.raises(Fenced):
+        query.transactions.decide("late", on_its_way)
+    query.commit(0, [new])
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            query.transactions.decide("late", on_its_way)
+    query.commit(0, [query.task(0, 0, [b"late"], run="r3")])
+    assert query.transactions.open_ids("barnabas-late-") == []
+    assert committed(servers, b"late") == {b"late": 1}
+
+
+def test_of_two_registrations_after_the_same_one_the_first_counts(servers: str, client: ClusterClient) -> None:
+    query = Query("both", servers, client).transactions
+    query.register("both", "r1", None)
+    first = query.state("both").registration
+    assert first is not None and first.run == "r1"
+    query.register("both", "r2", first)
+    query.register("both", "r3", first)  # which is a duplicate, as the leader sees it
+    then = Registration("r2", first.producer_id, first.producer_epoch + 1)
+    assert query.state("both") == QueryState(then)
+    query.decide("both", query.state("both").decide(0, ()))
+    query.decide("both", query.state("both").decide(1, ()))
+    with pytest.raises(Fenced):
+        query.register("both", "r1", Registration("r0", first.producer_id, first.producer_epoch - 1))
+    state = query.state("both")
+    assert state.registration == then
+    assert state.decision is not None and (state.decision.batch, state.decision.sequence) == (1, 2)
+    query.decide("both", state.decision)  # the acknowledgement was lost
+    assert query.state("both") == state
+    query.register("both", "r4", then)
+    assert query.state("both").decision == state.decision
+
+
 def test_the_last_decision_of_each_query_is_found(servers: str, client: ClusterClient) -> None:
-    query = Query("any", servers, client)
-    assert query.transactions.decision("nobody") is None
-    query.transactions.decide("seldom", Decision(3, (OpenTransaction("a", 1, 2),)))
-    for batch in range(100):
-        query.transactions.decide("often", Decision(batch, ()))
+    query = Query("any", servers, client).transactions
+    assert query.state("nobody") == QueryState()
+
+    def decide(name: str, batches: range, *transactions: OpenTransaction) -> None:
+        query.register(name, "r1", None)
+        for batch in batches:
+            query.decide(name, query.state(name).decide(batch, transactions))
+
+    decide("seldom", range(3, 4), OpenTransaction("a", 1, 2))
+    decide("often", range(100))
     for number in range(40):  # in every partition of the topic
-        query.transactions.decide(f"other-{number}", Decision(number, ()))
-    assert query.transactions.decision("seldom") == Decision(3, (OpenTransaction("a", 1, 2),))
-    assert query.transactions.decision("often") == Decision(99, ())
-    assert query.transactions.decision("nobody") is None
+        decide(f"other-{number}", range(number, number + 1))
+    found = {name: query.state(name).decision for name in ("seldom", "often")}
+    assert found["seldom"] is not None and found["often"] is not None
+    assert (found["seldom"].batch, found["seldom"].transactions) == (3, (OpenTransaction("a", 1, 2),))
+    assert (found["often"].batch, found["often"].sequence) == (99, 100)
+    assert query.state("nobody") == QueryState()

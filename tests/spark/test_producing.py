@@ -131,6 +131,16 @@ def test_what_stays_is_raised(cluster: Cluster, log: Log) -> None:
         one.add(next(iter(RowFormat(("value",), "gone").outgoing([(b"v",)], lambda: 0))))
 
 
+def test_a_topic_that_one_broker_does_not_know_yet_is_waited_for(cluster: Cluster, log: Log) -> None:
+    leaders = dict(cluster.leaders)
+    cluster.leaders.clear()
+    cluster.clock.at_pause += [lambda: None, lambda: cluster.leaders.update(leaders)]
+    one = producer(cluster)
+    add(one, 3)
+    one.flush()
+    assert one.rows == 3
+
+
 def test_rows_without_keys_go_to_all_partitions(cluster: Cluster, log: Log) -> None:
     one = producer(cluster, batch_bytes=200)
     for row in RowFormat(("value",), "orders").outgoing(((b"%d" % n,) for n in range(100)), lambda: 0):

@@ -138,9 +138,33 @@ def test_a_bounded_run_ends_where_the_topics_ended(cluster: Cluster) -> None:
     assert one.latest(at(100, 50), 90) == at(100, 50)
 
 
-def test_offsets_never_go_back(cluster: Cluster) -> None:
+@pytest.mark.parametrize("most", [None, 1000])
+def test_offsets_never_go_back(cluster: Cluster, most: int | None) -> None:
     fill(cluster, A, 80)  # the high watermark of a new leader
-    assert stream(cluster).latest(at(90, 10), None) == at(90, 50)
+    assert stream(cluster).latest(at(90, 10), most) == at(90, 50)
+
+
+def test_offsets_never_go_back_where_spark_does_not_say_the_start(cluster: Cluster, tmp_path: Path) -> None:
+    one = stream(cluster)
+    assert one.latest(one.known_start(), None) == at(100, 50)
+    fill(cluster, A, 80)
+    assert one.latest(one.known_start(), None) == at(100, 50)
+    assert spans(one, at(100, 50), at(100, 50)) == []
+    fill(cluster, A, 120)
+    assert one.latest(one.known_start(), None) == at(120, 50)
+
+    folder = tmp_path / "offsets"
+    folder.mkdir()
+    (folder / "3").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(at(130, 60).to_json())}')
+    again = stream(cluster, checkpointLocation=str(tmp_path))
+    assert again.latest(again.known_start(), None) == at(130, 60)
+
+
+def test_a_bounded_run_does_not_end_before_its_start(cluster: Cluster) -> None:
+    fill(cluster, A, 80)
+    one = stream(cluster)
+    one.fix_end()
+    assert one.latest(at(90, 10), None) == at(90, 50)
 
 
 def test_new_partitions_begin_at_their_first_record(cluster: Cluster) -> None:
@@ -177,6 +201,17 @@ def test_a_topic_that_is_gone_is_an_error_unless_that_is_tolerated(cluster: Clus
     with pytest.raises(SourceOptionError, match="Topic orders does not exist"):
         strict.latest(at(10, 10), None)
     assert tolerant.latest(at(10, 10), None) == StreamOffsets({}, {})
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_topic_that_one_broker_does_not_know_yet_is_not_gone(cluster: Cluster, fails: str) -> None:
+    """A broker that has just started answers before it knows the topics."""
+    one = stream(cluster, failOnDataLoss=fails)
+    one.ranges(at(0, 0), at(10, 10))
+    leaders = dict(cluster.leaders)
+    cluster.leaders.clear()
+    cluster.clock.at_pause += [lambda: None, lambda: cluster.leaders.update(leaders)]
+    assert one.latest(at(10, 10), None) == at(100, 50)
 
 
 def test_an_end_before_the_start_is_reported(cluster: Cluster) -> None:
