@@ -1,0 +1,18 @@
+"""Names of users and clients as parts of paths, and back. Pure.
+
+Source: Kafka Sanitizer.sanitize, java.net.URLEncoder.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+
+def sanitized(name: str) -> str:
+    """Return `name` with all but ASCII letters, digits, `.`, `-` and `_` as percent escapes of UTF-8."""
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def desanitized(text: str) -> str:
+    """Return the name of its sanitized form. Raises ValueError when its escapes are no UTF-8."""
+    return unquote(text, errors="strict")
