@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 RUN    := .venv-run
 DEV    := .venv
 PY     := $(DEV)/bin/python
-PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime security storage
+PACKAGES := barnabas broker config controller coordinator metadata protocol replication runtime security storage tools
 FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/segments
 SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600

@@ -13,6 +13,7 @@ SERVER = [
     "runtime",
     "security",
     "storage",
+    "tools",
 ]
 
 server_packages = find_packages(include=[*SERVER, *(f"{name}.*" for name in SERVER)])

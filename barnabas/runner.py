@@ -30,9 +30,26 @@ def run() -> int:
     packages = os.path.dirname(HERE)
     if packages not in sys.path:
         sys.path.append(packages)
-    from broker.__main__ import main  # noqa: PLC0415  the path above comes first
+    from tools.names import COMMANDS  # noqa: PLC0415  the path above comes first
 
-    return main(sys.argv[1:])
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        return run_tool(sys.argv[1:])
+    from broker.__main__ import main  # noqa: PLC0415
+
+    return main(sys.argv[1:], COMMANDS)
+
+
+def run_tool(arguments: list[str]) -> int:
+    """Run a command of the extra `cli`, or say how to get it."""
+    try:
+        from tools.command import main  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "confluent_kafka", "rich"):
+            raise
+        message = f'barnabas: `barnabas {arguments[0]}` needs the command line: pip install "barnabas[cli]"'
+        print(message, file=sys.stderr)  # noqa: T201  a command's result
+        return 1
+    return main(arguments)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from broker.cluster.topics_at_start import parse_topics
 from broker.commands.log_options import LOG_COMMANDS, add_log_commands
@@ -30,9 +31,10 @@ _EPILOG = """Settings have Apache Kafka's names. Strongest first: --override, en
 log.dirs: '.' becomes '_', '_' becomes '__', '-' becomes '___'), the properties file. `barnabas settings` lists them."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = MappingProxyType({})) -> int:
+    """Run a command of the server; `others` are those that are run elsewhere, by name, and listed here."""
     started_ms = SystemClock().monotonic_ms()
-    parser = _parser()
+    parser = _parser(others)
     options = parser.parse_args(arguments)
     if options.command == "settings":
         return run_command(lambda: _settings_command(options))
@@ -68,7 +70,7 @@ def _settings_command(options: argparse.Namespace) -> int:
     return settings_command.run(settings, all_of_them=options.all)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="barnabas", description="A broker compatible with Apache Kafka.", epilog=_EPILOG, allow_abbrev=False
     )
@@ -94,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_sources(settings)
     settings.add_argument("--all", action="store_true", help="also those without effect")
     add_log_commands(commands)
+    for name, help_text in others.items():
+        commands.add_parser(name, help=help_text, add_help=False)
     # `barnabas.cli` runs it; here it is only listed.
     commands.add_parser("pipeline", help='Spark jobs on topics (pip install "barnabas[spark]")', add_help=False)
     return parser

@@ -1,0 +1,242 @@
+"""The commands on a broker of their own, each from its arguments to what it prints."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from barnabas.embedded import EmbeddedBroker
+from tools.command import main
+from tools.names import COMMANDS
+
+
+@dataclass(frozen=True)
+class Run:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Tool = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(settings={"auto.create.topics.enable": False}) as running:
+        yield running
+
+
+@pytest.fixture
+def tool(broker: EmbeddedBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tool:
+    def run(*arguments: str, stdin: bytes = b"") -> Run:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main([*arguments, "--bootstrap-server", broker.bootstrap_servers])
+        out, err = capfd.readouterr()
+        return Run(code, out, err)
+
+    return run
+
+
+def ok(run: Run) -> Run:
+    assert run.code == 0, run.err
+    return run
+
+
+def write(tool: Tool, topic: str, values: Sequence[str], *options: str) -> None:
+    ok(tool("produce", topic, *options, stdin="".join(f"{value}\n" for value in values).encode()))
+
+
+def test_every_command_is_there(capfd: pytest.CaptureFixture[str]) -> None:
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+    assert "topics" in capfd.readouterr().out
+
+
+def test_topics_are_created_listed_described_altered_and_deleted(tool: Tool) -> None:
+    assert ok(tool("topics", "create", "made", "--partitions", "2", "--config", "retention.ms=1000")).lines == [
+        "made: created"
+    ]
+    assert "made" in ok(tool("topics", "list")).lines
+    [row] = [row for row in ok(tool("topics", "list", "--json")).json if row["topic"] == "made"]
+    assert row == {"topic": "made", "partitions": 2, "replication_factor": 1, "is_internal": False}
+    rows = ok(tool("topics", "describe", "made", "--json")).json
+    assert [(each["partition"], each["leader"], each["isr"]) for each in rows] == [(0, 0, [0]), (1, 0, [0])]
+    assert ok(tool("topics", "describe", "made")).lines[0].split() == [
+        "TOPIC",
+        "PARTITION",
+        "LEADER",
+        "REPLICAS",
+        "ISR",
+    ]
+    ok(tool("topics", "alter", "made", "--partitions", "3"))
+    assert len(ok(tool("topics", "describe", "made", "--json")).json) == 3
+    ok(tool("topics", "delete", "made"))
+    assert "made" not in ok(tool("topics", "list")).lines
+
+
+def test_a_topic_that_is_there_is_refused_or_accepted(tool: Tool) -> None:
+    ok(tool("topics", "create", "twice"))
+    refused = tool("topics", "create", "twice")
+    assert refused.code == 1
+    assert "TOPIC_ALREADY_EXISTS" in refused.err
+    assert "--if-not-exists" in refused.err
+    ok(tool("topics", "create", "twice", "--if-not-exists"))
+
+
+def test_only_validation_creates_nothing(tool: Tool) -> None:
+    assert ok(tool("topics", "create", "checked", "--validate-only")).lines == ["checked: is valid"]
+    assert "checked" not in ok(tool("topics", "list")).lines
+
+
+def test_a_topic_that_is_missing_names_the_list(tool: Tool) -> None:
+    for arguments in (("topics", "describe", "none"), ("consume", "none"), ("topics", "delete", "none")):
+        run = tool(*arguments)
+        assert run.code == 1
+        assert "barnabas topics list" in run.err
+    ok(tool("topics", "delete", "none", "--if-exists"))
+
+
+def test_settings_are_described_and_altered(tool: Tool) -> None:
+    ok(tool("topics", "create", "tuned"))
+    ok(tool("configs", "alter", "--topic", "tuned", "--add-config", "retention.ms=5000"))
+    rows = ok(tool("configs", "describe", "--topic", "tuned", "--changed", "--json")).json
+    assert [(row["name"], row["value"], row["source"]) for row in rows] == [("retention.ms", "5000", "topic")]
+    ok(tool("configs", "alter", "--topic", "tuned", "--delete-config", "retention.ms"))
+    assert ok(tool("configs", "describe", "--topic", "tuned", "--changed", "--json")).json == []
+    assert "broker.id" in ok(tool("configs", "describe", "--broker", "0", "--name", "broker.id")).out
+    wrong = tool("configs", "alter", "--topic", "tuned", "--add-config", "retention.ms=soon")
+    assert wrong.code == 1
+    assert "INVALID_CONFIG" in wrong.err
+    assert tool("configs", "describe").code == 2
+
+
+def test_lines_are_written_and_printed_in_order(tool: Tool) -> None:
+    ok(tool("topics", "create", "lines"))
+    write(tool, "lines", ["one", "two", "three"])
+    assert ok(tool("consume", "lines", "--from-beginning", "--max-messages", "3")).lines == ["one", "two", "three"]
+    assert ok(tool("consume", "lines", "--last", "2")).lines == ["two", "three"]
+    assert ok(tool("consume", "lines", "--until-end", "--offset", "1", "--format", "%o:%v")).lines == [
+        "1:two",
+        "2:three",
+    ]
+
+
+def test_keys_headers_and_filters(tool: Tool) -> None:
+    ok(tool("topics", "create", "keyed", "--partitions", "3"))
+    write(tool, "keyed", ["a=1", "b=2", "a="], "--key-separator", "=", "--header", "h=x", "--tombstones")
+    records = [json.loads(line) for line in ok(tool("consume", "keyed", "--until-end", "--json", "--key", "a")).lines]
+    assert [(record["key"], record["value"]) for record in records] == [("a", "1"), ("a", None)]
+    assert records[0]["headers"] == [{"name": "h", "value": "x"}]
+    assert ok(tool("consume", "keyed", "--until-end", "--header", "h=y")).out == ""
+    assert ok(tool("consume", "keyed", "--until-end", "--value-contains", "2")).lines == ["2"]
+
+
+def test_what_json_printed_can_be_written_again(tool: Tool) -> None:
+    ok(tool("topics", "create", "first"))
+    ok(tool("topics", "create", "second"))
+    given = {
+        "key_base64": "/w==",
+        "value": "x",
+        "headers": [{"name": "h", "value": None}],
+        "timestamp": 1_700_000_000_000,
+    }
+    ok(tool("produce", "first", "--input", "json", stdin=json.dumps(given).encode()))
+    printed = ok(tool("consume", "first", "--until-end", "--json")).out
+    ok(tool("produce", "second", "--input", "json", stdin=printed.encode()))
+    again = json.loads(ok(tool("consume", "second", "--until-end", "--json")).out)
+    assert again == {"topic": "second", "partition": 0, "offset": 0} | given
+
+
+def test_a_line_without_the_separator_ends_the_command(tool: Tool) -> None:
+    ok(tool("topics", "create", "apart"))
+    run = tool("produce", "apart", "--key-separator", ":", stdin=b"k:v\nnone\n")
+    assert run.code == 1
+    assert "line 2 has no key separator" in run.err
+
+
+def test_a_group_commits_what_was_printed(tool: Tool) -> None:
+    ok(tool("topics", "create", "shared"))
+    write(tool, "shared", [str(number) for number in range(5)])
+    first = ok(tool("consume", "shared", "--group", "readers", "--from-beginning", "--max-messages", "2"))
+    assert first.lines == ["0", "1"]
+    described = ok(tool("groups", "describe", "readers", "--json")).json
+    assert (described["state"], described["total_lag"]) == ("Empty", 3)
+    assert (
+        described["partitions"][0] | {"current_offset": 2, "log_end_offset": 5, "lag": 3} == described["partitions"][0]
+    )
+    assert ok(tool("consume", "shared", "--group", "readers", "--max-messages", "1")).lines == ["2"]
+    assert "readers" in [row["group"] for row in ok(tool("groups", "list", "--json")).json]
+
+
+def test_offsets_are_reset_only_when_asked(tool: Tool) -> None:
+    ok(tool("topics", "create", "reset"))
+    write(tool, "reset", ["0", "1", "2", "3"])
+    ok(tool("consume", "reset", "--group", "resetters", "--from-beginning", "--max-messages", "3"))
+    dry = ok(tool("groups", "reset", "resetters", "--topic", "reset", "--to-earliest", "--json"))
+    assert dry.json[0]["new_offset"] == 0
+    assert "--execute" in dry.err
+
+    def committed() -> int:
+        offset: int = ok(tool("groups", "describe", "resetters", "--json")).json["partitions"][0]["current_offset"]
+        return offset
+
+    assert committed() == 3
+    for options, expected in ((("--shift-by", "-2"), 1), (("--to-latest",), 4), (("--to-offset", "99"), 4),
+                              (("--to-datetime", "1h"), 0), (("--by-duration", "PT1H"), 0)):  # fmt: skip
+        ok(tool("groups", "reset", "resetters", "--all-topics", *options, "--execute"))
+        assert committed() == expected
+    assert tool("groups", "reset", "resetters", "--all-topics").code == 2
+    ok(tool("groups", "delete", "resetters"))
+    gone = tool("groups", "describe", "resetters")
+    assert gone.code == 1
+    assert "there is no group" in gone.err
+
+
+def test_records_are_deleted_only_when_asked(tool: Tool) -> None:
+    ok(tool("topics", "create", "cut"))
+    write(tool, "cut", ["0", "1", "2"])
+    assert "--execute" in ok(tool("records", "delete", "cut", "--before-offset", "2")).err
+    assert len(ok(tool("consume", "cut", "--until-end")).lines) == 3
+    ok(tool("records", "delete", "cut", "--before-offset", "2", "--execute"))
+    assert ok(tool("consume", "cut", "--until-end")).lines == ["2"]
+    ok(tool("records", "delete", "cut", "--all", "--execute"))
+    assert ok(tool("consume", "cut", "--until-end")).lines == []
+
+
+def test_brokers_and_health(tool: Tool) -> None:
+    [row] = ok(tool("brokers", "list", "--json")).json
+    assert (row["broker"], row["is_controller"]) == (0, True)
+    document = ok(tool("cluster", "health", "--json")).json
+    assert (document["status"], document["problems"], document["controller"]) == ("healthy", [], 0)
+    assert "healthy" in ok(tool("cluster", "health")).out
+
+
+def test_nobody_at_the_address_is_told_with_the_address(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "list", "--bootstrap-server", "127.0.0.1:1"]) == 1
+    assert "no broker answers at 127.0.0.1:1" in capfd.readouterr().err
+
+
+def test_a_profile_names_the_cluster(
+    broker: EmbeddedBroker, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "barnabas").mkdir()
+    (tmp_path / "barnabas" / "here.properties").write_text(f"bootstrap.servers={broker.bootstrap_servers}\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["brokers", "list", "--profile", "here", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)[0]["broker"] == 0
+    assert main(["brokers", "list", "--profile", "elsewhere"]) == 1
+    assert "elsewhere.properties" in capfd.readouterr().err

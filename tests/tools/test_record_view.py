@@ -1,0 +1,75 @@
+"""How records are printed, and which are wanted."""
+
+import click
+import pytest
+
+from tools.record_filter import RecordFilter
+from tools.record_view import RecordView, formatter
+
+RECORD = RecordView("orders", 2, 7, 1_700_000_000_000, b"k1", b"caf\xc3\xa9", (("trace", b"a"), ("empty", None)))
+BINARY = RecordView("orders", 0, 0, -1, None, b"\xff\x00", ())
+
+
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [
+        ("%v", "café"),
+        ("%t-%p@%o %k", "orders-2@7 k1"),
+        (r"%D\t%T\n%%", "2023-11-14T22:13:20.000Z\t1700000000000\n%"),
+        ("%h %s %S", "trace=a,empty=null 5 2"),
+    ],
+)
+def test_a_format_makes_the_line(template: str, line: str) -> None:
+    assert formatter(template)(RECORD) == line
+
+
+def test_what_is_no_text_is_escaped_and_what_is_missing_is_null() -> None:
+    assert formatter("%k %v %D|")(BINARY) == "null \\xff\x00 |"
+
+
+def test_an_unknown_field_is_refused() -> None:
+    with pytest.raises(ValueError, match="%q is no field"):
+        formatter("%q")
+
+
+def test_json_has_base64_only_where_bytes_are_no_text() -> None:
+    assert RECORD.as_json() == {
+        "topic": "orders",
+        "partition": 2,
+        "offset": 7,
+        "timestamp": 1_700_000_000_000,
+        "key": "k1",
+        "value": "café",
+        "headers": [{"name": "trace", "value": "a"}, {"name": "empty", "value": None}],
+    }
+    shown = BINARY.as_json()
+    assert (shown["key"], shown["value_base64"]) == (None, "/wA=")
+    assert "value" not in shown
+
+
+@pytest.mark.parametrize(
+    ("key", "headers", "part", "is_wanted"),
+    [
+        (None, [], None, True),
+        ("k1", ["trace=a"], "af", True),
+        ("k2", [], None, False),
+        (None, ["trace=b"], None, False),
+        (None, ["empty="], None, False),
+        (None, [], "tea", False),
+    ],
+)
+def test_a_filter_wants_all_that_is_given(
+    key: str | None, headers: list[str], part: str | None, is_wanted: bool
+) -> None:
+    assert RecordFilter.of(key, headers, part).takes(RECORD) is is_wanted
+
+
+def test_a_tombstone_contains_nothing() -> None:
+    tombstone = RecordView("orders", 0, 1, 0, b"k1", None)
+    assert not RecordFilter.of(None, [], "x").takes(tombstone)
+    assert RecordFilter.of("k1", [], None).takes(tombstone)
+
+
+def test_a_header_without_value_is_refused() -> None:
+    with pytest.raises(click.BadParameter):
+        RecordFilter.of(None, ["trace"], None)

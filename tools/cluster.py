@@ -1,0 +1,157 @@
+"""The cluster that a command works on: its options, and clients that connect when they are first used.
+
+Strongest first: `--bootstrap-server`, the file of `--command-config`, the profile (`--profile NAME` or `BARNABAS_PROFILE`: the
+file `~/.config/barnabas/NAME.properties`), and `localhost:9092`, where `make run` starts a broker.
+Rules: whoever cannot log in, or finds nobody at the address, is told so at once, not when a request has timed out.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from confluent_kafka import KafkaError, KafkaException
+
+from config.sources import read_properties
+from runtime.clock import Clock, SystemClock
+from tools.client_settings import ClientSettings, SettingsError
+from tools.failures import Unreachable, failure_of
+from tools.output import Output
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+DEFAULT_SERVER = "localhost:9092"
+UNREACHABLE_AFTER_MS = 3_000
+"""Whoever has not reached any broker by then is told so; a broker that is just starting may take that long."""
+_POLL_MS = 50
+
+_logger = logging.getLogger("tools.librdkafka")
+_logger.addHandler(logging.NullHandler())
+_logger.propagate = False  # its errors are raised as well
+
+
+class Cluster:
+    """Made for one command; clients for records belong to whoever asks for them."""
+
+    def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self.cluster_id: str | None = None
+        self._admin: AdminClient | None = None
+        self._refusal: KafkaError | None = None
+        self._is_unreachable = False
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client for all but records. Raises KafkaException, Unreachable."""
+        if self._admin is None:
+            from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+            admin = AdminClient(self.settings.for_records() | {"error_cb": self._on_error}, logger=_logger)
+            self._connect(admin)
+            self._admin = admin
+        return self._admin
+
+    def result(self, future: Future[T]) -> T:
+        """Wait for an answer. Raises KafkaException."""
+        return future.result(self.settings.timeout_ms / 1000 + 1)
+
+    def results(self, futures: Mapping[K, Future[T]]) -> dict[K, T | KafkaError]:
+        """Wait for answers about several things; what failed has its error."""
+        found: dict[K, T | KafkaError] = {}
+        for key, future in futures.items():
+            try:
+                found[key] = self.result(future)
+            except KafkaException as error:
+                found[key] = error.args[0]
+        return found
+
+    def consumer(self, settings: Mapping[str, Any]) -> Consumer:
+        from confluent_kafka import Consumer  # noqa: PLC0415
+
+        return Consumer(self.settings.for_records() | dict(settings), logger=_logger)
+
+    def producer(self, settings: Mapping[str, Any]) -> Producer:
+        from confluent_kafka import Producer  # noqa: PLC0415
+
+        return Producer(self.settings.for_records() | dict(settings), logger=_logger)
+
+    def _connect(self, admin: AdminClient) -> None:
+        """Wait until a broker has answered. Raises KafkaException when it refuses, Unreachable."""
+        started_ms = self.clock.monotonic_ms()
+        answer = admin.describe_cluster(request_timeout=self.settings.timeout_ms / 1000)
+        while True:
+            try:
+                self.cluster_id = answer.result(_POLL_MS / 1000).cluster_id
+            except FutureTimeout:
+                admin.poll(0)  # calls `_on_error`
+                waited_ms = self.clock.monotonic_ms() - started_ms
+                if self._refusal is not None:
+                    raise KafkaException(self._refusal) from None
+                if self._is_unreachable and waited_ms > UNREACHABLE_AFTER_MS:
+                    raise Unreachable from None
+                if waited_ms > self.settings.timeout_ms + 1000:
+                    raise Unreachable from None
+            else:
+                return
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Remember why no broker is reached."""
+        if error.name() in ("_AUTHENTICATION", "_SSL"):
+            self._refusal = error
+        elif error.name() == "_ALL_BROKERS_DOWN":
+            self._is_unreachable = True
+
+
+def profile_path(name: str) -> str:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(home, "barnabas", f"{name}.properties")
+
+
+def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a cluster and `--json`; its function is called with `cluster` and `output`."""
+
+    @functools.wraps(function)
+    def run(
+        *, bootstrap_server: str | None, command_config: str | None, profile: str | None, as_json: bool, **others: Any
+    ) -> Any:
+        servers = bootstrap_server
+        try:
+            settings = ClientSettings.of(_properties(command_config, profile), bootstrap_server)
+            servers = settings.bootstrap_servers
+            return function(cluster=Cluster(settings), output=Output(as_json=as_json), **others)
+        except (KafkaException, Unreachable, SettingsError) as error:
+            raise failure_of(error, servers) from error
+
+    for option in reversed((
+        click.option("--bootstrap-server", metavar="HOST:PORT[,...]", help=f"brokers to ask first [{DEFAULT_SERVER}]"),
+        click.option("--command-config", metavar="FILE", help="properties of a client, as of the kafka-*.sh tools"),
+        click.option("--profile", metavar="NAME", envvar="BARNABAS_PROFILE", help="a file in ~/.config/barnabas"),
+        click.option("--json", "as_json", is_flag=True, help="print JSON"),
+    )):  # fmt: skip
+        run = option(run)
+    return run
+
+
+def _properties(command_config: str | None, profile: str | None) -> dict[str, str]:
+    """Raises SettingsError."""
+    path = command_config or (profile_path(profile) if profile else None)
+    if path is None:
+        return {"bootstrap.servers": DEFAULT_SERVER}
+    try:
+        with open(path, encoding="latin-1") as file:
+            properties = dict(read_properties(file.read()))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    return {"bootstrap.servers": DEFAULT_SERVER} | properties

@@ -1,0 +1,50 @@
+"""`barnabas topics`, `barnabas consume` and the others: finds the command, runs it, and turns its end into an exit code.
+
+Rules: a command's module is imported only when it runs, because all of them together take longer than one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tools.names import COMMANDS
+
+_EXIT_INTERRUPTED = 128 + signal.SIGINT
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"tools.commands.{cmd_name}").command
+        return command
+
+
+root = _Commands("barnabas", help="Commands for any Kafka cluster.")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command, and return its exit code: 0, 1 when it failed, 2 for wrong options."""
+    try:
+        code = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return _EXIT_INTERRUPTED
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

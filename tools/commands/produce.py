@@ -1,0 +1,165 @@
+"""`barnabas produce TOPIC`: writes what it reads from standard input, one record a line.
+
+Rules: a record counts when the brokers have acknowledged it; what could not be written is said, and the command fails.
+Memory is bounded: reading waits while too much is unsent.
+Source: kafka-console-producer.sh.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+from confluent_kafka import KafkaError, Producer
+
+from tools.cluster import Cluster, cluster_command
+from tools.failures import Failure, told
+from tools.output import Output
+
+_FLUSH_STEP_S = 1.0
+
+
+@dataclass(slots=True)
+class _NewRecord:
+    value: bytes | None
+    key: bytes | None = None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has become of the records."""
+
+    written: int = 0
+    failed: int = 0
+    first_error: KafkaError | None = None
+
+    def on_delivery(self, error: KafkaError | None, _message: Any) -> None:
+        if error is None:
+            self.written += 1
+        else:
+            self.failed += 1
+            self.first_error = self.first_error or error
+
+
+@click.command("produce")
+@click.argument("topic")
+@click.option("--key", help="the key of every record")
+@click.option("--key-separator", metavar="TEXT", help="lines have a key before this text")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="a header of every record; may be repeated"
+)
+@click.option("--partition", type=click.IntRange(0), help="write to this partition")
+@click.option("--input", "form", type=click.Choice(["lines", "json"]), default="lines", help="what a line is [lines]")
+@click.option("--tombstones", is_flag=True, help="an empty value becomes none: a tombstone")
+@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="who must have a record [all]")
+@click.option("--producer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
+@cluster_command
+def command(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str,
+    key: str | None,
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    form: str,
+    tombstones: bool,
+    compression_type: str,
+    acks: str,
+    properties: tuple[str, ...],
+) -> None:
+    """Write the lines of standard input to TOPIC.
+
+    With `--input json` a line is an object as `barnabas consume --json` prints it: key, value, headers, partition, timestamp.
+    """
+    from tools import parsing  # noqa: PLC0415
+
+    cluster.admin  # noqa: B018  says at once that nobody answers
+    given = [(name, value.encode()) for name, value in parsing.settings(headers, "--header").items()]
+    settings = {"compression.type": compression_type, "acks": acks, "linger.ms": 5, "enable.idempotence": acks == "all"}
+    producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
+    progress = _Progress()
+    read = _json_records if form == "json" else _line_records
+    for record in read(sys.stdin.buffer, key_separator):
+        record.headers += given
+        record.key = key.encode() if key is not None else record.key
+        record.partition = partition if partition is not None else record.partition
+        if tombstones and not record.value:
+            record.value = None
+        _produce(producer, topic, record, progress)
+    while producer.flush(_FLUSH_STEP_S):
+        pass
+    output.result(
+        {"topic": topic, "written": progress.written, "failed": progress.failed},
+        f"{progress.written} records written to {topic}",
+    )
+    if progress.first_error is not None:
+        raise Failure(f"{progress.failed} records were not written: {told(progress.first_error)}")
+
+
+def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Progress) -> None:
+    """Hand a record to the client; waits while its queue is full."""
+    options: dict[str, Any] = {"key": record.key, "headers": record.headers, "on_delivery": progress.on_delivery}
+    if record.partition is not None:
+        options["partition"] = record.partition
+    if record.timestamp_ms is not None:
+        options["timestamp"] = record.timestamp_ms
+    while True:
+        try:
+            producer.produce(topic, record.value, **options)
+        except BufferError:
+            producer.poll(_FLUSH_STEP_S)
+        else:
+            producer.poll(0)
+            return
+
+
+def _line_records(lines: Iterable[bytes], key_separator: str | None) -> Iterator[_NewRecord]:
+    """Raises Failure for a line without the separator."""
+    separator = None if key_separator is None else key_separator.encode()
+    for number, line in enumerate(lines, 1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        if separator is None:
+            yield _NewRecord(text)
+            continue
+        key, found, value = text.partition(separator)
+        if not found:
+            raise Failure(f"line {number} has no key separator {key_separator!r}")
+        yield _NewRecord(value, key)
+
+
+def _json_records(lines: Iterable[bytes], _key_separator: str | None) -> Iterator[_NewRecord]:
+    """Raises Failure for a line that is no such object."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            given = json.loads(line)
+            yield _NewRecord(
+                _bytes_of(given, "value"),
+                _bytes_of(given, "key"),
+                [(each["name"], _bytes_of(each, "value")) for each in given.get("headers") or ()],
+                given.get("partition"),
+                given.get("timestamp"),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Failure(f"line {number} is no record in JSON: {error}") from error
+
+
+def _bytes_of(given: dict[str, Any], name: str) -> bytes | None:
+    if f"{name}_base64" in given:
+        return base64.b64decode(given[f"{name}_base64"], validate=True)
+    value = given.get(name)
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()

@@ -1,0 +1,70 @@
+"""`barnabas records`: delete records before an offset.
+
+Source: kafka-delete-records.sh; KIP-107.
+"""
+
+from __future__ import annotations
+
+import click
+from confluent_kafka import KafkaError, TopicPartition
+
+from tools import parsing
+from tools.cluster import Cluster, cluster_command
+from tools.commands.topics import described
+from tools.failures import Failure, told
+from tools.group_lag import Key, offsets_of
+from tools.output import Output
+
+_TO_THE_END = -1
+
+
+@click.group("records", help="Records of a topic.")
+def command() -> None:
+    pass
+
+
+@command.command("delete")
+@click.argument("topic")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
+@click.option("--before-offset", type=click.IntRange(0), help="what is before this offset")
+@click.option("--before-time", metavar="TIME", help="what is older: 2026-01-31T12:00, or 7d for a week ago")
+@click.option("--all", "is_all", is_flag=True, help="everything that is there now")
+@click.option("--execute", is_flag=True, help="delete; without it the offsets are only shown")
+@cluster_command
+def delete_records(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str,
+    partitions: str | None,
+    before_offset: int | None,
+    before_time: str | None,
+    is_all: bool,
+    execute: bool,
+) -> None:
+    """Delete records of TOPIC from its start. A dry run, unless --execute is given."""
+    if sum((before_offset is not None, before_time is not None, is_all)) != 1:
+        raise click.UsageError("say once what: --before-offset, --before-time or --all")
+    has = [partition.id for partition in described(cluster, (topic,))[0].partitions]
+    keys: list[Key] = [(topic, index) for index in parsing.partitions(partitions) or has]
+    first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
+    if before_time is not None:
+        since = offsets_of(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))
+        targets = {key: end[key] if since[key] is None else since[key] for key in keys}
+    else:
+        targets = {key: before_offset if before_offset is not None else end[key] for key in keys}
+    unknown = [key for key in keys if targets[key] is None or first[key] is None]
+    if unknown:
+        raise Failure(f"partition {topic}-{unknown[0][1]} does not answer; `barnabas cluster health` tells more")
+    rows = [
+        {"topic": topic, "partition": key[1], "first_offset": first[key], "new_first_offset": targets[key]}
+        for key in keys
+    ]
+    if execute:
+        asked = [TopicPartition(*key, _TO_THE_END if is_all else targets[key]) for key in keys]
+        for partition, result in cluster.results(cluster.admin.delete_records(asked)).items():
+            if isinstance(result, KafkaError):
+                raise Failure(f"partition {topic}-{partition.partition}: {told(result)}")
+    output.table(rows, ("topic", "partition", "first_offset", "new_first_offset"))
+    if not execute:
+        Output.note("nothing was deleted: --execute deletes what is before these offsets")

@@ -1,0 +1,175 @@
+"""`barnabas topics`: list, describe, create, alter and delete topics.
+
+Source: kafka-topics.sh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from confluent_kafka import KafkaError, TopicCollection
+
+from tools import parsing
+from tools.cluster import Cluster, cluster_command
+from tools.failures import Failure, told
+from tools.output import Output
+
+
+@click.group("topics", help="Topics of a cluster.")
+def command() -> None:
+    pass
+
+
+@command.command("list")
+@click.option("--exclude-internal", is_flag=True, help="leave out topics such as __consumer_offsets")
+@cluster_command
+def list_topics(cluster: Cluster, output: Output, *, exclude_internal: bool) -> None:
+    """List the topics."""
+    rows = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replication_factor": max((len(each.replicas) for each in topic.partitions), default=0),
+            "is_internal": topic.is_internal,
+        }
+        for topic in described(cluster)
+        if not (exclude_internal and topic.is_internal)
+    ]
+    if output.as_json:
+        output.document(rows)
+        return
+    for row in rows:
+        click.echo(row["topic"])
+
+
+@command.command("describe")
+@click.argument("topics", nargs=-1)
+@click.option("--under-replicated-partitions", is_flag=True, help="only partitions with too few replicas in sync")
+@click.option("--unavailable-partitions", is_flag=True, help="only partitions without a leader")
+@cluster_command
+def describe_topics(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topics: tuple[str, ...],
+    under_replicated_partitions: bool,
+    unavailable_partitions: bool,
+) -> None:
+    """Describe TOPICS, or all: leader, replicas and replicas in sync of each partition."""
+    rows = [
+        row
+        for topic in described(cluster, topics)
+        for row in partition_rows(topic)
+        if not (under_replicated_partitions and len(row["isr"]) >= len(row["replicas"]))
+        and not (unavailable_partitions and row["leader"] is not None)
+    ]
+    output.table(rows, ("topic", "partition", "leader", "replicas", "isr"))
+
+
+@command.command("create")
+@click.argument("topics", nargs=-1, required=True)
+@click.option("--partitions", type=click.IntRange(1), help="number of partitions [num.partitions of the brokers]")
+@click.option("--replication-factor", type=click.IntRange(1), help="number of replicas [default.replication.factor]")
+@click.option("--replica-assignment", metavar="0:1,1:2", help="brokers of each partition, instead of both numbers")
+@click.option(
+    "--config", "configs", multiple=True, metavar="NAME=VALUE", help="a setting of the topic; may be repeated"
+)
+@click.option("--if-not-exists", is_flag=True, help="a topic that is there is no error")
+@click.option("--validate-only", is_flag=True, help="check everything, create nothing")
+@cluster_command
+def create_topics(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topics: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    replica_assignment: str | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+) -> None:
+    """Create TOPICS."""
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+
+    if replica_assignment and (partitions or replication_factor):
+        raise click.UsageError("--replica-assignment says both: --partitions and --replication-factor")
+    wanted: dict[str, Any] = {"config": parsing.settings(configs, "--config")}
+    if replica_assignment:
+        assignments = parsing.assignments(replica_assignment, "--replica-assignment")
+        wanted |= {"replica_assignment": assignments, "num_partitions": len(assignments)}
+    else:
+        wanted |= {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
+    futures = cluster.admin.create_topics([NewTopic(topic, **wanted) for topic in topics], validate_only=validate_only)
+    _report(
+        output,
+        cluster.results(futures),
+        "is valid" if validate_only else "created",
+        {"TOPIC_ALREADY_EXISTS"} if if_not_exists else set(),
+    )
+
+
+@command.command("delete")
+@click.argument("topics", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
+@cluster_command
+def delete_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], if_exists: bool) -> None:
+    """Delete TOPICS with all of their records."""
+    results = cluster.results(cluster.admin.delete_topics(list(topics)))
+    _report(output, results, "deleted", {"UNKNOWN_TOPIC_OR_PART"} if if_exists else set())
+
+
+@command.command("alter")
+@click.argument("topic")
+@click.option("--partitions", type=click.IntRange(1), required=True, help="the new number, which can only grow")
+@cluster_command
+def alter_topic(cluster: Cluster, output: Output, *, topic: str, partitions: int) -> None:
+    """Give TOPIC more partitions. Its settings are changed by `barnabas configs alter`."""
+    from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
+
+    results = cluster.results(cluster.admin.create_partitions([NewPartitions(topic, partitions)]))
+    _report(output, results, f"has {partitions} partitions", set())
+
+
+def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
+    """Return the descriptions of these topics, or of all, by name. Raises Failure when one is missing."""
+    names = sorted(topics or cluster.admin.list_topics(timeout=cluster.settings.timeout_ms / 1000).topics)
+    if not names:
+        return []
+    found = []
+    for name, result in cluster.results(cluster.admin.describe_topics(TopicCollection(names))).items():
+        if not isinstance(result, KafkaError):
+            found.append(result)
+        elif topics or result.name() != "UNKNOWN_TOPIC_OR_PART":
+            raise Failure(f"topic {name}: {told(result)}")
+    return sorted(found, key=lambda topic: str(topic.name))
+
+
+def partition_rows(topic: Any) -> list[dict[str, Any]]:
+    """Return a row for each partition of a description. `leader` is None for a partition without one."""
+    return [
+        {
+            "topic": topic.name,
+            "partition": partition.id,
+            "leader": None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+            "replicas": [node.id for node in partition.replicas],
+            "isr": [node.id for node in partition.isr],
+        }
+        for partition in sorted(topic.partitions, key=lambda each: int(each.id))
+    ]
+
+
+def _report(output: Output, results: Mapping[str, Any], done: str, accepted: set[str]) -> None:
+    """Print what became of each topic. Raises Failure when one was refused with an error that is not accepted."""
+    failures = []
+    for topic, result in results.items():
+        if not isinstance(result, KafkaError):
+            output.line({"topic": topic, "result": done}, f"{topic}: {done}")
+        elif result.name() in accepted:
+            output.line({"topic": topic, "result": result.name()}, f"{topic}: nothing to do ({result.name()})")
+        else:
+            failures.append(f"{topic}: {told(result)}")
+    if failures:
+        raise Failure("; ".join(failures))

@@ -1,0 +1,63 @@
+"""Errors of clients as one line that says what failed and what helps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tools.client_settings import SettingsError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, KafkaException
+
+EXIT_FAILED = 1
+
+# By the name of the error on the wire.
+_HINTS = {
+    "TOPIC_AUTHORIZATION_FAILED": "this user may not do it with this topic; `barnabas acls list` shows what is allowed",
+    "GROUP_AUTHORIZATION_FAILED": "this user may not do it with this group; `barnabas acls list` shows what is allowed",
+    "CLUSTER_AUTHORIZATION_FAILED": "this user may not do it on the cluster; `barnabas acls list` shows what is allowed",
+    "UNKNOWN_TOPIC_OR_PART": "`barnabas topics list` shows the topics",
+    "TOPIC_ALREADY_EXISTS": "`barnabas topics describe` shows it, and --if-not-exists accepts it",
+    "NON_EMPTY_GROUP": "stop its consumers first; `barnabas groups describe` shows them",
+    "GROUP_ID_NOT_FOUND": "`barnabas groups list` shows the groups",
+    "INVALID_REPLICATION_FACTOR": "`barnabas brokers list` shows how many brokers there are",
+    "NOT_CONTROLLER": "there is no controller at the moment; `barnabas cluster health` tells more",
+    "COORDINATOR_NOT_AVAILABLE": "`barnabas cluster health` shows whether the internal topics have leaders",
+}
+_UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE")
+
+
+class Unreachable(Exception):
+    """No broker has answered in time."""
+
+
+class Failure(click.ClickException):
+    """A command failed; its text is the reason."""
+
+    exit_code = EXIT_FAILED
+
+    def show(self, file: object = None) -> None:
+        del file
+        click.echo(f"barnabas: {self.format_message()}", err=True)
+
+
+def failure_of(error: KafkaException | Unreachable | SettingsError, servers: str | None) -> Failure:
+    """Return how an error is told that ends a command; `servers` are those that were asked."""
+    if isinstance(error, SettingsError):
+        return Failure(str(error))
+    inner: KafkaError | None = error.args[0] if error.args else None
+    if inner is None or inner.name() in _UNREACHABLE:
+        return Failure(f"no broker answers at {servers}: is one running there, and is security.protocol right?")
+    if inner.name() in ("_AUTHENTICATION", "_SSL"):
+        return Failure(f"{servers} refuses the connection: {inner.str()}")
+    return Failure(told(inner))
+
+
+def told(error: KafkaError) -> str:
+    """Return the text of an error, with what helps."""
+    name, message = error.name(), error.str()
+    hint = _HINTS.get(name)
+    text = name if not message else f"{name}: {message.removeprefix('Broker: ')}"
+    return f"{text} ({hint})" if hint else text

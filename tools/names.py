@@ -1,0 +1,14 @@
+"""The commands by name, with a line about each. Imports nothing, because every start of the broker reads it."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "topics": "list, describe, create, alter and delete topics",
+    "configs": "describe and alter settings of topics and brokers",
+    "groups": "list, describe with lag, reset and delete consumer groups",
+    "produce": "write lines of standard input to a topic",
+    "consume": "print records of a topic",
+    "records": "delete records before an offset",
+    "brokers": "list the brokers of a cluster",
+    "cluster": "what is wrong with a cluster, and what to do",
+}

@@ -1,0 +1,96 @@
+"""Values of options: settings as NAME=VALUE, partitions, times and durations. Pure.
+
+Source: the forms of kafka-configs.sh and kafka-consumer-groups.sh; ISO 8601.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import click
+
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_SHORT_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def settings(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Return the settings of NAME=VALUE texts. Raises click.BadParameter."""
+    found = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint=option)
+        found[name.strip()] = value.strip()
+    return found
+
+
+def partitions(text: str | None, option: str = "--partitions") -> list[int] | None:
+    """Return the numbers of "0,2,5-7"; None for no text. Raises click.BadParameter."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for item in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", item.strip())
+        if match is None:
+            raise click.BadParameter(f"{item!r} is neither a number nor a range such as 0-3", param_hint=option)
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return found
+
+
+def time_ms(text: str, option: str, now_ms: int) -> int:
+    """Return a time in milliseconds since 1970: an ISO date and time (UTC unless it names a zone), a number of milliseconds, or
+    "1h" and "PT1H" for so long ago. Raises click.BadParameter."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    ago_ms = _duration_or_none(text.removesuffix(" ago"))
+    if ago_ms is not None:
+        return now_ms - ago_ms
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no time: 2026-01-31T12:00:00, milliseconds since 1970, or 1h for an hour ago",
+            param_hint=option,
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def duration_ms(text: str, option: str) -> int:
+    """Return the milliseconds of "90s", "1h" or "PT1H30M". Raises click.BadParameter."""
+    found = _duration_or_none(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no duration: 90s, 1h, or PT1H30M", param_hint=option)
+    return found
+
+
+def _duration_or_none(text: str) -> int | None:
+    short = _SHORT_DURATION.fullmatch(text)
+    if short is not None:
+        return int(short[1]) * _UNIT_MS[short[2]]
+    match = _DURATION.fullmatch(text.upper())
+    if match is None or not any(match.groups()):
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a time as people read it, in UTC."""
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03}Z"
+
+
+def assignments(text: str, option: str) -> list[list[int]]:
+    """Return the brokers of each partition of "0:1,1:2": partition 0 is on brokers 0 and 1. Raises click.BadParameter."""
+    try:
+        return [[int(broker) for broker in item.split(":")] for item in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not of the form 0:1,1:2, the brokers of each partition", param_hint=option
+        ) from None
