@@ -61,6 +61,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "runtime",
         "security",
         "storage",
+        "tools",
     )
     for name in ("barnabas", *names):
         for file in (ROOT / name).rglob("*"):
