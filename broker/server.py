@@ -54,6 +54,7 @@ from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
 from broker.settings.settings_effects import SettingsEffects
+from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
 from controller.producer_ids import use_separate_producer_ids
 from metadata.admin.metadata_wait import wait_for_image
@@ -132,6 +133,7 @@ class Broker:
         self._listeners: list[Listener] = []
         self._plans = with_host_name(listener_plans(settings), dependencies.host_name)
         self._version = inter_broker_version(settings)
+        self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
@@ -274,7 +276,9 @@ class Broker:
         self.logs.claim(self.broker_id, own_cluster)
         self._store_directory()  # it may have failed meanwhile
         self.metadata.publish(ClusterImage(cluster_id=own_cluster))
-        self._dynamic = DynamicSettings(self.settings, self.broker_id, store, self._tasks, dependencies.clock)
+        self._dynamic = DynamicSettings(
+            self.settings, self.broker_id, store, self._tasks, dependencies.clock, self._passwords
+        )
 
     def _store_directory(self) -> str:
         """Raises DirectoryRefused."""

@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from runtime.randomness import Randomness
-
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.modes import CBC, CTR
+
+    from runtime.randomness import Randomness
 
 DEFAULT_CIPHER: Final = "AES/CBC/PKCS5Padding"
 DEFAULT_KEY_FACTORY: Final = "PBKDF2WithHmacSHA512"

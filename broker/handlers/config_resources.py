@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 
-from broker.settings.dynamic_settings import PasswordsRefused
+from broker.settings.stored_passwords import PasswordsRefused
 from config.errors import ConfigError
 from config.java_values import java_integer
 from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError

@@ -7,8 +7,7 @@ Rules: everything is read at the start and with each new session, then the notif
 order; each broker removes those that are old enough to have been seen by all. An invalid stored value (written by another
 release) is logged and ignored: it must not stop a broker.
 Invariants: listeners are notified when the new values can be read here, each of them even if another one fails; a write of
-this broker can be read here when it returns. Passwords are stored encrypted or not at all: without an encoder
-(password.encoder.secret) they are refused.
+this broker can be read here when it returns. Passwords are stored encrypted (`broker.settings.stored_passwords`).
 Source: Kafka DynamicBrokerConfig, DynamicConfigManager, ZkAdminManager, AdminZkClient; KIP-226.
 """
 
@@ -20,8 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.settings.stored_passwords import StoredPasswords
 from config.errors import ConfigError
-from config.layers import Layers, broker_definition, check_dynamic_update
+from config.layers import Layers, check_dynamic_update
 from config.topic import LogConfig, check_topic_settings
 from metadata.store import configs, znodes
 from metadata.store.any_session import in_any_session
@@ -44,6 +44,8 @@ NO_SESSION = 0
 TopicListener = Callable[[str, LogConfig], None]
 BrokerListener = Callable[["BrokerSettings"], None]
 EntityListener = Callable[[str, Mapping[str, str]], None]
+# Raises ConfigError for settings that this broker could not apply.
+BrokerCheck = Callable[["BrokerSettings"], None]
 # Returns the changed settings, from the stored ones.
 Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -51,11 +53,20 @@ Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 class DynamicSettings:
     """The current settings. `start` before the first log is opened; until then only the static settings apply."""
 
-    def __init__(self, static: BrokerSettings, broker_id: int, store: Store, tasks: TaskScope, clock: Clock) -> None:
+    def __init__(
+        self,
+        static: BrokerSettings,
+        broker_id: int,
+        store: Store,
+        tasks: TaskScope,
+        clock: Clock,
+        passwords: StoredPasswords | None = None,
+    ) -> None:
         self._broker_id = broker_id
         self._store = store
         self._tasks = tasks
         self._clock = clock
+        self._passwords = passwords or StoredPasswords()
         self._session_id = NO_SESSION
         self._purged_ms = clock.monotonic_ms()
         self._entities: dict[str, Mapping[str, str]] = {}
@@ -66,6 +77,7 @@ class DynamicSettings:
         self._topic_listeners: list[TopicListener] = []
         self._broker_listeners: list[BrokerListener] = []
         self._entity_listeners: list[EntityListener] = []
+        self._broker_checks: list[BrokerCheck] = []
         self._last_change = -1
         self._one_at_a_time = asyncio.Lock()
         self._writing = asyncio.Lock()
@@ -112,6 +124,11 @@ class DynamicSettings:
     def on_broker_changed(self, listener: BrokerListener) -> None:
         self._broker_listeners.append(listener)
 
+    def check_broker_changes(self, check: BrokerCheck) -> None:
+        """Call `check` with the settings that the broker would have after a change which a client asks for: what it raises
+        refuses the change. It changes nothing."""
+        self._broker_checks.append(check)
+
     def on_entity_changed(self, listener: EntityListener) -> None:
         """Call `listener` with the path and the settings of each user, client or address whose settings change; those that it
         has now are in `entities`. An entity without settings has an empty mapping."""
@@ -123,6 +140,7 @@ class DynamicSettings:
         """Read everything, and process changes from then on. Raises StoreError, but retries when the session ends."""
         self._store.subscribe(self._on_session)
         await in_any_session(lambda: ensure_path(self._store, znodes.CONFIG_CHANGES))
+        await in_any_session(self._renew_passwords)
         await in_any_session(self._read_all)
 
     def close(self) -> None:
@@ -133,6 +151,14 @@ class DynamicSettings:
         """Return when every change that was written before this call can be read here. Raises StoreError."""
         async with self._one_at_a_time:
             await self._follow()
+
+    async def _renew_passwords(self) -> None:
+        """Encrypt passwords again that a former secret encrypted."""
+        name = str(self._broker_id)
+        renewed = self._passwords.renewed(await configs.entity_config(self._store, BROKERS, name))
+        if renewed is not None:
+            await configs.alter_entity_config(self._store, BROKERS, name, renewed)
+            logger.info("passwords encrypted by the current secret: broker=%s", name)
 
     async def _read_all(self) -> None:
         async with self._one_at_a_time:
@@ -240,7 +266,9 @@ class DynamicSettings:
             _notify(f"topic {topic}", partial(listener, topic, config))
 
     def _set_brokers(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
-        known = _valid_layers(self._layers.static, _without_unusable(default), _without_unusable(own))
+        self._passwords.keep_only(default, own)
+        clear = (self._passwords.in_clear(_without_fixed(layer)) for layer in (default, own))
+        known = _valid_layers(self._layers.static, *clear)
         if (known.dynamic_default, known.dynamic_broker) == (self._layers.dynamic_default, self._layers.dynamic_broker):
             return
         self._layers = known
@@ -288,15 +316,16 @@ class DynamicSettings:
         async with self._writing:
             stored = await configs.entity_config(self._store, BROKERS, name)
             given = edit(stored)
-            check_dynamic_update(self._layers, given, per_broker=per_broker)
+            clear = self._passwords.changed_in_clear(given, stored)
+            changed = check_dynamic_update(self._layers, clear, per_broker=per_broker)
             fixed = sorted(each for each in _FIXED & given.keys() if given[each] != stored.get(each))
             if fixed:
                 raise ConfigError(f"Cannot update these configs dynamically: {', '.join(fixed)}")
+            for check in self._broker_checks:
+                check(changed.settings)
             if validate_only:
                 return
-            # Passwords that Apache Kafka has encrypted are kept, in case it runs on this store again.
-            if any(_is_password(setting) and text != stored.get(setting) for setting, text in given.items()):
-                raise PasswordsRefused("Password encoder secret not configured")
+            given = self._passwords.to_store(given, stored, per_broker=per_broker)
             await configs.alter_entity_config(self._store, BROKERS, name, given)
         await self.catch_up()
         logger.info("settings changed: broker=%s settings=%s", name, ",".join(sorted(given)) or "-")
@@ -304,10 +333,6 @@ class DynamicSettings:
 
 # Settings of network listeners apply only at the start.
 _FIXED = frozenset(("listeners", "advertised.listeners", "listener.security.protocol.map"))
-
-
-class PasswordsRefused(ConfigError):
-    """A dynamic password was given, and there is no encoder."""
 
 
 def _notify(resource: str, listener: Callable[[], None]) -> None:
@@ -361,16 +386,8 @@ def _valid_layers(static: BrokerSettings, default: Mapping[str, str], own: Mappi
     return known
 
 
-def _without_unusable(stored: Mapping[str, str]) -> dict[str, str]:
+def _without_fixed(stored: Mapping[str, str]) -> dict[str, str]:
     """Remove settings that Apache Kafka may have stored and this broker cannot apply: they must not be shown as in use."""
-    for name in stored:
-        if _is_password(name):
-            logger.warning("stored password ignored, there is no password.encoder.secret: setting=%s", name)
-        elif name in _FIXED:
-            logger.warning("stored setting ignored, it changes only with a restart: setting=%s", name)
-    return {name: text for name, text in stored.items() if not _is_password(name) and name not in _FIXED}
-
-
-def _is_password(name: str) -> bool:
-    row = broker_definition(name)
-    return row is not None and row.is_sensitive
+    for name in _FIXED & stored.keys():
+        logger.warning("stored setting ignored, it changes only with a restart: setting=%s", name)
+    return {name: text for name, text in stored.items() if name not in _FIXED}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from types import SimpleNamespace
 from typing import cast
 
@@ -10,6 +11,7 @@ from broker.network.request_context import ClientConnection, RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
+from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
 from metadata.image import ClusterImage, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
@@ -54,7 +56,9 @@ class SettingsWorld:
         await self.store.close()
 
     async def broker(self, broker_id: int, store: Store | None = None) -> DynamicSettings:
-        settings = DynamicSettings(self.static, broker_id, store or self.ensemble.connect(), self.tasks, self.clock)
+        passwords = StoredPasswords.of(self.static, random.Random(5))
+        store = store or self.ensemble.connect()
+        settings = DynamicSettings(self.static, broker_id, store, self.tasks, self.clock, passwords)
         await settings.start()
         return settings
 

@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from broker.settings.dynamic_settings import CLUSTER_DEFAULT, PasswordsRefused
+from broker.settings.dynamic_settings import CLUSTER_DEFAULT
+from broker.settings.stored_passwords import PasswordsRefused
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.topic import LogConfig
