@@ -8,6 +8,7 @@ from typing import Any
 from broker.handlers.add_offsets_to_txn import add_offsets_to_txn
 from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from broker.handlers.allocate_producer_ids import allocate_producer_ids
+from broker.handlers.alter_client_quotas import alter_client_quotas
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition import alter_partition
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
@@ -19,6 +20,7 @@ from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_groups import delete_groups
 from broker.handlers.delete_records import delete_records
 from broker.handlers.delete_topics import delete_topics
+from broker.handlers.describe_client_quotas import describe_client_quotas
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
 from broker.handlers.describe_groups import describe_groups
@@ -96,6 +98,8 @@ ALL: tuple[Handler[Any], ...] = (
     delete_groups,
     elect_leaders,
     incremental_alter_configs,
+    describe_client_quotas,
+    alter_client_quotas,
     alter_partition_reassignments,
     list_partition_reassignments,
     offset_delete,

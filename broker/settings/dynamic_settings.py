@@ -309,6 +309,23 @@ class DynamicSettings:
         await self.catch_up()
         logger.info("settings changed: topic=%s settings=%s", topic, ",".join(sorted(given)) or "-")
 
+    async def alter_entity(self, path: str, edit: Edit, *, validate_only: bool) -> None:
+        """Replace the settings of a user, client or address (its path as in `entities`) by the result of `edit`, whose errors
+        it raises. Raises StoreError."""
+        async with self._writing:
+            entity_type, _, name = path.rpartition("/")
+            stored = await configs.entity_config(self._store, entity_type, name)
+            given = edit(stored)
+            if validate_only:
+                return
+            if given:
+                await configs.alter_entity_config(self._store, entity_type, name, given)
+            else:
+                await configs.remove_entity_config(self._store, path)
+        await self.catch_up()
+        changed = sorted(name for name in stored.keys() | given.keys() if stored.get(name) != given.get(name))
+        logger.info("settings changed: path=%s settings=%s", path, ",".join(changed) or "-")
+
     async def alter_broker(self, edit: Edit, *, per_broker: bool, validate_only: bool) -> None:
         """Replace the dynamic settings of this broker, or the cluster's defaults. Raises ConfigError, PasswordsRefused,
         StoreError."""

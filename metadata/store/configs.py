@@ -13,7 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from metadata.store import znodes
-from metadata.store.port import Delete, NodeExistsError, NoNodeError, Tree, Watch
+from metadata.store.port import (
+    BadVersionError,
+    Delete,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    Tree,
+    Watch,
+    ensure_path,
+    parent_of,
+)
 
 CHANGE_PREFIX = "config_change_"
 CHANGE_EXPIRATION_MS = (
@@ -86,12 +96,40 @@ def _decoded(path: str, data: bytes) -> dict[str, str]:
         return {}
 
 
+async def remove_entity_config(store: Tree, entity_path: str) -> None:
+    """Remove the node of an entity that has no settings any more, with those above it that hold nothing else, and notify every
+    broker. A node that has others below it stays, without settings."""
+    path = f"{znodes.CONFIG}/{entity_path}"
+    try:
+        await store.delete(path)
+    except NotEmptyError:
+        await store.set(path, znodes.encode_config({}))
+    except NoNodeError:
+        pass
+    else:
+        if entity_path.startswith("users/") and entity_path.count("/") > 1:
+            await _remove_if_empty(store, parent_of(parent_of(path)))
+    await notify(store, entity_path)
+
+
+async def _remove_if_empty(store: Tree, user_path: str) -> None:
+    """Remove the node of a user without settings, if no client of the user has a node."""
+    try:
+        await store.delete(f"{user_path}/clients")
+        data, stat = await store.get(user_path)
+        if not _decoded(user_path, data):
+            await store.delete(user_path, stat.version)
+    except (NotEmptyError, NoNodeError, BadVersionError):
+        return  # somebody else needs it, or has removed it
+
+
 async def write_entity_config(store: Tree, entity_type: str, name: str, config: Mapping[str, str]) -> None:
     """Replace an entity's settings without a notification: for entities that no broker has read yet."""
     path, data = znodes.config_path(entity_type, name), znodes.encode_config(config)
     try:
         await store.set(path, data)
     except NoNodeError:
+        await ensure_path(store, parent_of(path))
         try:
             await store.create(path, data)
         except NodeExistsError:
