@@ -8,6 +8,7 @@ COMMANDS = {
     "groups": "list, describe with lag, reset and delete consumer groups",
     "produce": "write lines of standard input to a topic",
     "consume": "print records of a topic",
+    "find": "look for records by key, header or content",
     "records": "delete records before an offset",
     "brokers": "list the brokers of a cluster",
     "cluster": "what is wrong with a cluster, and what to do",

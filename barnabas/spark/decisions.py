@@ -20,7 +20,6 @@ from typing import Final
 
 from barnabas.spark.client import ClusterClient
 from barnabas.spark.exactly_once import Decision, Fenced, QueryState, Registration
-from barnabas.spark.partitioner import partition_of
 from barnabas.spark.producing import Producer
 from barnabas.spark.ranges import EARLIEST, LATEST, OffsetRange
 from barnabas.spark.record_reading import read_records
@@ -28,6 +27,7 @@ from barnabas.spark.rows import OutgoingRow
 from barnabas.spark.transaction_calls import ProducerIdentity, TransactionCalls
 from barnabas.spark.write_options import WriteOptions
 from protocol.errors import ErrorCode, KafkaError
+from protocol.key_hashes import by_murmur2
 from protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -117,7 +117,7 @@ class Decisions:
     def _partition(self, query: str) -> TopicPartition:
         if self._partitions is None:
             self._partitions = self._topic_partitions()
-        return self._options.decision_topic, partition_of(query.encode(), self._partitions)
+        return self._options.decision_topic, by_murmur2(query.encode(), self._partitions)
 
     def _topic_partitions(self) -> int:
         """How many partitions the topic has, which is made when it is missing. That a broker does not know it says nothing: it

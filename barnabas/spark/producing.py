@@ -21,11 +21,11 @@ from typing import Final
 from barnabas.spark.client import ClusterClient
 from barnabas.spark.connection import BrokerConnection
 from barnabas.spark.option_values import SourceOptionError
-from barnabas.spark.partitioner import partition_of
 from barnabas.spark.rows import OutgoingRow
 from barnabas.spark.transaction_calls import ProducerIdentity, TransactionCalls
 from barnabas.spark.write_options import WriteOptions
 from protocol.errors import ErrorCode, KafkaError
+from protocol.key_hashes import by_murmur2
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.batch import advance_sequence
 from protocol.records.record import Record, encode_batch
@@ -200,7 +200,7 @@ class Producer:
                 )
             return row.partition
         if row.record.key is not None:
-            return partition_of(row.record.key, len(partitions))
+            return by_murmur2(row.record.key, len(partitions))
         # Spread over partitions by rounds of requests, and over tasks by their producers.
         return (self._next_keyless.get(row.topic, 0) + self._identity.producer_id) % len(partitions)
 

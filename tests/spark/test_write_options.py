@@ -8,7 +8,6 @@ import pytest
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.spark.option_values import SourceOptionError
-from barnabas.spark.partitioner import murmur2, partition_of
 from barnabas.spark.rows import RowFormat, row_format
 from barnabas.spark.write_options import DECISION_TOPIC, parse_write
 
@@ -88,14 +87,3 @@ def test_the_option_topic_counts_before_the_column_and_one_is_needed() -> None:
     assert [row.topic for row in form.outgoing([(b"v", "other"), (b"w", None)], lambda: 0)] == ["fixed", "fixed"]
     with pytest.raises(SourceOptionError, match="null as its topic"):
         list(RowFormat(("value", "topic"), None).outgoing([(b"v", None)], lambda: 0))
-
-
-def test_keys_go_where_java_clients_put_them() -> None:
-    # From Apache Kafka's UtilsTest: the hashes as signed numbers of 32 bits.
-    known = {
-        b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536,
-        b"a-little-bit-longer-string": -1486304829, b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-        b"abc": 479470107,
-    }  # fmt: skip
-    assert {key: murmur2(key) for key in known} == {key: value & 0xFFFFFFFF for key, value in known.items()}
-    assert partition_of(b"21", 7) == (-973932308 & 0x7FFFFFFF) % 7

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from barnabas.embedded import EmbeddedBroker
+from protocol.key_hashes import by_murmur2
 from tools.command import main
 from tools.names import COMMANDS
 
@@ -166,6 +168,45 @@ def test_a_line_without_the_separator_ends_the_command(tool: Tool) -> None:
     run = tool("produce", "apart", "--key-separator", ":", stdin=b"k:v\nnone\n")
     assert run.code == 1
     assert "line 2 has no key separator" in run.err
+
+
+def test_a_record_is_found_in_the_partition_of_its_key_and_in_others(tool: Tool) -> None:
+    ok(tool("topics", "create", "searched", "--partitions", "4"))
+    write(tool, "searched", [f"k{number}={number}" for number in range(40)], "--key-separator", "=",
+          "--producer-property", "partitioner=murmur2")  # fmt: skip
+    write(tool, "searched", ["strayed"], "--key", "k7", "--partition", str((by_murmur2(b"k7", 4) + 1) % 4))
+    run = ok(tool("find", "searched", "--key", "k7", "--format", "%v"))
+    assert run.lines == ["7", "strayed"]
+    assert "2 hits in 41 records, to the end of 4 partitions" in run.err
+    assert ok(tool("find", "searched", "--key", "k7", "--key-partition-only", "--format", "%v")).lines == ["7"]
+    assert ok(tool("find", "searched", "--key", "k7", "--max-messages", "1", "--format", "%v")).lines == ["7"]
+
+
+def test_a_search_is_bounded_by_time_and_offset(tool: Tool) -> None:
+    ok(tool("topics", "create", "timed"))
+    records = [{"value": f'{{"n": {number}}}', "timestamp": 1_700_000_000_000 + number * 1000} for number in range(10)]
+    ok(tool("produce", "timed", "--input", "json", stdin="\n".join(map(json.dumps, records)).encode()))
+    found = ok(tool("find", "timed", "--json-path", "n=4", "--json"))
+    assert json.loads(found.out)["offset"] == 4
+    options = ("--from-time", "1700000003000", "--until-time", "1700000006000")
+    assert "3 records" in ok(tool("find", "timed", "--value-contains", "n", *options)).err
+    assert "2 records" in ok(tool("find", "timed", "--value-contains", "n", "--from-offset", "8")).err
+    assert "0 hits in 4 records" in ok(tool("find", "timed", "--value-contains", "zz", "--until-offset", "4")).err
+    assert tool("find", "timed").code == 2
+
+
+def test_the_end_of_a_topic_may_be_a_marker_of_a_transaction(tool: Tool, broker: EmbeddedBroker) -> None:
+    ok(tool("topics", "create", "marked"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "marker"})
+    producer.init_transactions()
+    for value, is_committed in (("kept", True), ("dropped", False)):
+        producer.begin_transaction()
+        producer.produce("marked", value)
+        producer.flush()
+        producer.commit_transaction() if is_committed else producer.abort_transaction()
+    assert ok(tool("consume", "marked", "--until-end")).lines == ["kept"]
+    everything = ok(tool("consume", "marked", "--until-end", "--isolation-level", "read_uncommitted"))
+    assert everything.lines == ["kept", "dropped"]
 
 
 def test_a_group_commits_what_was_printed(tool: Tool) -> None:

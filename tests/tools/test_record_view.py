@@ -73,3 +73,28 @@ def test_a_tombstone_contains_nothing() -> None:
 def test_a_header_without_value_is_refused() -> None:
     with pytest.raises(click.BadParameter):
         RecordFilter.of(None, ["trace"], None)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "is_wanted"),
+    [
+        ("order.id=7", b'{"order": {"id": 7}}', True),
+        ("$.order.id=7", b'{"order": {"id": "7"}}', True),
+        ("items[1].sku=A7", b'{"items": [{}, {"sku": "A7"}]}', True),
+        ("items[2].sku=A7", b'{"items": [{}, {"sku": "A7"}]}', False),
+        ("[0]=true", b"[true]", True),
+        ("a=null", b'{"a": null}', True),
+        ("a=", b'{"a": ""}', True),
+        ("a.b=1", b'{"a": 1}', False),
+        ("a=1", b"no JSON", False),
+    ],
+)
+def test_fields_of_json_are_compared_as_text(path: str, value: bytes, is_wanted: bool) -> None:
+    record = RecordView("orders", 0, 1, 0, None, value)
+    assert RecordFilter.of(None, [], None, [path]).takes(record) is is_wanted
+
+
+@pytest.mark.parametrize("path", ["a", "=1", "a[x]=1", "[=1"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(click.BadParameter):
+        RecordFilter.of(None, [], None, [path])

@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described
-from tools.failures import Failure
-from tools.group_lag import Key, offsets_of
+from tools.commands.topics import partition_keys
+from tools.group_lag import offsets_of
 from tools.output import Output
+from tools.reading import BATCH, SETTINGS, Reading, ReadPlan, known_offsets
 from tools.record_filter import RecordFilter
 from tools.record_view import RecordView, formatter
 
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-
-_POLL_S = 0.2
-_BATCH = 500
+_STARTS = ("from_beginning", "from_time", "offset", "last")
 
 
 @click.command("consume")
@@ -75,100 +70,61 @@ def command(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--format") from None
     wanted = RecordFilter.of(key, headers, value_contains)
-    plan = _plan(cluster, topic, start, is_committed_only=isolation_level == "read_committed")
+    is_committed_only = isolation_level == "read_committed"
+    plan = _plan(cluster, topic, start, is_committed_only=is_committed_only)
+    if group is not None and (
+        start["until_end"] or any(start[name] is not None for name in (*_STARTS[1:], "partitions"))
+    ):
+        raise click.UsageError("with --group, the group says where to start and which partitions to read")
     settings = {
         "group.id": group or "barnabas-consume",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
+        **SETTINGS,
         "auto.offset.reset": "earliest" if start["from_beginning"] else "latest",
         "isolation.level": isolation_level,
-        "enable.partition.eof": False,
-        "fetch.wait.max.ms": 100,
     } | parsing.settings(properties, "--consumer-property")
     consumer = cluster.consumer(settings)
-    reading = _Reading(consumer, plan, line_of, wanted, output, max_messages, commits=group is not None)
+    printing = _Printing(consumer, line_of, wanted, output, max_messages, commits=group is not None)
     try:
-        if group is None:
-            consumer.assign([TopicPartition(topic, index, offset) for index, offset in plan.starts.items()])
-        else:
-            if plan.is_bounded or any(
-                start[name] is not None for name in ("from_time", "offset", "last", "partitions")
-            ):
-                raise click.UsageError("with --group, the group says where to start and which partitions to read")
-            consumer.subscribe([topic], on_assign=reading.on_assigned)
-        reading.run(timeout_ms, cluster.clock.monotonic_ms)
+        if group is not None:
+            consumer.subscribe([topic], on_assign=printing.on_assigned)
+        reading = Reading(consumer, topic, plan if group is None else None)
+        printing.run(reading, timeout_ms, cluster.clock.monotonic_ms)
     finally:
         consumer.close()
     if sys.stdout.isatty():
-        Output.note(f"{reading.printed} records")
+        Output.note(f"{printing.printed} records")
 
 
-@dataclass(slots=True)
-class _Plan:
-    """Where each partition starts, and where it ends; no ends without a bound."""
-
-    starts: dict[int, int]
-    ends: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def is_bounded(self) -> bool:
-        return bool(self.ends)
-
-
-def _plan(cluster: Cluster, topic: str, start: dict[str, Any], *, is_committed_only: bool) -> _Plan:
+def _plan(cluster: Cluster, topic: str, start: dict[str, Any], *, is_committed_only: bool) -> ReadPlan:
     """Return what is to be read. Raises click.UsageError, Failure, KafkaException."""
-    named = [name for name in ("from_beginning", "from_time", "offset", "last") if start[name] not in (None, False)]
+    named = [name for name in _STARTS if start[name] not in (None, False)]
     if len(named) > 1:
         raise click.UsageError("name one start: --from-beginning, --from-time, --offset or --last")
-    has = [partition.id for partition in described(cluster, (topic,))[0].partitions]
-    chosen = parsing.partitions(start["partitions"])
-    missing = sorted(set(chosen or ()) - set(has))
-    if missing:
-        raise Failure(f"topic {topic} has no partition {missing[0]}")
-    keys: list[Key] = [(topic, index) for index in chosen or has]
-    plan = _Plan({index: OFFSET_END for _, index in keys})
-    if start["until_end"] or start["last"] is not None:
-        plan.ends = _known(offsets_of(cluster, keys, "latest", is_committed_only=is_committed_only))
-    if start["from_beginning"] or (start["until_end"] and not named):
-        plan.starts = {index: OFFSET_BEGINNING for _, index in keys}
-    elif start["from_time"] is not None:
+    keys = partition_keys(cluster, topic, start["partitions"])
+    if start["from_time"] is not None:
         since_ms = parsing.time_ms(start["from_time"], "--from-time", cluster.clock.wall_ms())
         found = offsets_of(cluster, keys, since_ms)
-        plan.starts = {key[1]: OFFSET_END if found[key] is None else found[key] or 0 for key in keys}
+        plan = ReadPlan({key[1]: OFFSET_END if offset is None else offset for key, offset in found.items()})
     elif start["offset"] is not None:
-        plan.starts = {index: start["offset"] for _, index in keys}
+        plan = ReadPlan({index: start["offset"] for _, index in keys})
     elif start["last"] is not None:
-        first = _known(offsets_of(cluster, keys, "earliest"))
-        plan.starts = {index: max(first[index], end - start["last"]) for index, end in plan.ends.items()}
-    if plan.is_bounded:
-        first = _known(offsets_of(cluster, keys, "earliest"))
-        for index, end in list(plan.ends.items()):
-            begin = plan.starts[index]
-            if begin == OFFSET_END or end <= max(begin, first[index]):  # nothing is there
-                del plan.starts[index]
-                del plan.ends[index]
-        if not plan.ends:
-            plan.starts = {}
+        ends = known_offsets(offsets_of(cluster, keys, "latest", is_committed_only=is_committed_only))
+        plan = ReadPlan({index: max(end - start["last"], 0) for index, end in ends.items()})
+    elif start["from_beginning"] or start["until_end"]:
+        plan = ReadPlan(dict.fromkeys((index for _, index in keys), OFFSET_BEGINNING))
+    else:
+        plan = ReadPlan(dict.fromkeys((index for _, index in keys), OFFSET_END))
+    if start["until_end"] or start["last"] is not None:
+        plan.bound(cluster, topic, is_committed_only=is_committed_only)
     return plan
 
 
-def _known(offsets: dict[Key, int | None]) -> dict[int, int]:
-    """Raises Failure for a partition whose leader does not answer."""
-    known = {}
-    for (topic, index), offset in offsets.items():
-        if offset is None:
-            raise Failure(f"partition {topic}-{index} does not answer; `barnabas cluster health` tells more")
-        known[index] = offset
-    return known
-
-
-class _Reading:
-    """One run: polls, filters, prints."""
+class _Printing:
+    """Filters and prints, and commits what it has printed."""
 
     def __init__(
         self,
         consumer: Consumer,
-        plan: _Plan,
         line_of: Callable[[RecordView], str],
         wanted: RecordFilter,
         output: Output,
@@ -177,8 +133,6 @@ class _Reading:
         commits: bool,
     ) -> None:
         self._consumer = consumer
-        self._ends = plan.ends
-        self._has_nothing = not plan.starts
         self._line_of = line_of
         self._wanted = wanted
         self._output = output
@@ -190,24 +144,18 @@ class _Reading:
     def on_assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         self._is_assigned = True
 
-    def run(self, timeout_ms: int | None, now_ms: Callable[[], int]) -> None:
-        """Read until the end of what was asked, or until Ctrl-C. Raises KafkaException."""
-        is_bounded = bool(self._ends)
+    def run(self, reading: Reading, timeout_ms: int | None, now_ms: Callable[[], int]) -> None:
+        """Print until the end of what was asked, or until Ctrl-C. Raises KafkaException."""
         quiet_since_ms = now_ms()
         try:
-            while not self._has_nothing and not self._is_full and (self._ends or not is_bounded):
-                left = _BATCH if self._max_messages is None else min(_BATCH, self._max_messages - self.printed)
-                messages = self._consumer.consume(1 if self._commits else left, _POLL_S)
+            while not reading.is_finished and not self._is_full:
+                messages = reading.poll(1 if self._commits else BATCH)
                 for message in messages:
-                    if message.error() is not None:
-                        raise KafkaException(message.error())
                     self._take(message)
                 if messages or not self._is_assigned:
                     quiet_since_ms = now_ms()
                     sys.stdout.flush()
-                elif is_bounded:
-                    self._skip_ends()
-                if timeout_ms is not None and not messages and now_ms() - quiet_since_ms >= timeout_ms:
+                elif timeout_ms is not None and now_ms() - quiet_since_ms >= timeout_ms:
                     return
         except KeyboardInterrupt:
             return
@@ -217,10 +165,7 @@ class _Reading:
         return self._max_messages is not None and self.printed >= self._max_messages
 
     def _take(self, message: Any) -> None:
-        end = self._ends.get(message.partition())
-        if end is not None and message.offset() + 1 >= end:
-            self._drop(message.topic(), message.partition())
-        if (end is not None and message.offset() >= end) or self._is_full:
+        if self._is_full:
             return
         record = RecordView.of(message)
         if self._wanted.takes(record):
@@ -229,15 +174,3 @@ class _Reading:
         if self._commits:
             sys.stdout.flush()
             self._consumer.commit(message=message, asynchronous=False)
-
-    def _skip_ends(self) -> None:
-        """Drop partitions whose last offsets hold no records: markers of transactions, or what was compacted away."""
-        asked = [TopicPartition(each.topic, each.partition) for each in self._consumer.assignment()]
-        for position in self._consumer.position(asked):
-            end = self._ends.get(position.partition)
-            if end is not None and position.offset >= end:
-                self._drop(position.topic, position.partition)
-
-    def _drop(self, topic: str, partition: int) -> None:
-        if self._ends.pop(partition, None) is not None:
-            self._consumer.incremental_unassign([TopicPartition(topic, partition)])

@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicParti
 
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described
+from tools.commands.topics import partition_keys
 from tools.failures import Failure, told
 from tools.group_lag import Key, committed_offsets, group_lag, offsets_of
 from tools.output import Output
@@ -218,12 +218,7 @@ def _keys(cluster: Cluster, topics: tuple[str, ...], commits: dict[Key, int], *,
     keys: list[Key] = []
     for text in topics:
         topic, _, numbers = text.partition(":")
-        chosen = parsing.partitions(numbers or None, "--topic")
-        has = [partition.id for partition in described(cluster, (topic,))[0].partitions]
-        missing = sorted(set(chosen or ()) - set(has))
-        if missing:
-            raise Failure(f"topic {topic} has no partition {missing[0]}")
-        keys += [(topic, index) for index in (has if chosen is None else chosen)]
+        keys += partition_keys(cluster, topic, numbers or None)
     return sorted(set(keys))
 
 

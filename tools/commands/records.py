@@ -10,9 +10,9 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described
+from tools.commands.topics import partition_keys
 from tools.failures import Failure, told
-from tools.group_lag import Key, offsets_of
+from tools.group_lag import offsets_of
 from tools.output import Output
 
 _TO_THE_END = -1
@@ -45,8 +45,7 @@ def delete_records(
     """Delete records of TOPIC from its start. A dry run, unless --execute is given."""
     if sum((before_offset is not None, before_time is not None, is_all)) != 1:
         raise click.UsageError("say once what: --before-offset, --before-time or --all")
-    has = [partition.id for partition in described(cluster, (topic,))[0].partitions]
-    keys: list[Key] = [(topic, index) for index in parsing.partitions(partitions) or has]
+    keys = partition_keys(cluster, topic, partitions)
     first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
     if before_time is not None:
         since = offsets_of(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, told
+from tools.group_lag import Key
 from tools.output import Output
 
 
@@ -145,6 +146,17 @@ def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
         elif topics or result.name() != "UNKNOWN_TOPIC_OR_PART":
             raise Failure(f"topic {name}: {told(result)}")
     return sorted(found, key=lambda topic: str(topic.name))
+
+
+def partition_keys(cluster: Cluster, topic: str, chosen: str | None) -> list[Key]:
+    """Return the partitions of a topic, or those of them that `chosen` names ("0,2,5-7"). Raises
+    click.BadParameter, Failure."""
+    has = sorted(partition.id for partition in described(cluster, (topic,))[0].partitions)
+    wanted = parsing.partitions(chosen)
+    missing = sorted(set(wanted or ()) - set(has))
+    if missing:
+        raise Failure(f"topic {topic} has no partition {missing[0]}")
+    return [(topic, index) for index in (has if wanted is None else wanted)]
 
 
 def partition_rows(topic: Any) -> list[dict[str, Any]]:

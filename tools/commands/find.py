@@ -1,0 +1,181 @@
+"""`barnabas find TOPIC`: looks for records on a live cluster.
+
+Rules: the partition that the partitioner of the key names is read first, then the others, because the record may have been
+written by another client or before the topic got more partitions. Hits are printed as they come. The command reads to the end
+of what was asked, or it fails and says how far it came: an exit code of 0 means that everything was looked through.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
+
+from protocol.key_hashes import PARTITIONERS
+from tools import parsing
+from tools.cluster import Cluster, cluster_command
+from tools.commands.topics import partition_keys
+from tools.failures import Failure, told
+from tools.group_lag import offsets_of
+from tools.output import Output
+from tools.progress import Progress
+from tools.reading import SETTINGS, Reading, ReadPlan
+from tools.record_filter import RecordFilter
+from tools.record_view import RecordView, formatter
+
+_DEFAULT_FORMAT = "%t-%p@%o %D %k %v"
+
+
+@click.command("find")
+@click.argument("topic")
+@click.option("--key", help="records with this key")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="with this header; may be repeated")
+@click.option("--value-contains", metavar="TEXT", help="whose value contains this")
+@click.option("--json-path", "paths", multiple=True, metavar="PATH=VALUE",
+              help="whose JSON value has this: order.items[0].sku=A7; may be repeated")  # fmt: skip
+@click.option("--partitioner", type=click.Choice(list(PARTITIONERS)), default="murmur2",
+              help="how its client chooses the partition of a key [murmur2]")  # fmt: skip
+@click.option("--key-partition-only", is_flag=True, help="look only into the partition of the key")
+@click.option("--partitions", metavar="0,2,5-7", help="look only into these")
+@click.option("--from-time", metavar="TIME", help="written since: 2026-01-31T12:00, or 1h for an hour ago")
+@click.option("--until-time", metavar="TIME", help="written before")
+@click.option("--from-offset", type=click.IntRange(0), metavar="N", help="at this offset or behind it")
+@click.option("--until-offset", type=click.IntRange(0), metavar="N", help="before this offset")
+@click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N hits")
+@click.option("--format", "template", default=_DEFAULT_FORMAT, metavar="FORMAT", help=f"[{_DEFAULT_FORMAT}]")
+@click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
+              help="[read_committed]")  # fmt: skip
+@cluster_command
+def command(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str,
+    key: str | None,
+    headers: tuple[str, ...],
+    value_contains: str | None,
+    paths: tuple[str, ...],
+    partitioner: str,
+    key_partition_only: bool,
+    partitions: str | None,
+    max_messages: int | None,
+    template: str,
+    isolation_level: str,
+    **bounds: Any,
+) -> None:
+    """Find records of TOPIC by key, header, part of the value or a field of its JSON."""
+    wanted = RecordFilter.of(key, headers, value_contains, paths)
+    if wanted == RecordFilter():
+        raise click.UsageError("say what to look for: --key, --header, --value-contains or --json-path")
+    try:
+        line_of = formatter(template)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None
+    indexes = [index for _, index in partition_keys(cluster, topic, partitions)]
+    groups = [indexes]
+    if key is not None and partitions is None:
+        first = PARTITIONERS[partitioner](key.encode(), len(indexes))
+        groups = [[first], [] if key_partition_only else [index for index in indexes if index != first]]
+    elif key_partition_only:
+        raise click.UsageError("--key-partition-only goes with --key and without --partitions")
+    search = _Search(cluster, output, topic, max_messages, isolation_level)
+    search.plan(groups, bounds)
+    for plan in search.plans:
+        if not search.is_full:
+            search.run(plan, wanted, line_of)
+    search.report()
+
+
+class _Search:
+    """Reads the planned ranges, one group of partitions after the other, and counts."""
+
+    def __init__(
+        self, cluster: Cluster, output: Output, topic: str, max_messages: int | None, isolation_level: str
+    ) -> None:
+        self._cluster = cluster
+        self._output = output
+        self._topic = topic
+        self._max_messages = max_messages
+        self._isolation_level = isolation_level
+        self.plans: list[ReadPlan] = []
+        self._hits = 0
+        self._looked = 0
+        self._progress: Progress | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self._max_messages is not None and self._hits >= self._max_messages
+
+    def plan(self, groups: list[list[int]], bounds: dict[str, Any]) -> None:
+        """Determine the ranges of all partitions now, so that records that come meanwhile do not lengthen the search."""
+        for indexes in groups:
+            plan = _bounded_plan(self._cluster, self._topic, indexes, bounds, self._isolation_level == "read_committed")
+            if plan.starts:
+                self.plans.append(plan)
+        total = sum(end - plan.starts[index] for plan in self.plans for index, end in plan.ends.items())
+        self._progress = Progress("records looked through", total, self._cluster.clock)
+
+    def run(self, plan: ReadPlan, wanted: RecordFilter, line_of: Any) -> None:
+        """Raises Failure when a partition cannot be read."""
+        settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
+                    "auto.offset.reset": "earliest", "queued.min.messages": 100_000}  # fmt: skip
+        consumer = self._cluster.consumer(settings)
+        assert self._progress is not None
+        try:
+            reading = Reading(consumer, self._topic, plan)
+            while not reading.is_finished and not self.is_full:
+                for message in reading.poll():
+                    self._looked += 1
+                    if wanted.takes_message(message) and not self.is_full:
+                        record = RecordView.of(message)
+                        self._hits += 1
+                        self._output.line(record.as_json() if self._output.as_json else {}, line_of(record))
+                        sys.stdout.flush()
+                self._progress.show(self._looked)
+        except KafkaException as error:
+            left = ", ".join(f"{self._topic}-{index} at {at}" for index, at in reading.positions().items())
+            raise Failure(f"the search is incomplete, it stopped at {left}: {told(error.args[0])}") from error
+        except KeyboardInterrupt:
+            raise Failure(f"the search was interrupted after {self._looked} records: it is incomplete") from None
+        finally:
+            consumer.close()
+
+    def report(self) -> None:
+        """Say how far it has looked."""
+        assert self._progress is not None
+        ends = {index: end for plan in self.plans for index, end in plan.ends.items()}
+        reached = "ended at the wanted number of hits" if self.is_full else f"to the end of {len(ends)} partitions"
+        self._progress.close()
+        Output.note(
+            f"{self._hits} hits in {self._looked} records, {reached} ({self._progress.rate_text(self._looked)})"
+        )
+
+
+def _bounded_plan(
+    cluster: Cluster, topic: str, indexes: list[int], bounds: dict[str, Any], is_committed_only: bool
+) -> ReadPlan:
+    """Return the ranges of these partitions. Raises click.UsageError, Failure."""
+    if bounds["from_time"] is not None and bounds["from_offset"] is not None:
+        raise click.UsageError("--from-time and --from-offset do not go together")
+    now_ms = cluster.clock.wall_ms()
+    keys = [(topic, index) for index in indexes]
+    plan = ReadPlan(
+        dict.fromkeys(indexes, OFFSET_BEGINNING if bounds["from_offset"] is None else bounds["from_offset"])
+    )
+    if bounds["from_time"] is not None:
+        since = offsets_of(cluster, keys, parsing.time_ms(bounds["from_time"], "--from-time", now_ms))
+        plan.starts = {key[1]: OFFSET_END if offset is None else offset for key, offset in since.items()}
+    plan.bound(cluster, topic, is_committed_only=is_committed_only)
+    limits: dict[int, int] = {}
+    if bounds["until_time"] is not None:
+        until = offsets_of(cluster, keys, parsing.time_ms(bounds["until_time"], "--until-time", now_ms))
+        limits = {key[1]: offset for key, offset in until.items() if offset is not None}
+    if bounds["until_offset"] is not None:
+        limits = {index: min(limits.get(index, bounds["until_offset"]), bounds["until_offset"]) for index in indexes}
+    plan.ends = {index: min(end, limits.get(index, end)) for index, end in plan.ends.items()}
+    empty = [index for index, end in plan.ends.items() if end <= plan.starts[index]]
+    for index in empty:
+        del plan.starts[index], plan.ends[index]
+    return plan
