@@ -66,6 +66,7 @@ from runtime.slices import SerialQueue
 from runtime.transport import Address
 
 if TYPE_CHECKING:
+    from broker.cluster.cluster_acls import ClusterAcls
     from broker.network.dispatch import ApiVersionRow
     from broker.network.listeners import ListenerPlan
     from broker.observability.audit import AuditLog
@@ -109,6 +110,7 @@ class Infrastructure:
     metadata: MetadataCache
     metrics: BrokerMetrics
     authorizer: Authorizer
+    acls: ClusterAcls | None
     audit: AuditLog
     requests: MemoryBudget
     api_versions: tuple[ApiVersionRow, ...]
@@ -180,6 +182,7 @@ class Components:
             store=base.store,
             dynamic_settings=base.dynamic_settings,
             authorizer=base.authorizer,
+            acls=base.acls,
             audit=base.audit,
             metrics=base.metrics,
             api_versions=base.api_versions,

@@ -86,7 +86,7 @@ def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
 
 
 def authorizer(settings: BrokerSettings) -> Authorizer:
-    """Return what decides who may do what, as `authorizer.class.name` says. It has no ACLs yet."""
+    """Return what decides who may do what, as `authorizer.class.name` says. Its ACLs are loaded later."""
     told = settings.acl_settings
     if told is None:
         return EverybodyAllowed()

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from broker.cluster.brokers_network import brokers_network
+from broker.cluster.cluster_acls import ClusterAcls, follow_acls
 from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
@@ -134,6 +135,8 @@ class Broker:
         self._plans = with_host_name(listener_plans(settings), dependencies.host_name)
         self._version = inter_broker_version(settings)
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
+        self._authorizer = authorizer(settings)
+        self._acls: ClusterAcls | None = None
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
@@ -199,9 +202,10 @@ class Broker:
         self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
+        assert self._store is not None
+        self._acls = await follow_acls(self._authorizer, self._store, self._tasks, self._dependencies.clock)
         self._enter("loading logs")
         await self.logs.load()
-        assert self._store is not None
         if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
             await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
@@ -318,7 +322,8 @@ class Broker:
                 logs=self.logs,
                 metadata=self.metadata,
                 metrics=self._metrics,
-                authorizer=authorizer(settings),
+                authorizer=self._authorizer,
+                acls=self._acls,
                 audit=AuditLog(),
                 requests=self.request_budget,
                 api_versions=table.api_versions(),
@@ -415,6 +420,8 @@ class Broker:
             services.transaction_markers.close()
             services.transaction_verification.close()
             self._dynamic.close()
+        if self._acls is not None:
+            self._acls.close()
         if self._membership is not None:
             await self._membership.leave()
         if services is not None:

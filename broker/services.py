@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from broker.cluster.cluster_acls import ClusterAcls
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.internal_topics import InternalTopics
     from broker.cluster.transaction_markers import TransactionMarkerSender
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Services:
     """Holds the components. `settings` are the static ones, `dynamic_settings.settings` the current ones. `fetchers` is None
-    for a standalone broker. `requests` is the budget for the bytes of requests in memory, `answers` that for responses."""
+    for a standalone broker, `acls` without an authorizer that has some. `requests` is the budget for the bytes of requests in
+    memory, `answers` that for responses."""
 
     settings: BrokerSettings
     broker_id: int
@@ -73,6 +75,7 @@ class Services:
     store: Store
     dynamic_settings: DynamicSettings
     authorizer: Authorizer
+    acls: ClusterAcls | None
     audit: AuditLog
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]

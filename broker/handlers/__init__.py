@@ -15,11 +15,14 @@ from broker.handlers.alter_partition_reassignments import alter_partition_reassi
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.api_versions import api_versions
 from broker.handlers.controlled_shutdown import controlled_shutdown
+from broker.handlers.create_acls import create_acls
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
+from broker.handlers.delete_acls import delete_acls
 from broker.handlers.delete_groups import delete_groups
 from broker.handlers.delete_records import delete_records
 from broker.handlers.delete_topics import delete_topics
+from broker.handlers.describe_acls import describe_acls
 from broker.handlers.describe_client_quotas import describe_client_quotas
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
@@ -90,6 +93,9 @@ ALL: tuple[Handler[Any], ...] = (
     end_txn,
     write_txn_markers,
     txn_offset_commit,
+    describe_acls,
+    create_acls,
+    delete_acls,
     describe_configs,
     alter_configs,
     describe_log_dirs,

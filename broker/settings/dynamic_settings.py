@@ -25,6 +25,7 @@ from config.layers import Layers, check_dynamic_update
 from config.topic import LogConfig, check_topic_settings
 from metadata.store import configs, znodes
 from metadata.store.any_session import in_any_session
+from metadata.store.change_nodes import PURGE_PAUSE_MS
 from metadata.store.port import SessionEvent, StoreError, WatchEvent, ensure_path
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ logger = logging.getLogger(__name__)
 TOPICS = "topics"
 BROKERS = "brokers"
 CLUSTER_DEFAULT = configs.DEFAULT_ENTITY
-PURGE_PAUSE_MS = 60_000
 NO_SESSION = 0
 
 TopicListener = Callable[[str, LogConfig], None]

@@ -8,14 +8,12 @@ Source: Kafka AdminZkClient.changeEntityConfig, ZkNodeChangeNotificationListener
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from metadata.store import znodes
+from metadata.store import change_nodes, znodes
 from metadata.store.port import (
     BadVersionError,
-    Delete,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -26,9 +24,6 @@ from metadata.store.port import (
 )
 
 CHANGE_PREFIX = "config_change_"
-CHANGE_EXPIRATION_MS = (
-    15 * 60 * 1000
-)  # Kafka's: a broker that is suspended longer reads everything with its new session
 DEFAULT_ENTITY = "<default>"
 QUOTA_TYPES = ("users", "clients", "ips")
 
@@ -148,34 +143,15 @@ async def notify(store: Tree, entity_path: str) -> None:
 
 async def changes_after(store: Tree, sequence: int, watch: Watch | None = None) -> list[ConfigChange]:
     """Return the notifications after `sequence` (-1: all), in order. `watch` is set on the list."""
-    names = await store.children(znodes.CONFIG_CHANGES, watch)
-    # They remain for a quarter of an hour, and there may be thousands: only those at the end are read.
-    known = f"{CHANGE_PREFIX}{sequence:010}" if sequence >= 0 else ""
-    newer = [
-        (int(name.removeprefix(CHANGE_PREFIX)), name)
-        for name in names[bisect_right(names, known) :]
-        if name.startswith(CHANGE_PREFIX) and name.isascii() and name.removeprefix(CHANGE_PREFIX).isdigit()
-    ]
-    nodes = await store.read_many([f"{znodes.CONFIG_CHANGES}/{name}" for _, name in newer])
     changes = []
-    for (number, name), node in zip(newer, nodes, strict=True):
-        if node is not None:
-            try:
-                changes.append(ConfigChange(number, znodes.decode_config_change(node[0])))
-            except ValueError as error:
-                logger.warning("change of settings ignored: path=%s error=%s", name, str(error))
+    for node in await change_nodes.nodes_after(store, znodes.CONFIG_CHANGES, CHANGE_PREFIX, sequence, watch):
+        try:
+            changes.append(ConfigChange(node.sequence, znodes.decode_config_change(node.data)))
+        except ValueError as error:
+            logger.warning("change of settings ignored: path=%s error=%s", node.name, str(error))
     return changes
 
 
 async def purge_changes(store: Tree, now_ms: int) -> int:
-    """Remove notifications older than CHANGE_EXPIRATION_MS; returns how many."""
-    names = await store.children(znodes.CONFIG_CHANGES)
-    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names]
-    nodes = await store.read_many(paths)
-    old = [
-        path
-        for path, node in zip(paths, nodes, strict=True)
-        if node is not None and node[1].ctime_ms + CHANGE_EXPIRATION_MS < now_ms
-    ]
-    await store.write_many([[Delete(path)] for path in old])
-    return len(old)
+    """Remove old notifications; returns how many."""
+    return await change_nodes.purge(store, znodes.CONFIG_CHANGES, now_ms)

@@ -31,9 +31,10 @@ PACKAGES = (
     "storage",
 )
 CALLS = ("debug", "info", "warning", "error", "exception", "critical", "log")
-NAMES = ("AlterPartition", "HTTP", "ISR", "ISRs", "ZooKeeper")
+NAMES = ("ACL", "ACLs", "AlterPartition", "HTTP", "ISR", "ISRs", "ZooKeeper")
 
 VOCABULARY = {
+    "acls": "how many ACLs",
     "address": "host and port of the other end of a connection, or its host",
     "api": "the name of a request's API",
     "attempt": "the number of this attempt, from 1",

@@ -40,7 +40,9 @@ VERIFIED = "verified"
 """One that asks the coordinator before the first write of a transaction, as brokers do by default."""
 OFFLINE = "offline"
 """One that has lost a log directory, and with it the only partition of the topic `LOST`."""
-STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE)
+ACLS = "acls"
+"""One with an authorizer, to which everybody is a super user."""
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS)
 LOST = "lost"
 
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
@@ -66,6 +68,11 @@ TRANSACTION_SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 """Those of the stage of transactions, on top."""
+ACL_SETTINGS = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Those of the stage with an authorizer, on top."""
 
 PATIENCE_S = 60.0
 """How long is waited for what has to come."""

@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.differential.play import (
+    ACL_SETTINGS,
+    ACLS,
     CONTROLLED,
     OFFLINE,
     PATIENCE_S,
@@ -77,6 +79,8 @@ class Stages:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS}
         if stage == VERIFIED:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS, "transaction.partition.verification.enable": "true"}
+        if stage == ACLS:
+            settings = {**SETTINGS, **ACL_SETTINGS}
         directories = (Path(), Path())
         if stage == OFFLINE:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))

@@ -12,7 +12,7 @@ from broker.settings.stored_passwords import PasswordsRefused
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.topic import LogConfig
-from metadata.store import configs
+from metadata.store import change_nodes, configs
 from metadata.store.port import ConnectionLossError
 from tests.broker.settings_world import SettingsWorld
 from tests.simulation.clock import SimClock
@@ -371,7 +371,7 @@ def test_changes_that_everybody_has_seen_are_purged() -> None:
     async def program(loop: SimLoop) -> None:
         async with SettingsWorld(clock=SimClock(loop)) as world:
             await world.settings.alter_topic("t", lambda _: {"segment.bytes": "1000"}, validate_only=False)
-            await asyncio.sleep(configs.CHANGE_EXPIRATION_MS / 1000 - 60)
+            await asyncio.sleep(change_nodes.EXPIRATION_MS / 1000 - 60)
             await world.settings.alter_topic("t", lambda _: {"segment.bytes": "2000"}, validate_only=False)
             await asyncio.sleep(1)
             assert len(await world.store.children("/config/changes")) == 2
