@@ -10,6 +10,8 @@ COMMANDS = {
     "consume": "print records of a topic",
     "find": "look for records by key, header or content",
     "records": "delete records before an offset",
+    "perf": "how fast a cluster takes, gives and passes on records",
+    "verify": "whether everything that was acknowledged is there",
     "brokers": "list the brokers of a cluster",
     "cluster": "what is wrong with a cluster, and what to do",
 }

@@ -281,3 +281,28 @@ def test_a_profile_names_the_cluster(
     assert json.loads(capfd.readouterr().out)[0]["broker"] == 0
     assert main(["brokers", "list", "--profile", "elsewhere"]) == 1
     assert "elsewhere.properties" in capfd.readouterr().err
+
+
+def test_what_was_acknowledged_is_verified_or_named(tool: Tool, tmp_path: Any) -> None:
+    ok(tool("topics", "create", "verified", "--partitions", "2"))
+    state = str(tmp_path / "state.json")
+    written = ok(tool("verify", "produce", "verified", "--num-records", "50", "--state", state, "--json")).json
+    assert written["acknowledged"] == 50
+    write(tool, "verified", ["of somebody else"])
+    found = ok(tool("verify", "consume", "verified", "--state", state, "--json")).json
+    assert (found["is_sound"], found["read"]) == (True, 50)
+    ok(tool("records", "delete", "verified", "--partition", "1", "--before-offset", "3", "--execute"))
+    lost = tool("verify", "consume", "verified", "--state", state)
+    assert lost.code == 1
+    assert "missing: {1: {'count': 3, 'sequences': [[0, 2]]}}" in lost.err
+
+
+def test_performance_is_told_in_figures(tool: Tool) -> None:
+    ok(tool("topics", "create", "fast"))
+    produced = ok(tool("perf", "produce", "fast", "--num-records", "200", "--record-size", "10", "--json")).json
+    assert produced["records"] == 200
+    assert 0 < produced["p50_ms"] <= produced["p99_ms"] <= produced["max_ms"]
+    consumed = ok(tool("perf", "consume", "fast", "--json")).json
+    assert consumed["records"] == 200
+    assert ok(tool("perf", "latency", "fast", "--num-records", "5", "--json")).json["records"] == 5
+    assert "records/s" in ok(tool("perf", "consume", "fast")).out

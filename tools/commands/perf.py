@@ -1,0 +1,203 @@
+"""`barnabas perf`: how fast a cluster takes records, gives them, and passes them on.
+
+Rules: figures are those of this client on this machine, whose cost is a part of them. A record counts when it is acknowledged.
+Source: kafka-producer-perf-test.sh, kafka-consumer-perf-test.sh, kafka-e2e-latency.sh.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
+
+from tools import parsing
+from tools.cluster import Cluster, cluster_command
+from tools.commands.topics import partition_keys
+from tools.failures import Failure, told
+from tools.histogram import Histogram
+from tools.output import Output
+from tools.progress import Progress
+from tools.reading import SETTINGS, Reading, ReadPlan
+
+MB = 1_000_000
+_PAYLOADS = 64
+"""So many different values are made, and written again and again."""
+
+
+@click.group("perf", help="How fast a cluster is.")
+def command() -> None:
+    pass
+
+
+@command.command("produce")
+@click.argument("topic")
+@click.option("--num-records", type=click.IntRange(1), default=100_000, metavar="N", help="[100000]")
+@click.option("--record-size", type=click.IntRange(0), default=100, metavar="BYTES", help="[100]")
+@click.option("--throughput", type=click.IntRange(1), metavar="N", help="at most so many records a second")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="[all]")
+@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--producer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
+@cluster_command
+def produce(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str,
+    num_records: int,
+    record_size: int,
+    throughput: int | None,
+    acks: str,
+    compression_type: str,
+    properties: tuple[str, ...],
+) -> None:
+    """Write random records to TOPIC: records a second, and the time until each was acknowledged."""
+    partition_keys(cluster, topic, None)  # says that the topic is missing
+    settings = {"acks": acks, "compression.type": compression_type, "linger.ms": 5}
+    producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
+    times = Histogram()
+    errors: list[Any] = []
+
+    def on_delivery(error: Any, message: Any) -> None:
+        if error is not None:
+            errors.append(error)
+        else:
+            times.add(message.latency() * 1000)
+
+    payloads = [os.urandom(record_size) for _ in range(_PAYLOADS)]
+    progress = Progress("records written", num_records, cluster.clock)
+    started_s = time.perf_counter()
+    for number in range(num_records):
+        if throughput is not None:
+            ahead_s = number / throughput - (time.perf_counter() - started_s)
+            if ahead_s > 0:
+                producer.poll(ahead_s)
+        while True:
+            try:
+                producer.produce(topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        producer.poll(0)
+        if number % 1000 == 0:
+            progress.show(times.count)
+    while producer.flush(1.0):
+        progress.show(times.count)
+    elapsed_s = time.perf_counter() - started_s
+    progress.close()
+    _report(output, times.count, times.count * record_size, elapsed_s, times)
+    if errors:
+        raise Failure(f"{len(errors)} records were not written: {told(errors[0])}")
+
+
+@command.command("consume")
+@click.argument("topic")
+@click.option("--num-records", type=click.IntRange(1), metavar="N", help="end after so many [all that are there]")
+@click.option(
+    "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted"
+)
+@click.option("--consumer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
+@cluster_command
+def consume(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str,
+    num_records: int | None,
+    isolation_level: str,
+    properties: tuple[str, ...],
+) -> None:
+    """Read TOPIC from its beginning to its end: records a second."""
+    keys = partition_keys(cluster, topic, None)
+    plan = ReadPlan({index: OFFSET_BEGINNING for _, index in keys})
+    plan.bound(cluster, topic, is_committed_only=isolation_level == "read_committed")
+    settings = {
+        **SETTINGS,
+        "group.id": "barnabas-perf",
+        "isolation.level": isolation_level,
+        "queued.min.messages": 1_000_000,
+    }
+    consumer = cluster.consumer(settings | parsing.settings(properties, "--consumer-property"))
+    total = sum(end - plan.starts[index] for index, end in plan.ends.items())
+    progress = Progress("records read", min(total, num_records or total), cluster.clock)
+    count = size = 0
+    started_s = time.perf_counter()
+    try:
+        reading = Reading(consumer, topic, plan)
+        while not reading.is_finished and (num_records is None or count < num_records):
+            for message in reading.poll(10_000):
+                count += 1
+                size += len(message)
+            progress.show(count)
+    finally:
+        elapsed_s = time.perf_counter() - started_s
+        progress.close()
+        consumer.close()
+    _report(output, count, size, elapsed_s, None)
+
+
+@command.command("latency")
+@click.argument("topic")
+@click.option("--num-records", type=click.IntRange(1), default=1_000, metavar="N", help="[1000]")
+@click.option("--record-size", type=click.IntRange(16), default=100, metavar="BYTES", help="[100]")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="[all]")
+@cluster_command
+def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, record_size: int, acks: str) -> None:
+    """Write records to TOPIC one by one, and measure the time until a consumer has each."""
+    (_, partition), *_ = partition_keys(cluster, topic, None)
+    settings = {**SETTINGS, "group.id": "barnabas-perf", "fetch.wait.max.ms": 500, "enable.partition.eof": True}
+    consumer = cluster.consumer(settings)
+    producer = cluster.producer({"acks": acks, "linger.ms": 0})
+    times = Histogram()
+    started_s = time.perf_counter()
+    try:
+        Reading(consumer, topic, ReadPlan({partition: OFFSET_END}))
+        _await_end(consumer)
+        progress = Progress("records passed on", num_records, cluster.clock)
+        for number in range(num_records):
+            value = os.urandom(record_size)
+            sent_s = time.perf_counter()
+            producer.produce(topic, value, partition=partition)
+            producer.flush()
+            while True:
+                message = consumer.poll(5.0)
+                if message is None:
+                    raise Failure(f"record {number} was not consumed within 5 s")
+                if message.error() is None and message.value() == value:
+                    break
+            times.add((time.perf_counter() - sent_s) * 1000)
+            progress.show(number)
+        progress.close()
+    finally:
+        consumer.close()
+    _report(output, times.count, times.count * record_size, time.perf_counter() - started_s, times)
+
+
+def _await_end(consumer: Any) -> None:
+    """Wait until the consumer has come to the end of its partition. Raises KafkaException, Failure."""
+    for _ in range(100):
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is not None:
+            if message.error().name() == "_PARTITION_EOF":
+                return
+            raise KafkaException(message.error())
+    raise Failure("the consumer has not come to the end of its partition within 10 s")
+
+
+def _report(output: Output, count: int, size: int, elapsed_s: float, times: Histogram | None) -> None:
+    per_s = count / elapsed_s
+    mb_per_s = size / MB / elapsed_s
+    row: dict[str, Any] = {
+        "records": count,
+        "seconds": round(elapsed_s, 3),
+        "records_per_second": round(per_s, 1),
+        "mb_per_second": round(mb_per_s, 3),
+    }
+    text = f"{count} records in {elapsed_s:.2f} s: {per_s:.0f} records/s, {mb_per_s:.2f} MB/s"
+    if times is not None:
+        row |= times.row()
+        text += f"; {times.text()}"
+    output.result(row, text)
