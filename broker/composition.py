@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
+from broker.network.authentication import ListenersAuthentication
 from broker.network.connection_shared import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listeners import (
@@ -19,6 +20,7 @@ from broker.network.listeners import (
     needs_advertised,
     parse_listeners,
 )
+from broker.network.memory_budget import MemoryBudget
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from coordinator.group.settings import GroupSettings
@@ -37,12 +39,16 @@ from security.principal import Principal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from broker.network.sasl_exchange import SaslRules
     from broker.services import Services
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
     from runtime.tasks import TaskScope
 
+SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+# Bytes of frames that connections together may keep before their clients have authenticated.
+AUTHENTICATION_BYTES = 16 * 1024 * 1024
 OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose responses contain record batches
 # AlterPartition by inter.broker.protocol.version: the newest version that every controller of such a cluster supports.
 _ALTER_PARTITION_SINCE = (("3.5-IV0", 3), ("3.3-IV0", 2), ("3.2-IV0", 1))
@@ -65,8 +71,11 @@ def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     for plan in plans:
-        if plan.security_protocol != "PLAINTEXT":
-            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet, only PLAINTEXT")
+        if plan.security_protocol not in SERVED_PROTOCOLS:
+            served = ", ".join(SERVED_PROTOCOLS)
+            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet, only {served}")
+        if plan.is_inter_broker and plan.security_protocol != "PLAINTEXT" and settings.zookeeper_connect is not None:
+            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet between brokers")
     return plans
 
 
@@ -97,6 +106,15 @@ def authorizer(settings: BrokerSettings) -> Authorizer:
 def gate(_services: Services) -> Gate:
     """Return the gate that all requests pass."""
     return BrokerGate(admission=OpenGate(), charging=OpenGate())
+
+
+def authentication(rules: Mapping[str, SaslRules], services: Services) -> ListenersAuthentication | None:
+    """Return what authenticates the clients of listeners with SASL."""
+    if not rules:
+        return None
+    return ListenersAuthentication(
+        rules, services.clock, services.metrics.authentication, MemoryBudget(AUTHENTICATION_BYTES)
+    )
 
 
 def accept_limits(settings: BrokerSettings) -> AcceptLimits:

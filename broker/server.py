@@ -35,6 +35,7 @@ from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
 from broker.components import Components, Infrastructure
 from broker.composition import (
     accept_limits,
+    authentication,
     authorizer,
     connection_limits,
     controlled_shutdown_version,
@@ -50,6 +51,7 @@ from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
+from broker.network.sasl_mechanisms import sasl_rules
 from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
@@ -137,6 +139,7 @@ class Broker:
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._authorizer = authorizer(settings)
         self._acls: ClusterAcls | None = None
+        self._sasl_rules = sasl_rules(settings, self._plans)
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
@@ -354,6 +357,7 @@ class Broker:
                 timer=self._timer,
                 call_soon=asyncio.get_running_loop().call_soon,
                 limits=connection_limits(self.settings),
+                authentication=authentication(self._sasl_rules, services),
             )
         )
 

@@ -53,6 +53,8 @@ from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.produce_message_sets import produce_message_sets
 from broker.handlers.repeated_produce import RepeatedProduce
+from broker.handlers.sasl_authenticate import sasl_authenticate
+from broker.handlers.sasl_handshake import sasl_handshake
 from broker.handlers.stop_replica import stop_replica
 from broker.handlers.sync_group import sync_group
 from broker.handlers.txn_offset_commit import txn_offset_commit
@@ -82,6 +84,7 @@ ALL: tuple[Handler[Any], ...] = (
     sync_group,
     describe_groups,
     list_groups,
+    sasl_handshake,
     api_versions,
     create_topics,
     delete_topics,
@@ -100,6 +103,7 @@ ALL: tuple[Handler[Any], ...] = (
     alter_configs,
     describe_log_dirs,
     alter_replica_log_dirs,
+    sasl_authenticate,
     create_partitions,
     delete_groups,
     elect_leaders,

@@ -24,7 +24,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from broker.network.authentication import Authentication
 from broker.network.connection_phase import (
+    WAITS_FOR_DELAYED_CLOSE,
     WAITS_FOR_EARLIER,
     WAITS_FOR_MEMORY,
     WAITS_FOR_QUOTA,
@@ -41,6 +43,7 @@ from broker.network.request_checks import foreign_protocol, impossible_length, n
 from broker.network.request_context import ClientConnection
 from broker.network.request_starter import RequestStarter
 from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -55,13 +58,16 @@ SHORT_RECEIVE_BYTES = 4 * KiB
 
 
 # As plain numbers: they are compared for every request, and to compare members of an enum costs a call.
-_OPENING, _FIRST_REQUEST, _SERVING, _FINISHING, _CLOSING, _CLOSED = (int(phase) for phase in ConnectionPhase)
+_OPENING, _AUTHENTICATING, _FIRST_REQUEST, _SERVING, _SESSION_EXPIRED, _FINISHING, _CLOSING, _CLOSED = (
+    int(phase) for phase in ConnectionPhase
+)
 
 
 class RequestConnection:
     """Made by the acceptor for a stream, then `connected`, requests, `disconnected`; after that it keeps nothing."""
 
     __slots__ = (
+        "_authentication",
         "_budget_ticket",
         "_connection",
         "_finish_reason",
@@ -100,6 +106,10 @@ class RequestConnection:
         self.active_tick = shared.tick
         self.phase: int = _OPENING
         self._finish_reason = ""
+        self._authentication: Authentication | None = None
+        common = shared.authentication
+        if common is not None and listener in common.rules:
+            self._authentication = Authentication(listener, common, shared, self)
         # Receiving.
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
         self._frame: LargeFrame | None = None
@@ -138,6 +148,9 @@ class RequestConnection:
         refusal = shared.owner.admit(self)
         if refusal is not None:
             self.close(refusal)
+        elif self._authentication is not None:
+            self.phase = _AUTHENTICATING
+            self._authentication.begin(connection, self.client)
 
     def receive_buffer(self, _size_hint: int) -> memoryview:
         if self._frame is not None and not self._frame.is_complete:
@@ -152,7 +165,7 @@ class RequestConnection:
 
     def received(self, count: int) -> None:
         self.active_tick = self._shared.tick
-        if self.phase >= _CLOSING:
+        if self.phase != _SERVING and not self._takes_requests(count):
             return
         frame = self._frame
         if frame is not None and not frame.is_complete:
@@ -195,6 +208,8 @@ class RequestConnection:
         self._frame, self._tail = None, b""
         if self._mute_timer is not None:
             self._mute_timer.cancel()
+        if self._authentication is not None:
+            self._authentication.close()
         shared.owner.closed(self)
         if self.client is not None:
             for callback in self.client.closed_callbacks:
@@ -306,7 +321,45 @@ class RequestConnection:
         if self._connection is not None:
             self._connection.abort()
 
+    # --- called by the authentication ---
+
+    def authenticated(self, rest: bytes) -> None:
+        """Serve requests, beginning with the bytes that came behind the exchange."""
+        self.phase = _SERVING
+        self._tail = rest
+        if rest:
+            self._waits |= WAITS_FOR_EARLIER
+            self._pause()
+            self.continue_soon()
+
+    def authenticate_again(self) -> None:
+        """Give all bytes that follow to the authentication, from the next turn of the loop on."""
+        self.phase = _AUTHENTICATING
+        self._waits |= WAITS_FOR_EARLIER
+        self.continue_soon()
+
+    def session_expired(self) -> None:
+        if self.phase == _SERVING:
+            self.phase = _SESSION_EXPIRED
+
+    def pause_authentication(self) -> None:
+        self._waits |= WAITS_FOR_DELAYED_CLOSE
+        self._pause()
+
     # --- receiving ---
+
+    def _takes_requests(self, count: int) -> bool:
+        """Whether the bytes that have come are requests; those of an authentication are given to it."""
+        authentication = self._authentication
+        if self.phase != _AUTHENTICATING or authentication is None:
+            return self.phase < _CLOSING
+        data, self._tail = bytes(self._view[: len(self._tail) + count]), b""
+        if self._waits:
+            self._tail = data
+            self._pause()
+        else:
+            authentication.received(data)
+        return False
 
     def _consume(self, view: memoryview, end: int) -> None:
         """Start the requests in `view[:end]`, and keep what does not start as the tail."""
@@ -316,7 +369,7 @@ class RequestConnection:
         while end - position >= START.size:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
-            if route is None or self.phase == _FIRST_REQUEST:
+            if route is None or self.phase != _SERVING:
                 if not self._check_served_or_close(view[position:], api_key, version):
                     return
                 route = self._shared.dispatch.table.route(api_key, version)
@@ -346,12 +399,22 @@ class RequestConnection:
                 self._pause()
 
     def _check_served_or_close(self, view: memoryview, api_key: int, version: int) -> bool:
-        """Check a connection's first request, and any without a known route; close if it cannot be served."""
-        if not self._check_start_or_close(view):
+        """Check a connection's first request, any behind its session's end, and any without a known route; close if it cannot
+        be served."""
+        if not self._check_start_or_close(view) or not self._check_session_or_close(api_key):
             return False
         if self.phase == _FIRST_REQUEST:
             self.phase = _SERVING
         return self._close_if_refused(not_served(self._shared.dispatch.table, api_key, version))
+
+    def _check_session_or_close(self, api_key: int) -> bool:
+        """Close when the session is over, unless the client authenticates again."""
+        authentication = self._authentication
+        if self.phase != _SESSION_EXPIRED or authentication is None or api_key == SaslHandshakeRequest.api_key:
+            return True
+        authentication.count_expired()
+        self.close("the session has ended, and the client has not authenticated again")
+        return False
 
     def _check_start_or_close(self, view: memoryview) -> bool:
         """Check the length prefix at the start of `view`; close if no frame begins so."""
@@ -505,12 +568,17 @@ class RequestConnection:
     def _start_pending(self) -> None:
         """Start what was kept: first a complete frame with a buffer of its own, then the tail."""
         self._waits &= WAITS_LONG
+        if self.phase == _AUTHENTICATING:
+            self._continue_authentication()
+            return
         frame = self._frame
         if frame is not None and frame.is_complete:
             _, api_key, version, correlation_id, client_id_bytes = START.unpack(
                 SIZE.pack(0) + bytes(frame.content[:SMALLEST_FRAME_BYTES])
             )
             route = self._shared.dispatch.table.route(api_key, version)
+            if not self._check_session_or_close(api_key):
+                return
             if not self._may_start(route):
                 self._waits |= WAITS_FOR_EARLIER
                 return
@@ -528,6 +596,14 @@ class RequestConnection:
             self._responses.flush()
             if not self._waits:
                 self._resume()
+
+    def _continue_authentication(self) -> None:
+        """Give what was kept to the authentication, and read on."""
+        tail, self._tail = self._tail, b""
+        if tail and self._authentication is not None:
+            self._authentication.received(tail)
+        if self.phase < _CLOSING and not self._waits:
+            self._resume()
 
     def _pause(self) -> None:
         if self._is_reading and self._connection is not None:

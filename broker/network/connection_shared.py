@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.schema import MAX_ELEMENTS
 
 if TYPE_CHECKING:
+    from broker.network.authentication import ListenersAuthentication
     from broker.network.connection import RequestConnection
     from broker.network.dispatch import Dispatch, Route
     from broker.network.memory_budget import MemoryBudget
@@ -68,7 +69,7 @@ class ReceiveBuffer:
 @dataclass(slots=True)
 class ConnectionShared:
     """What the connections of a broker have in common. `tick` counts the sweeps for idle ones. `plain_budget` is for large
-    requests without records, which may wait for long, `budget` for all others."""
+    requests without records, which may wait for long, `budget` for all others. `authentication` is None without SASL."""
 
     dispatch: Dispatch
     services: Services
@@ -79,6 +80,7 @@ class ConnectionShared:
     timer: Timer
     call_soon: Callable[[Callable[[], None]], object]
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    authentication: ListenersAuthentication | None = None
     receive_buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     tick: int = 0
     next_connection: int = 0

@@ -13,6 +13,7 @@ from runtime.transport import Address
 
 if TYPE_CHECKING:
     from broker.services import Services
+    from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
     from security.access import Operation, ResourceType
     from security.principal import Principal
 
@@ -114,11 +115,23 @@ class Deferred(Generic[T]):
             self._expedited()
 
 
+class Reauthentication(Protocol):
+    """What lets the client of a connection authenticate again (KIP-368)."""
+
+    def begin_again(
+        self, request: SaslHandshakeRequest, version: int, correlation_id: int
+    ) -> SaslHandshakeResponse | None:
+        """Begin, and return the response; None when the connection is closed. Raises ValueError when the client may not do so
+        now."""
+
+
 @dataclass(slots=True)
 class ClientConnection:
     """The facts of one connection that outlive a request.
 
     `principal` changes when the client authenticates; `software` is (name, version) once an ApiVersions request has named them.
+    `reauthentication` is there once it has authenticated with SASL; `is_token_authenticated` when it did so with a delegation
+    token.
     """
 
     connection_id: str
@@ -128,6 +141,8 @@ class ClientConnection:
     local: Address
     principal: Principal
     software: tuple[str, str] | None = None
+    is_token_authenticated: bool = False
+    reauthentication: Reauthentication | None = None
     closed_callbacks: list[Callable[[], None]] = field(default_factory=list)
 
 

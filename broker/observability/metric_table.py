@@ -71,6 +71,11 @@ def _group(attribute: str, doc: str) -> Metric:
     return Metric("kafka.server", "group-coordinator-metrics", attribute, Kind.COUNTER, (), doc, attribute=True)
 
 
+def _listener(attribute: str, doc: str) -> Metric:
+    labels = ("listener", "networkProcessor")
+    return Metric("kafka.server", "socket-server-metrics", attribute, Kind.COUNTER, labels, doc, attribute=True)
+
+
 def _load_time(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
     return Metric("kafka.server", type, attribute, Kind.GAUGE, (), doc, attribute=True)
 
@@ -239,6 +244,12 @@ SESSION_EXPIRES    = _counter(*_STORE, "ZooKeeperExpiresPerSec", doc="Sessions t
 _SOCKETS = ("kafka.network", "SocketServer")
 MEMORY_AVAILABLE   = _gauge(*_SOCKETS, "MemoryPoolAvailable", doc="Bytes free for requests.")
 MEMORY_USED        = _gauge(*_SOCKETS, "MemoryPoolUsed", doc="Bytes taken by requests.")
+AUTHENTICATIONS    = _listener("successful-authentication-total", "Clients that have authenticated.")
+AUTHENTICATIONS_FOR_GOOD = _listener("successful-authentication-no-reauth-total", "Those that cannot do so again.")
+AUTHENTICATIONS_FAILED = _listener("failed-authentication-total", "Clients that have not.")
+REAUTHENTICATIONS  = _listener("successful-reauthentication-total", "Sessions that were extended.")
+REAUTHENTICATIONS_FAILED = _listener("failed-reauthentication-total", "Sessions that were to be, and were not.")
+EXPIRED_CONNECTIONS = _listener("expired-connections-killed-count", "Connections closed, their sessions being over.")
 # fmt: on
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

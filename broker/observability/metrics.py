@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.observability import metric_table as table
+from broker.observability.authentication_metrics import AuthenticationCounters
 from broker.observability.metric_table import Metric
 from metadata.store.port import SessionEvent
 from protocol.errors import ErrorCode
@@ -81,6 +82,7 @@ class BrokerMetrics:
 
     def __init__(self, clock: Clock) -> None:
         self._now_ms = clock.monotonic_ms
+        self.authentication = AuthenticationCounters()
         self._topics: dict[str, _TopicCounters] = {}
         self._routes: dict[Route, _RouteCounters] = {}
         self._produce_conversions, self._fetch_conversions = _Conversions("Produce"), _Conversions("Fetch")
@@ -221,6 +223,8 @@ class BrokerMetrics:
             yield Sample(table.VERIFICATION_TIME, (), self._verifications_ms, "_sum")
         yield from self._session_samples()
         yield from self._request_samples()
+        for metric, labels, value in self.authentication.values():
+            yield Sample(metric, labels, value)
         yield Sample(table.OFFSET_COMMITS, (), self._offsets_committed)
         yield Sample(table.OFFSET_EXPIRATIONS, (), self._offsets_expired)
         yield Sample(table.OFFSET_DELETIONS, (), self._offsets_deleted)

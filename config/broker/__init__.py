@@ -36,6 +36,16 @@ UNLIMITED = -1
 _NOTHING = Provided()
 # listener.name.<listener>.<setting>: a setting for one listener only.
 LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
+# Those that may have a SASL mechanism between: listener.name.<listener>.<mechanism>.<setting>.
+_MECHANISM_SETTINGS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+# Those that have an effect as a listener's own, or as one of its mechanisms'.
+_LISTENER_SETTINGS = frozenset((*_MECHANISM_SETTINGS, "sasl.enabled.mechanisms", "sasl.server.max.receive.size"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +130,16 @@ class BrokerSettings(
     @property
     def without_effect(self) -> tuple[str, ...]:
         """The names, in order, that were set to another value than the default and have no effect; each gets a warning.
-        Settings of single listeners have none."""
+        Most settings of single listeners have none."""
         return tuple(
             name
             for name in sorted(self.given)
             if (row := self.definitions.get(base_name(name))) is not None
-            and (name not in self.definitions or (not row.effective and self.value(name) != row.default))
+            and (
+                base_name(name) not in _LISTENER_SETTINGS
+                if name not in self.definitions
+                else not row.effective and self.value(name) != row.default
+            )
         )
 
     # --- derived from several rows ---
@@ -258,9 +272,9 @@ def base_name(name: str) -> str:
     if match is None:
         return name
     scoped: str = match.group(1)
-    if scoped not in BrokerSettings.definitions and ".sasl." in scoped:
-        return scoped[scoped.find(".sasl.") + 1 :]
-    return scoped
+    if scoped in BrokerSettings.definitions:
+        return scoped
+    return next((name for name in _MECHANISM_SETTINGS if scoped.endswith(f".{name}")), scoped)
 
 
 __all__ = ["BrokerSettings", "UnknownSetting", "base_name", "is_listener_setting"]

@@ -57,10 +57,10 @@ class NetworkSettings(SettingTable):
         doc="New connections a second at most.")
     connections_max_idle_ms: int = setting("connections.max.idle.ms", LONG, 600_000, effective=True,
         doc="Time after which an idle connection is closed.")
-    connections_max_reauth_ms: int = setting("connections.max.reauth.ms", LONG, 0,
+    connections_max_reauth_ms: int = setting("connections.max.reauth.ms", LONG, 0, effective=True,
         doc="Time after which a SASL session must authenticate again; 0 never.")
     connection_failed_authentication_delay_ms: int = setting(
-        "connection.failed.authentication.delay.ms", INT, 100, at_least(0),
+        "connection.failed.authentication.delay.ms", INT, 100, at_least(0), effective=True,
         doc="Delay before a connection is closed that failed to authenticate.")
     num_network_threads: int = setting("num.network.threads", INT, 3, at_least(1), CLUSTER_WIDE,
         doc="Threads that move bytes in Apache Kafka; here one event loop does.")

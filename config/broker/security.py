@@ -70,9 +70,13 @@ class SecuritySettings(SettingTable):
     sasl_client_callback_handler_class: str | None = setting("sasl.client.callback.handler.class", CLASS, None,
         doc="Java class of a SASL client's callback handler.")
     sasl_enabled_mechanisms: tuple[str, ...] = setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, PER_BROKER,
-        doc="SASL mechanisms that are offered.")
+        effective=True,
+        doc="SASL mechanisms that are offered. A listener with SASL needs others than GSSAPI: PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512.")
     sasl_jaas_config: Password | None = setting("sasl.jaas.config", PASSWORD, None, None, PER_BROKER,
-        doc="Login configuration in JAAS form.")
+        effective=True,
+        doc="Login module and its options in JAAS form. It is read of a mechanism of a listener only: "
+            "listener.name.<listener>.<mechanism>.sasl.jaas.config, both in lower case.")
     sasl_kerberos_kinit_cmd: str = setting("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, PER_BROKER,
         doc="Path of kinit.")
     sasl_kerberos_min_time_before_relogin: int = setting(
@@ -90,9 +94,11 @@ class SecuritySettings(SettingTable):
         "sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, None, PER_BROKER,
         doc="Share of a ticket's life after which it is renewed.")
     sasl_login_callback_handler_class: str | None = setting("sasl.login.callback.handler.class", CLASS, None,
-        doc="Java class of a login's callback handler.")
+        effective=True,
+        doc="Java class of a login's callback handler, of a mechanism of a listener; only the defaults are there.")
     sasl_login_class: str | None = setting("sasl.login.class", CLASS, None,
-        doc="Java class of the login.")
+        effective=True,
+        doc="Java class of the login, of a mechanism of a listener; only the default is there.")
     sasl_login_connect_timeout_ms: int | None = setting("sasl.login.connect.timeout.ms", INT, None,
         doc="Time to connect to an authentication provider.")
     sasl_login_read_timeout_ms: int | None = setting("sasl.login.read.timeout.ms", INT, None,
@@ -143,8 +149,9 @@ class SecuritySettings(SettingTable):
     sasl_oauthbearer_token_endpoint_url: str | None = setting("sasl.oauthbearer.token.endpoint.url", STRING, None,
         doc="Where tokens are asked for.")
     sasl_server_callback_handler_class: str | None = setting("sasl.server.callback.handler.class", CLASS, None,
-        doc="Java class of a SASL server's callback handler.")
-    sasl_server_max_receive_size: int = setting("sasl.server.max.receive.size", INT, 512 * KiB,
+        effective=True,
+        doc="Java class of a SASL server's callback handler, of a mechanism of a listener; only the defaults are there.")
+    sasl_server_max_receive_size: int = setting("sasl.server.max.receive.size", INT, 512 * KiB, effective=True,
         doc="Largest SASL message, in bytes.")
     ssl_allow_dn_changes: bool = setting("ssl.allow.dn.changes", BOOLEAN, False,
         doc="Whether a new certificate may have another name.")

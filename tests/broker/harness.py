@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.network.acceptor import AcceptLimits, Acceptor
+from broker.network.authentication import ListenersAuthentication
 from broker.network.connection import RequestConnection
 from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
 from broker.network.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
@@ -76,6 +77,7 @@ class Broker:
         is_open: bool = True,
         early_keys: frozenset[int] = frozenset(),
         brokers_listener: str | None = None,
+        authentication: Callable[[ManualClock], ListenersAuthentication] | None = None,
     ) -> None:
         self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
@@ -102,6 +104,7 @@ class Broker:
             call_soon=self.turns.call_soon,
             limits=limits or ConnectionLimits(),
             receive_buffer=ReceiveBuffer(receive_bytes),
+            authentication=None if authentication is None else authentication(self.clock),
         )
         self.acceptor.serve(self.shared)
         if is_open:

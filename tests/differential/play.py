@@ -42,7 +42,9 @@ OFFLINE = "offline"
 """One that has lost a log directory, and with it the only partition of the topic `LOST`."""
 ACLS = "acls"
 """One with an authorizer, to which everybody is a super user."""
-STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS)
+SASL = "sasl"
+"""One whose clients authenticate (`sasl_settings`): a case begins where a client does."""
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL)
 LOST = "lost"
 
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
@@ -73,6 +75,25 @@ ACL_SETTINGS = {
     "super.users": "User:ANONYMOUS",
 }
 """Those of the stage with an authorizer, on top."""
+
+SESSION_MS = 3_600_000
+"""For how long a session of PLAIN holds on the stage of SASL; those of SCRAM do not end."""
+
+
+def sasl_settings(port: int, sasl_port: int) -> dict[str, str]:
+    """The settings of the stage of SASL, on top: a listener for its tests to get ready, and one for clients."""
+    package = "org.apache.kafka.common.security"
+    users = 'username="admin" password="admin-secret" user_admin="admin-secret" user_alice="alice-secret" user_bob="bob-secret"'
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CLIENTS://127.0.0.1:{sasl_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.name.clients.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": f"{package}.plain.PlainLoginModule required {users};",
+        "listener.name.clients.plain.connections.max.reauth.ms": str(SESSION_MS),
+        "sasl.server.max.receive.size": "100000",
+    }
+
 
 PATIENCE_S = 60.0
 """How long is waited for what has to come."""

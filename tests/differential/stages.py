@@ -15,6 +15,7 @@ from tests.differential.play import (
     CONTROLLED,
     OFFLINE,
     PATIENCE_S,
+    SASL,
     SETTINGS,
     SILENCE_S,
     TRANSACTION_SETTINGS,
@@ -23,11 +24,13 @@ from tests.differential.play import (
     Case,
     lose_directory,
     play,
+    sasl_settings,
     warm_up,
 )
 from tests.differential.seat import ControlledBroker, Seat
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
+from tests.oracle.ports import lasting_port
 from tests.oracle.process import StartError
 
 HOST = "127.0.0.1"
@@ -81,19 +84,23 @@ class Stages:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS, "transaction.partition.verification.enable": "true"}
         if stage == ACLS:
             settings = {**SETTINGS, **ACL_SETTINGS}
+        port = sasl_port = None
+        if stage == SASL:
+            port, sasl_port = lasting_port(), lasting_port()
+            settings = {**SETTINGS, **sasl_settings(port, sasl_port)}
         directories = (Path(), Path())
         if stage == OFFLINE:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))
             directories = (folder / "a", folder / "b")
             settings = {**SETTINGS, "log.dirs": ",".join(map(str, directories))}
         if self._kind == "kafka":
-            broker = self._end.enter_context(ApacheKafka(settings=settings))
+            broker = self._end.enter_context(ApacheKafka(settings=settings, port=port))
         else:
-            broker = self._end.enter_context(Barnabas(settings=settings))
+            broker = self._end.enter_context(Barnabas(settings=settings, port=port))
             self._end.callback(broker.kill)  # a clean stop would flush a thousand topics that nobody needs
         if stage == OFFLINE:
             self._end.callback(broker.kill)
             lose_directory(HOST, broker.port, directories)
         else:
             warm_up(HOST, broker.port)
-        return Stage(broker.port)
+        return Stage(sasl_port or broker.port)

@@ -49,9 +49,15 @@ class KafkaServer(Broker):
 class ApacheKafka(KafkaServer):
     """One broker together with its own ZooKeeper: what most tests want."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, options: Sequence[str] = java.QUICK_START) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        options: Sequence[str] = java.QUICK_START,
+        *,
+        port: int | None = None,
+    ) -> None:
         self.own_zookeeper = ZooKeeper()
-        super().__init__("", settings=settings, options=options)
+        super().__init__("", port=port, settings=settings, options=options)
 
     def __enter__(self) -> Self:
         self.own_zookeeper.__enter__()

@@ -40,7 +40,7 @@ NOT_KEPT = {
     "reasons of refusals are in the answers": [
         "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
     ],
-    "quotas and authentication are not built": [
+    "quotas are not built": [
         "kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request",
         "kafka.server:type=ControllerMutation",
         "kafka.server:type=Fetch,user",
@@ -63,7 +63,9 @@ NOT_KEPT = {
     ],
     "connections: not counted yet": [
         "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
-        "kafka.server:type=socket-server-metrics*",
+        "kafka.server:type=socket-server-metrics",
+        "kafka.server:type=socket-server-metrics,listener",
+        "kafka.server:type=socket-server-metrics,clientSoftwareName*",
         "kafka.server:type=alter-partition-metrics,BrokerId",
         "kafka.server:type=controller-channel-metrics,broker-id",
         "kafka.server:type=forwarding-metrics,BrokerId",

@@ -1,0 +1,144 @@
+"""The SASL mechanisms that a listener can have, and what the settings make of them.
+
+`MECHANISMS` is the table: a mechanism's name, the Java classes of its login modules, and how its exchanges are made from the
+options of such a module. A mechanism reads its options from `listener.name.<listener>.<mechanism>.sasl.jaas.config`, which has
+one login module.
+
+Rules: no IO. Every mistake in the settings is a ConfigError that names the setting, and none has a secret in its text. Java
+classes that would replace a part of a mechanism cannot be loaded, and are refused.
+Source: Kafka SaslChannelBuilder, JaasContext, BrokerSecurityConfigs; KIP-86, KIP-226.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.network.sasl_exchange import SaslRules
+from config.errors import ConfigError
+from config.listener_values import ListenerValues
+from security.jaas import LoginModule, parse_login_modules
+from security.plain import PlainServer, users_of
+from security.sasl import GSSAPI, PLAIN, SaslServerFactory
+
+if TYPE_CHECKING:
+    from broker.network.listeners import ListenerPlan
+    from config.broker import BrokerSettings
+
+JAAS = "sasl.jaas.config"
+ENABLED = "sasl.enabled.mechanisms"
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+# Of a mechanism of a listener: names of Java classes that replace a part of it.
+_CLASSES = ("sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class")
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismContext:
+    """What a mechanism of a listener is made from. `options` are those of its login module."""
+
+    mechanism: str
+    values: ListenerValues
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """`make` returns what makes the exchanges of a listener; it raises ConfigError. `classes` are the names of Kafka's own
+    classes that may be set for it, since it does the same."""
+
+    name: str
+    login_modules: tuple[str, ...]
+    make: Callable[[MechanismContext], SaslServerFactory]
+    classes: frozenset[str] = frozenset()
+
+
+def _plain(context: MechanismContext) -> SaslServerFactory:
+    passwords = users_of(context.options)
+    return lambda: PlainServer(passwords)
+
+
+MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in (Mechanism(PLAIN, (_PLAIN_MODULE,), _plain),)}
+
+
+def sasl_rules(settings: BrokerSettings, plans: Iterable[ListenerPlan]) -> dict[str, SaslRules]:
+    """Return how clients authenticate on each listener with SASL. Raises ConfigError."""
+    return {plan.name: _rules(settings, plan) for plan in plans if plan.security_protocol in SASL_PROTOCOLS}
+
+
+def _rules(settings: BrokerSettings, plan: ListenerPlan) -> SaslRules:
+    values = ListenerValues(settings, plan.name)
+    names = enabled_mechanisms(values)
+    return SaslRules(
+        mechanisms={name: _factory(values, MECHANISMS[name]) for name in names},
+        max_reauth_ms={name: values.value_of_mechanism("connections.max.reauth.ms", name) for name in names},
+        max_receive_bytes=values.value("sasl.server.max.receive.size"),
+        failure_delay_ms=settings.connection_failed_authentication_delay_ms,
+        timeout_ms=settings.barnabas_authentication_timeout_ms,
+    )
+
+
+def enabled_mechanisms(values: ListenerValues) -> list[str]:
+    """Return the mechanisms of a listener. Raises ConfigError when one of them is not known, or there is none."""
+    names: list[str] = list(dict.fromkeys(values.value(ENABLED)))
+    known = ", ".join(MECHANISMS)
+    if not names:
+        raise ConfigError(f"listener {values.listener}: {ENABLED} is empty; there are {known}")
+    for name in names:
+        if name == GSSAPI:
+            raise ConfigError(
+                f"listener {values.listener}: {ENABLED} has GSSAPI (which is its default), and this broker has no Kerberos; "
+                f"set it to some of {known}"
+            )
+        if name not in MECHANISMS:
+            raise ConfigError(f"listener {values.listener}: {ENABLED} has {name}, which is unknown; there are {known}")
+    return names
+
+
+def login_module(values: ListenerValues, mechanism: Mechanism) -> LoginModule:
+    """Return the login module of a mechanism of a listener. Raises ConfigError."""
+    setting = values.setting_name(JAAS, mechanism.name)
+    password = values.of_mechanism(JAAS, mechanism.name)
+    if password is None:
+        hint = ""
+        if values.value(JAAS) is not None:
+            hint = f" ({JAAS} without listener and mechanism in front is not for listeners)"
+        raise ConfigError(
+            f"{setting} is not set{hint}: the listener offers {mechanism.name}, and needs "
+            f'a login module, such as: {mechanism.login_modules[0]} required username="..." password="...";'
+        )
+    try:
+        modules = parse_login_modules(password.value)
+    except ValueError as error:
+        raise ConfigError(f"{setting}: {error}") from None
+    if len(modules) != 1:
+        raise ConfigError(f"{setting}: JAAS config property contains {len(modules)} login modules, should be 1 module")
+    module = modules[0]
+    if module.name not in mechanism.login_modules:
+        raise ConfigError(f"{setting}: {_refusal(module)}; {mechanism.name} has {' or '.join(mechanism.login_modules)}")
+    return module
+
+
+def _refusal(module: LoginModule) -> str:
+    if module.name == _KERBEROS_MODULE:
+        return "there is no Kerberos, and no Krb5LoginModule"
+    known = {name for each in MECHANISMS.values() for name in each.login_modules}
+    what = "belongs to another mechanism" if module.name in known else "is not known (Java classes cannot be loaded)"
+    return f"login module {module.short_name} {what}"
+
+
+def _factory(values: ListenerValues, mechanism: Mechanism) -> SaslServerFactory:
+    _refuse_classes(values, mechanism)
+    module = login_module(values, mechanism)
+    return mechanism.make(MechanismContext(mechanism.name, values, module.options))
+
+
+def _refuse_classes(values: ListenerValues, mechanism: Mechanism) -> None:
+    """Raises ConfigError when a Java class is to replace a part of a mechanism."""
+    for name in _CLASSES:
+        given = values.of_mechanism(name, mechanism.name)
+        if given is not None and given not in mechanism.classes:
+            setting = values.setting_name(name, mechanism.name)
+            raise ConfigError(f"{setting}={given}: Java classes cannot be loaded; leave it unset")

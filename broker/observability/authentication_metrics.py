@@ -1,0 +1,70 @@
+"""The counters of authentication, by listener.
+
+Rules: as for all counters: plain ints on the event loop, read at each scrape. A listener has its counters from its first
+connection on; there is one event loop, whose number among Kafka's network processors is 0.
+Source: Kafka Selector.SelectorMetrics, SocketServer.Processor; KIP-368.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from broker.observability import metric_table as table
+from broker.observability.metric_table import Metric
+
+NETWORK_PROCESSOR = "0"
+
+
+@dataclass(slots=True)
+class _ListenerCounters:
+    successes: int = 0
+    without_reauthentication: int = 0
+    failures: int = 0
+    reauthentications: int = 0
+    failed_reauthentications: int = 0
+    killed: int = 0
+
+
+_METRICS = {
+    "successes": table.AUTHENTICATIONS,
+    "without_reauthentication": table.AUTHENTICATIONS_FOR_GOOD,
+    "failures": table.AUTHENTICATIONS_FAILED,
+    "reauthentications": table.REAUTHENTICATIONS,
+    "failed_reauthentications": table.REAUTHENTICATIONS_FAILED,
+    "killed": table.EXPIRED_CONNECTIONS,
+}
+
+
+class AuthenticationCounters:
+    """Implements `broker.network.authentication.AuthenticationMetrics`."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, _ListenerCounters] = {}
+
+    def authenticated(self, listener: str, *, knows_lifetime: bool) -> None:
+        counters = self._of(listener)
+        counters.successes += 1
+        counters.without_reauthentication += not knows_lifetime
+
+    def authentication_failed(self, listener: str) -> None:
+        self._of(listener).failures += 1
+
+    def reauthenticated(self, listener: str) -> None:
+        self._of(listener).reauthentications += 1
+
+    def reauthentication_failed(self, listener: str) -> None:
+        self._of(listener).failed_reauthentications += 1
+
+    def expired_connection_killed(self, listener: str) -> None:
+        self._of(listener).killed += 1
+
+    def _of(self, listener: str) -> _ListenerCounters:
+        return self._listeners.setdefault(listener, _ListenerCounters())
+
+    def values(self) -> Iterator[tuple[Metric, tuple[str, ...], int]]:
+        """Yield the counters with their labels, those of one metric together."""
+        listeners = list(self._listeners.items())
+        for field in fields(_ListenerCounters):
+            for listener, counters in listeners:
+                yield _METRICS[field.name], (listener, NETWORK_PROCESSOR), getattr(counters, field.name)
