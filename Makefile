@@ -21,7 +21,7 @@ MAY_BE_NONE = $(if $(ARGS),|| test $$? -eq 5)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast format lint types coverage bench interop interop-long fuzz sim docs cluster example-spark lock clean
+.PHONY: help setup run test test-fast format lint types coverage bench bench-spark spark-cluster interop interop-long fuzz sim docs cluster example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,6 +96,9 @@ coverage: $(DEV)/.stamp ## Tests with a report of what they reach
 
 bench: $(DEV)/.stamp ## Ours and Apache Kafka, alternately, on this machine (needs Java and Maven)
 	$(PY) -m benchmarks $(ARGS)
+
+bench-spark: $(DEV)/.spark ## Spark reads through its own connector, through ours and from log files (ARGS="--share 0.1" is the small form)
+	$(PY) -m benchmarks.spark_reads $(ARGS)
 
 fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
 	$(PY) -m tests.fuzz.messages --cases $(CASES)

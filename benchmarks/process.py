@@ -36,3 +36,22 @@ def pin(pid: int, cores: set[int]) -> None:
     """Keep a process, and what it begins from now on, to these cores."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(thread), cores)
+
+
+def tree_cpu_seconds(root: int) -> float:
+    """User and system time of a process and of all that descend from it, those included that have ended and were waited
+    for."""
+    parents: dict[int, tuple[int, float]] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal():
+            continue
+        try:
+            fields = Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)[1].split()
+        except OSError:  # it has just ended
+            continue
+        parents[int(entry)] = int(fields[1]), sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+    found, level = 0.0, {root}
+    while level:
+        found += sum(parents[pid][1] for pid in level if pid in parents)
+        level = {pid for pid, (parent, _) in parents.items() if parent in level}
+    return found

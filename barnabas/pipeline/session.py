@@ -28,6 +28,8 @@ FIRST_SPARK = 4  # its builds are for Scala 2.13 only, which the names of the ja
 FIRST_JAVA = 17  # what Spark 4 asks for
 CENTRAL = "https://repo1.maven.org/maven2/"
 INSTALL = 'pip install "barnabas[spark]"'
+WORKERS = "barnabas.spark.daemon"
+"""What forks Spark's Python workers."""
 
 
 class Unavailable(RuntimeError):
@@ -91,6 +93,8 @@ def spark_session(app_name: str, *, with_connector: bool = False, with_avro: boo
 
     builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # INT96 is long deprecated
+    if not with_connector:
+        builder = builder.config("spark.python.daemon.module", WORKERS)
     packages = [connector(version)] * with_connector + [avro(version)] * with_avro
     try:
         if is_submitted():

@@ -146,12 +146,13 @@ class _Block:
         self._headers: list[BatchHeader] = []
         self._buffer: Buffer | None = None
         self._plain: list[bytes] = []
-        self._starts: list[int] = []  # of the records, behind their lengths
+        self._starts: list[Positions] = []  # of the records of each batch, behind their lengths
+        self._count = 0
         self._size_bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return len(self._starts) >= ROWS or self._size_bytes >= BLOCK_BYTES
+        return self._count >= ROWS or self._size_bytes >= BLOCK_BYTES
 
     def takes(self, header: BatchHeader) -> bool:
         """Whether a batch fits the ones that are there: compressed ones and others do not mix."""
@@ -165,13 +166,14 @@ class _Block:
             starts, size_bytes = _record_starts(plain, 0, len(plain), header), len(plain)
             if self._size_bytes:
                 base = self._size_bytes
-                starts = [start + base for start in starts]
+                starts = starts + base
             self._plain.append(plain)
         else:
             end = position + header.size_bytes
             starts, size_bytes = _record_starts(buffer, position + HEADER_BYTES, end, header), header.size_bytes
             self._buffer = buffer
-        self._starts += starts
+        self._starts.append(starts)
+        self._count += len(starts)
         self._headers.append(header)
         self._size_bytes += size_bytes
 
@@ -181,7 +183,7 @@ class _Block:
             return
         block = b"".join(self._plain) if self._buffer is None else self._buffer
         data = np.frombuffer(block, np.uint8)
-        starts = np.array(self._starts, np.int64)
+        starts = self._starts[0] if len(self._starts) == 1 else np.concatenate(self._starts)
         counts = np.array([header.records_count for header in self._headers], np.int64)
         timestamp_deltas, at = decode_varints(data, starts + 1)  # behind the attributes, which say nothing
         offset_deltas, at = decode_varints(data, at)
@@ -234,10 +236,10 @@ class _Block:
         return np.flatnonzero((offsets >= self._range.start) & (offsets < self._range.end))
 
 
-def _record_starts(block: Buffer, at: int, end: int, header: BatchHeader) -> list[int]:
+def _record_starts(block: Buffer, at: int, end: int, header: BatchHeader) -> Positions:
     if not 0 < header.records_count <= end - at:
         raise broken(f"the batch says {header.records_count} records in {end - at} bytes")
-    return record_bounds(block, at, end, header.records_count)[0]
+    return record_bounds(block, at, end, header.records_count)
 
 
 def _spans(data: npt.NDArray[np.uint8], at: Positions) -> tuple[Positions, Positions, npt.NDArray[np.bool_] | None]:

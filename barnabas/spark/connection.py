@@ -17,17 +17,20 @@ import ssl
 from collections import deque
 from typing import Final, TypeVar
 
+import numpy as np
+
 from barnabas.spark.settings import ConnectionSettings
 from protocol.errors import ErrorCode, KafkaError
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.primitives import DecodeError
+from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Request, Response
 
 SOFTWARE_NAME = "barnabas-spark"
 _LENGTH_BYTES: Final = 4
 _MAX_FRAME_BYTES: Final = (1 << 31) - 1
 _MAX_ELEMENTS: Final = 5_000_000
+_LARGE_BYTES: Final = 64 * 1024
 _HIGHEST: Final = {
     1: 12,  # Fetch: from 13 on topics are named by their ids
     10: 3,  # FindCoordinator: from 4 on for several keys
@@ -138,16 +141,16 @@ class BrokerConnection:
             raise self._lost(str(error)) from error
         self._pending.append((correlation_id, type(request).response_type, version))
 
-    def _receive_frame(self) -> bytearray:
+    def _receive_frame(self) -> Buffer:
         length = self._receive(_LENGTH_BYTES)
         size = int.from_bytes(length, "big", signed=True)
         if not _LENGTH_BYTES <= size <= _MAX_FRAME_BYTES:
             raise self._lost("no broker, or a listener with another protocol")
         return self._receive(size)
 
-    def _receive(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
+    def _receive(self, size: int) -> Buffer:
+        # Large buffers come from numpy, since those of Python are filled with zeros before they are filled with what comes.
+        view = memoryview(np.empty(size, np.uint8) if size >= _LARGE_BYTES else bytearray(size))
         filled = 0
         try:
             while filled < size:
@@ -157,7 +160,7 @@ class BrokerConnection:
                 filled += count
         except TimeoutError as error:
             raise self._lost(f"no response within {self._settings.timeout_s:g} s") from error
-        return data
+        return view
 
     def _lost(self, problem: str) -> ConnectionError:
         self.close()

@@ -22,6 +22,8 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _MOST_BYTES = 10  # of a varint of 64 bits
+_FEWEST_EQUAL = 32
+"""So many records of one length are found at once."""
 
 
 def broken(problem: str) -> InvalidBatch:
@@ -56,12 +58,60 @@ def check_lengths(lengths: Positions, data: Bytes) -> None:
         raise broken("a field is longer than the batch")
 
 
-def record_bounds(block: bytes | bytearray | memoryview, at: int, end: int, count: int) -> tuple[list[int], int]:
-    """Where each of the `count` records that begin at `at` begins behind its length, and where the last one ends.
+def record_bounds(block: bytes | bytearray | memoryview, at: int, end: int, count: int) -> Positions:
+    """Where each of the `count` records that begin at `at` begins behind its length.
 
-    The one loop over records: a record's length says where the next one begins. Raises InvalidBatch unless the last record ends
-    exactly at `end`.
+    A record's length says where the next one begins. Records of one length behind each other are found at once, as producers of
+    records of a fixed size write them; all others by a loop. Raises InvalidBatch unless the last record ends exactly at `end`.
     """
+    data = np.frombuffer(block, np.uint8)
+    found: list[Positions] = []
+    one_by_one = _FEWEST_EQUAL
+    while count:
+        run, at = _equal_records(data, at, end, count)
+        if run is not None:
+            found.append(run)
+            count -= len(run)
+            one_by_one = _FEWEST_EQUAL
+            continue
+        starts, at = _walk(block, at, min(count, one_by_one))
+        found.append(np.array(starts, np.int64))
+        count -= len(starts)
+        one_by_one *= 8  # where records differ, looking for equal ones would cost more than it saves
+    if at != end:
+        raise broken(f"the records of the batch end at {at}, not at {end}")
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _equal_records(data: Bytes, at: int, end: int, count: int) -> tuple[Positions | None, int]:
+    """The records from `at` on that have the length of the first one, and the position behind them; None and `at` when they are
+    fewer than _FEWEST_EQUAL."""
+    if count < _FEWEST_EQUAL or at + 2 > end:
+        return None, at
+    first, second = int(data[at]), int(data[at + 1])
+    if first < 0x80:
+        prefix, length = 1, first >> 1
+    elif second < 0x80:
+        prefix, length = 2, (first & 0x7F | second << 7) >> 1
+    else:
+        return None, at
+    step = prefix + length
+    most = min(count, (end - at) // step)
+    if most < _FEWEST_EQUAL:
+        return None, at
+    behind = at + most * step
+    differs = data[at:behind:step] != first
+    if prefix == 2:
+        differs |= data[at + 1 : behind : step] != second
+    equal = int(differs.argmax()) or most  # the first one does not differ
+    if equal < _FEWEST_EQUAL:
+        return None, at
+    behind = at + equal * step
+    return np.arange(at + prefix, behind + prefix, step, dtype=np.int64), behind
+
+
+def _walk(block: bytes | bytearray | memoryview, at: int, count: int) -> tuple[list[int], int]:
+    """Where `count` records from `at` on begin behind their lengths, and the position behind them. Raises InvalidBatch."""
     starts: list[int] = []
     append = starts.append
     try:
@@ -83,8 +133,6 @@ def record_bounds(block: bytes | bytearray | memoryview, at: int, end: int, coun
                     at += length
     except IndexError:
         raise broken("its length goes beyond the batch") from None
-    if at != end:
-        raise broken(f"the records of the batch end at {at}, not at {end}")
     return starts, at
 
 

@@ -89,6 +89,31 @@ def test_all_that_was_encoded_is_decoded(
     assert [row["offset"] for row in rows(buffer, start, end, headers=False)] == [row["offset"] for row in inside]
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    runs=st.lists(
+        st.tuples(st.integers(1, 90), st.sampled_from([0, 1, 40, 57, 58, 200, 8_200])), min_size=1, max_size=6
+    ),
+    first=st.integers(0, 1 << 40),
+    codec=st.sampled_from([Compression.NONE, Compression.LZ4]),
+)
+def test_runs_of_records_of_one_size(runs: list[tuple[int, int]], first: int, codec: Compression) -> None:
+    sizes = [size for count, size in runs for _ in range(count)]
+    some = [record(first + n, bytes([n % 256]) * size, timestamp=n) for n, size in enumerate(sizes)]
+    assert rows(encode_batch(some, base_offset=first, compression=codec)) == [expected(each) for each in some]
+
+
+@pytest.mark.parametrize("at", [0, 50, 99])
+def test_a_length_in_a_run_that_leads_beyond_the_batch(at: int) -> None:
+    some = [record(n, b"value") for n in range(64)]  # offsets of one byte: records of one size
+    raw = bytearray(encode_batch(some))
+    size = (len(raw) - 61) // 64
+    raw[61 + at * 64 // 100 * size] += 2
+    raw[17:21] = crc_of(raw, 0, len(raw)).to_bytes(4, "big")
+    with pytest.raises(InvalidBatch, match="broken"):
+        rows(bytes(raw))
+
+
 def record(offset: int, value: bytes | None = b"v", **parts: Any) -> Record:
     return Record(offset, parts.pop("timestamp", 1_000), parts.pop("key", None), value, **parts)
 
