@@ -24,6 +24,7 @@ from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.coordinator_elections import CoordinatorElections
+from broker.cluster.delegation_tokens import DelegationTokens, TokenSettings
 from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.internal_topics import ACKS_ALL, InternalLog, InternalTopics
 from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
@@ -184,6 +185,7 @@ class Components:
             authorizer=base.authorizer,
             acls=base.acls,
             audit=base.audit,
+            delegation_tokens=self._delegation_tokens(controller),
             metrics=base.metrics,
             api_versions=base.api_versions,
         )
@@ -202,6 +204,15 @@ class Components:
         base = self._infrastructure
         policy = StrictReplication() if base.has_others else FallBackToOneReplica()
         return TopicAdmin(base.store, base.metadata, lambda: base.dynamic_settings.settings, base.randomness, policy)
+
+    def _delegation_tokens(self, controller: Controller) -> DelegationTokens | None:
+        base = self._infrastructure
+        settings = TokenSettings.of(base.settings)
+        if settings is None:
+            return None
+        return DelegationTokens(
+            settings, base.store, base.clock, base.randomness, base.tasks, is_controller=lambda: controller.is_active
+        )
 
     def _control_requests(self, partitions: Partitions, groups: GroupCoordinator) -> ControlRequests:
         """Make what handles control requests, and what finds the topics that were deleted while this broker was away."""

@@ -212,6 +212,8 @@ class Broker:
         if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
             await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
+        if services.delegation_tokens is not None:
+            await services.delegation_tokens.start()
         await self._bind()
         if self.has_others:
             self._enter("waiting to leave ISRs after a possible loss of power")
@@ -424,6 +426,8 @@ class Broker:
             services.transaction_markers.close()
             services.transaction_verification.close()
             self._dynamic.close()
+            if services.delegation_tokens is not None:
+                services.delegation_tokens.close()
         if self._acls is not None:
             self._acls.close()
         if self._membership is not None:

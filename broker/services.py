@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
     from broker.cluster.control_requests import ControlRequests
+    from broker.cluster.delegation_tokens import DelegationTokens
     from broker.cluster.internal_topics import InternalTopics
     from broker.cluster.transaction_markers import TransactionMarkerSender
     from broker.cluster.transaction_verification import CoordinatorVerification
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Services:
     """Holds the components. `settings` are the static ones, `dynamic_settings.settings` the current ones. `fetchers` is None
-    for a standalone broker, `acls` without an authorizer that has some. `requests` is the budget for the bytes of requests in
-    memory, `answers` that for responses."""
+    for a standalone broker, `acls` without an authorizer that has some, `delegation_tokens` without
+    delegation.token.secret.key. `requests` is the budget for the bytes of requests in memory, `answers` that for responses."""
 
     settings: BrokerSettings
     broker_id: int
@@ -77,5 +78,6 @@ class Services:
     authorizer: Authorizer
     acls: ClusterAcls | None
     audit: AuditLog
+    delegation_tokens: DelegationTokens | None
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]

@@ -20,14 +20,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 from config.java_values import java_double, java_integer
+from metadata.store.sanitized_names import desanitized, sanitized
 
 DEFAULT = ""
 """The name of a default: no user, client id or address is empty."""
 _DEFAULT_NODE = "<default>"
-_UNESCAPED = ".-_"
 
 
 class QuotaKind(enum.Enum):
@@ -97,17 +96,12 @@ class QuotaEntity(NamedTuple):
         return None
 
 
-def sanitized(name: str) -> str:
-    """Return a name as nodes and metrics have it: percent-encoded, all but letters, digits, `.`, `-` and `_`."""
-    return quote(name, safe=_UNESCAPED).replace("~", "%7E")
-
-
 def _node(name: str) -> str:
     return sanitized(name) if name else _DEFAULT_NODE
 
 
 def _name(node: str) -> str:
-    return DEFAULT if node == _DEFAULT_NODE else unquote(node)
+    return DEFAULT if node == _DEFAULT_NODE else desanitized(node)
 
 
 def quota_kind(key: str) -> QuotaKind | None:

@@ -122,10 +122,11 @@ def is_described(
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
-    """A token of the cluster with its HMAC."""
+    """A token of the cluster with its HMAC, and how much it occupies in the store."""
 
     token: DelegationToken
     hmac: bytes = field(repr=False)
+    node_bytes: int = 0
 
     @property
     def password(self) -> str:
@@ -139,6 +140,7 @@ class TokenTable:
         self._secret = secret
         self._by_id: dict[str, KnownToken] = {}
         self._by_hmac: dict[bytes, KnownToken] = {}
+        self.kept_bytes = 0
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -149,9 +151,11 @@ class TokenTable:
     def hmac(self, token_id: str) -> bytes:
         return token_hmac(self._secret, token_id)
 
-    def put(self, token: DelegationToken) -> KnownToken:
+    def put(self, token: DelegationToken, node_bytes: int = 0) -> KnownToken:
         """Add a token, or replace it by its newer form."""
-        known = KnownToken(token, self.hmac(token.token_id))
+        self.remove(token.token_id)
+        known = KnownToken(token, self.hmac(token.token_id), node_bytes)
+        self.kept_bytes += node_bytes
         self._by_id[token.token_id] = self._by_hmac[known.hmac] = known
         return known
 
@@ -159,6 +163,7 @@ class TokenTable:
         known = self._by_id.pop(token_id, None)
         if known is not None:
             del self._by_hmac[known.hmac]
+            self.kept_bytes -= known.node_bytes
 
     def keep_only(self, token_ids: Collection[str]) -> None:
         """Remove all others."""

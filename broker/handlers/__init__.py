@@ -16,6 +16,7 @@ from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.api_versions import api_versions
 from broker.handlers.controlled_shutdown import controlled_shutdown
 from broker.handlers.create_acls import create_acls
+from broker.handlers.create_delegation_token import create_delegation_token
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_acls import delete_acls
@@ -26,12 +27,14 @@ from broker.handlers.describe_acls import describe_acls
 from broker.handlers.describe_client_quotas import describe_client_quotas
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
+from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_producers import describe_producers
 from broker.handlers.describe_transactions import describe_transactions
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.end_txn import end_txn
+from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
 from broker.handlers.find_coordinator import find_coordinator
@@ -52,6 +55,7 @@ from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.produce_message_sets import produce_message_sets
+from broker.handlers.renew_delegation_token import renew_delegation_token
 from broker.handlers.repeated_produce import RepeatedProduce
 from broker.handlers.sasl_authenticate import sasl_authenticate
 from broker.handlers.sasl_handshake import sasl_handshake
@@ -105,6 +109,10 @@ ALL: tuple[Handler[Any], ...] = (
     alter_replica_log_dirs,
     sasl_authenticate,
     create_partitions,
+    create_delegation_token,
+    renew_delegation_token,
+    expire_delegation_token,
+    describe_delegation_token,
     delete_groups,
     elect_leaders,
     incremental_alter_configs,

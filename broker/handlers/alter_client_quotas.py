@@ -14,8 +14,9 @@ from ipaddress import AddressValueError, IPv4Address
 from broker.handlers.config_resources import refused, store_refusal
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from metadata.client_quotas import DEFAULT, QuotaEntity, QuotaKind, quota_kind, quota_text, sanitized
+from metadata.client_quotas import DEFAULT, QuotaEntity, QuotaKind, quota_kind, quota_text
 from metadata.store.port import StoreError
+from metadata.store.sanitized_names import sanitized
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -10,6 +10,9 @@ class OwnSettings(SettingTable):
     barnabas_authentication_timeout_ms: int = setting(
         "barnabas.authentication.timeout.ms", INT, 30_000, at_least(1), effective=True,
         doc="Time after which a connection is closed whose client has not authenticated, on a listener with SASL.")
+    barnabas_delegation_token_max_bytes: int = setting(
+        "barnabas.delegation.token.max.bytes", LONG, 16 * MiB, at_least(1), effective=True,
+        doc="Bytes of delegation tokens in the store; beyond it no more are made.")
     barnabas_disk_free_min_bytes: int | None = setting(
         "barnabas.disk.free.min.bytes", LONG, None, between(0, LONG_MAX, optional=True), effective=True,
         doc="Bytes that stay free in each log directory: below, records are refused; offsets, markers and checkpoints "

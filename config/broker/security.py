@@ -39,15 +39,19 @@ class SecuritySettings(SettingTable):
     client_quota_callback_class: str | None = setting("client.quota.callback.class", CLASS, None,
         doc="Java class that decides about quotas.")
     delegation_token_master_key: Password | None = setting("delegation.token.master.key", PASSWORD, None,
+        effective=True,
         doc="Old name of delegation.token.secret.key.")
     delegation_token_secret_key: Password | None = setting("delegation.token.secret.key", PASSWORD, None,
-        doc="Secret that signs delegation tokens.")
+        effective=True,
+        doc="Secret that signs delegation tokens, the same on every broker; without it there are none.")
     delegation_token_expiry_check_interval_ms: int = setting(
-        "delegation.token.expiry.check.interval.ms", LONG, HOUR_MS, at_least(1),
+        "delegation.token.expiry.check.interval.ms", LONG, HOUR_MS, at_least(1), effective=True,
         doc="Time between looks for expired tokens.")
     delegation_token_expiry_time_ms: int = setting("delegation.token.expiry.time.ms", LONG, DAY_MS, at_least(1),
+        effective=True,
         doc="Time a token lives without renewal.")
     delegation_token_max_lifetime_ms: int = setting("delegation.token.max.lifetime.ms", LONG, 7 * DAY_MS, at_least(1),
+        effective=True,
         doc="Time a token lives at most.")
     password_encoder_secret: Password | None = setting("password.encoder.secret", PASSWORD, None,
         effective=True,

@@ -1,4 +1,4 @@
-"""Names of users and clients as parts of paths, and back. Pure.
+"""Names of users and clients as nodes and metrics have them, and back. Pure.
 
 Source: Kafka Sanitizer.sanitize, java.net.URLEncoder.
 """
@@ -14,5 +14,5 @@ def sanitized(name: str) -> str:
 
 
 def desanitized(text: str) -> str:
-    """Return the name of its sanitized form. Raises ValueError when its escapes are no UTF-8."""
-    return unquote(text, errors="strict")
+    """Return the name of its sanitized form."""
+    return unquote(text)

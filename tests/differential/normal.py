@@ -73,6 +73,8 @@ def _field(kind: str, name: str, value: Any, version: int, names: Names) -> Any:
         return names.topic_ids.get(value) or names.numbered("id", value)
     if kind == "records":
         return [_batch(header, names) for header in headers(bytes(value))]
+    if name == "hmac" and value:
+        return names.numbered("hmac", bytes(value))
     if kind == "bytes_":
         return repr(bytes(value))
     if isinstance(value, str):
@@ -91,6 +93,8 @@ def _kind_of(item: Any) -> str:
 def _string(name: str, value: str, names: Names) -> str:
     if name == "cluster_id" and value:
         return "<cluster>"
+    if name == "token_id" and value:
+        return names.numbered("token", value)
     if name == "log_dir" and value:
         return "<folder>"
     return names.text(value)

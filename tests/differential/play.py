@@ -92,6 +92,9 @@ def sasl_settings(port: int, sasl_port: int) -> dict[str, str]:
         "listener.name.clients.plain.sasl.jaas.config": f"{package}.plain.PlainLoginModule required {users};",
         "listener.name.clients.plain.connections.max.reauth.ms": str(SESSION_MS),
         "sasl.server.max.receive.size": "100000",
+        "delegation.token.secret.key": "token-secret",
+        "delegation.token.expiry.time.ms": "600000",
+        "delegation.token.max.lifetime.ms": "1200000",
     }
 
 

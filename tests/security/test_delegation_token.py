@@ -116,9 +116,10 @@ def test_description(asking: Principal, owners: list[Principal] | None, may_desc
 
 def test_the_table_finds_by_id_and_by_hmac() -> None:
     table = TokenTable("secret")
-    known = table.put(token())
+    known = table.put(token(), 100)
     assert known.hmac == token_hmac("secret", "id") and table.by_id("id") is table.by_hmac(known.hmac) is known
-    newer = table.put(token(lifetime_ms=10))
+    newer = table.put(token(lifetime_ms=10), 30)
+    assert table.kept_bytes == 30
     assert table.by_hmac(known.hmac) is newer and list(table) == [newer] and len(table) == 1
     assert known.password == token_password(known.hmac) and known.password not in repr(known)
     assert repr(known.hmac) not in repr(known)
@@ -127,4 +128,4 @@ def test_the_table_finds_by_id_and_by_hmac() -> None:
     table.remove("other")
     assert len(table) == 1
     table.keep_only([])
-    assert table.by_id("id") is table.by_hmac(known.hmac) is None and len(table) == 0
+    assert table.by_id("id") is table.by_hmac(known.hmac) is None and len(table) == table.kept_bytes == 0

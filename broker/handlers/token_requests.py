@@ -1,0 +1,40 @@
+"""Shared by the handlers of delegation tokens: who may ask, and what a store's failure is answered.
+
+Rules: tokens are secrets, and a token makes no other one. A connection may ask when its client has authenticated, by SASL or by
+a certificate, but not with a token.
+Source: Kafka KafkaApis.allowTokenRequests; KIP-48.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
+from protocol.errors import ErrorCode
+from security.principal import ANONYMOUS
+
+if TYPE_CHECKING:
+    from broker.network.request_context import RequestContext
+
+logger = logging.getLogger(__name__)
+
+NO_TIMESTAMP = -1
+VERSION_WITH_REQUESTER = 3
+"""Of CreateDelegationToken and DescribeDelegationToken: from it on, responses name who asked for a token."""
+
+
+def may_ask(context: RequestContext) -> bool:
+    """Return whether requests about tokens are allowed on this connection."""
+    connection = context.connection
+    if connection.is_token_authenticated or connection.security_protocol == "PLAINTEXT":
+        return False
+    return connection.security_protocol != "SSL" or context.principal != ANONYMOUS
+
+
+def store_error(error: StoreError) -> ErrorCode:
+    """Return the error of a request when the store did not respond, so that its outcome is unknown, or refused."""
+    if isinstance(error, ConnectionLossError | SessionExpiredError):
+        return ErrorCode.REQUEST_TIMED_OUT
+    logger.warning("delegation token refused by the store: path=%s error=%s", error.path, type(error).__name__)
+    return ErrorCode.UNKNOWN_SERVER_ERROR
