@@ -141,6 +141,7 @@ VOCABULARY = {
     "task": "a background task's name",
     "time_segments": "how many segments retention.ms deletes",
     "timeout_ms": "how long something may take",
+    "token_id": "a delegation token's id",
     "topic": "a topic's name",
     "topic_id": "a topic's id",
     "topics": "how many topics, or their names",
