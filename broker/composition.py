@@ -21,6 +21,8 @@ from broker.network.listeners import (
     parse_listeners,
 )
 from broker.network.memory_budget import MemoryBudget
+from broker.observability.audit import AuditLog
+from broker.observability.audit_file import AuditFile
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from coordinator.group.settings import GroupSettings
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
+    from runtime.disk import Disk
+    from runtime.filesystem import FileSystem
     from runtime.tasks import TaskScope
 
 SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
@@ -101,6 +105,14 @@ def authorizer(settings: BrokerSettings) -> Authorizer:
         return EverybodyAllowed()
     super_users = [Principal.parse(text) for text in told.super_users]
     return AclAuthorizer(super_users, allows_without_acl=told.allows_without_acl)
+
+
+def audit_log(settings: BrokerSettings, filesystem: FileSystem, disk: Disk, clock: Clock, tasks: TaskScope) -> AuditLog:
+    """Return the log of denials and administration, with its file if there is one."""
+    path = settings.barnabas_audit_log
+    if path is None:
+        return AuditLog()
+    return AuditLog(clock, AuditFile(path, filesystem, disk.queue(f"{path}#audit"), tasks))
 
 
 def gate(_services: Services) -> Gate:

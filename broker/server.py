@@ -35,6 +35,7 @@ from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
 from broker.components import Components, Infrastructure
 from broker.composition import (
     accept_limits,
+    audit_log,
     authentication,
     authorizer,
     connection_limits,
@@ -52,7 +53,6 @@ from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
 from broker.network.sasl_mechanisms import sasl_rules
-from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
@@ -140,6 +140,7 @@ class Broker:
         self._authorizer = authorizer(settings)
         self._acls: ClusterAcls | None = None
         self._sasl_rules = sasl_rules(settings, self._plans)
+        self._audit = audit_log(settings, dependencies.filesystem, dependencies.disk, dependencies.clock, self._tasks)
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
@@ -202,6 +203,7 @@ class Broker:
     async def start(self) -> None:
         """Start, and return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, BrokerIdTakenError,
         OSError."""
+        await self._audit.open()
         self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
@@ -309,7 +311,7 @@ class Broker:
         """Make the components, and those that register this broker and report its failed directories."""
         dependencies, settings, tasks, store = self._dependencies, self.settings, self._tasks, self._store
         assert store is not None
-        table = DispatchTable(ALL)
+        table = DispatchTable(self._audit.audited(ALL))
         components = Components(
             Infrastructure(
                 settings=settings,
@@ -329,7 +331,7 @@ class Broker:
                 metrics=self._metrics,
                 authorizer=self._authorizer,
                 acls=self._acls,
-                audit=AuditLog(),
+                audit=self._audit,
                 requests=self.request_budget,
                 api_versions=table.api_versions(),
             ),
@@ -444,6 +446,7 @@ class Broker:
             self._controller_channel.close()
         self._acceptor.stop()
         self._acceptor.abort_all()
+        await self._audit.close()
         await self._tasks.close()
         self._timer.close()
         # After a possible loss of power, a stop is clean only if this broker had left the ISRs.

@@ -27,7 +27,7 @@ _Question = tuple[Principal, str, Operation, ResourceType, str | None]
 
 
 class AclAuthorizer:
-    """Decides from `acls`, which only `replace` changes."""
+    """Decides from `acls`, which only `replace` changes. The counts are of decisions, kept ones included."""
 
     is_open = False
 
@@ -36,6 +36,7 @@ class AclAuthorizer:
         self._super_users = frozenset(super_users)
         self._allows_without_acl = allows_without_acl
         self._decisions: dict[_Question, bool] = {}
+        self.decided_count = self.denied_count = 0
 
     def replace(self, pattern: ResourcePattern, entries: Iterable[AclEntry]) -> bool:
         """Set the entries of a pattern; none remove it. Returns whether anything has changed."""
@@ -47,22 +48,27 @@ class AclAuthorizer:
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        known = self._decisions.get((principal, host, operation, resource_type, name))
-        if known is not None:
-            return known
-        return self._keep(
-            (principal, host, operation, resource_type, name),
-            principal in self._super_users or self._by_acls(principal, host, operation, resource_type, name),
-        )
+        is_allowed = self._decisions.get((principal, host, operation, resource_type, name))
+        if is_allowed is None:
+            is_allowed = principal in self._super_users or self._by_acls(
+                principal, host, operation, resource_type, name
+            )
+            self._keep((principal, host, operation, resource_type, name), is_allowed=is_allowed)
+        self.decided_count += 1
+        if not is_allowed:
+            self.denied_count += 1
+        return is_allowed
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         question = (principal, host, operation, resource_type, None)
-        known = self._decisions.get(question)
-        if known is not None:
-            return known
-        return self._keep(
-            question, principal in self._super_users or self._any_by_acls(principal, host, operation, resource_type)
-        )
+        is_allowed = self._decisions.get(question)
+        if is_allowed is None:
+            is_allowed = principal in self._super_users or self._any_by_acls(principal, host, operation, resource_type)
+            self._keep(question, is_allowed=is_allowed)
+        self.decided_count += 1
+        if not is_allowed:
+            self.denied_count += 1
+        return is_allowed
 
     def _by_acls(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
@@ -75,10 +81,9 @@ class AclAuthorizer:
             return not self.acls.denies_all(principal, host, operation, resource_type)
         return self.acls.allows_any(principal, host, operation, resource_type)
 
-    def _keep(self, question: _Question, is_allowed: bool) -> bool:
+    def _keep(self, question: _Question, *, is_allowed: bool) -> None:
         name = question[-1]
         if name is None or len(name) <= _NAME_CHARACTERS_MAX:
             if len(self._decisions) >= DECISIONS_MAX:
                 self._decisions.clear()
             self._decisions[question] = is_allowed
-        return is_allowed

@@ -1,24 +1,61 @@
-"""What is written about clients' authorisation: who was refused what.
+"""What is written about clients' authorisation and administration: who was refused what, and who has changed what.
 
-Rules: a line for each denial at INFO, unless the client has only asked what it may do; one for each permission at DEBUG, as
-Kafka's authorizer writes them. Lines have no secrets: they name resources, never their contents.
-Source: Kafka AclAuthorizer.logAuditMessage.
+Rules: a log line for each denial at INFO, unless the client has only asked what it may do; one for each permission at DEBUG, as
+Kafka's authorizer writes them. With `barnabas.audit.log` there is a file of JSON lines besides: one for each denial, and one or
+several for each request of administration, with what became of it. Nothing has secrets: resources are named, their contents are
+not.
+Invariant: an API of administration is audited wherever it is handled: its handler is wrapped once, in the table of handlers.
+Source: Kafka AclAuthorizer.logAuditMessage; the file is ours.
 """
 
 from __future__ import annotations
 
+import datetime
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from broker.observability.audited_apis import AUDITED, AuditedApi
+from protocol.errors import ErrorCode, KafkaError
+from runtime.slices import Slices
 
 if TYPE_CHECKING:
+    from broker.network.dispatch import Handler
     from broker.network.request_context import RequestContext
+    from broker.observability.audit_file import AuditFile
+    from runtime.clock import Clock
     from security.access import Operation, ResourceType
 
 logger = logging.getLogger(__name__)
 
+RESOURCES_PER_LINE = 100
+NAME_CHARACTERS_MAX = 512
+"""A longer name, which only a hostile client has, is cut."""
+
 
 class AuditLog:
-    """One object for a broker."""
+    """One object for a broker. `file` is None without `barnabas.audit.log`."""
+
+    def __init__(self, clock: Clock | None = None, file: AuditFile | None = None) -> None:
+        self._clock = clock
+        self.file = file
+
+    async def open(self) -> None:
+        """Open the file, if there is one. Raises OSError."""
+        if self.file is not None:
+            await self.file.open()
+
+    async def close(self) -> None:
+        if self.file is not None:
+            await self.file.close()
+
+    # --- the authorizer's answers ---
+
+    @property
+    def logs_allowed(self) -> bool:
+        return logger.isEnabledFor(logging.DEBUG)
 
     def denied(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """`context` is of the request that was refused, as a whole or for one resource; no name stands for any resource."""
@@ -27,6 +64,9 @@ class AuditLog:
             str(context.principal), operation.name, resource_type.name, name, context.api_name, context.client_host,
             context.listener,
         )  # fmt: skip
+        if self.file is not None:
+            resources = [(name, ErrorCode.NONE)]
+            self._write("denied", context, context.api_name, operation, resource_type.name, resources)
 
     def allowed(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> None:
         logger.debug(
@@ -35,6 +75,96 @@ class AuditLog:
             context.listener,
         )  # fmt: skip
 
-    @property
-    def logs_allowed(self) -> bool:
-        return logger.isEnabledFor(logging.DEBUG)
+    # --- administration ---
+
+    def audited(self, handlers: Sequence[Handler[Any]]) -> list[Handler[Any]]:
+        """Return the handlers, with those of administration wrapped if there is a file."""
+        if self.file is None:
+            return list(handlers)
+        return [
+            handler if (row := AUDITED.get(handler.api_key)) is None else self._audited(handler, row)
+            for handler in handlers
+        ]
+
+    def _audited(self, handler: Handler[Any], row: AuditedApi) -> Handler[Any]:
+        function = handler.function
+
+        async def audited(request: Any, context: RequestContext) -> Any:
+            try:
+                response = await function(request, context)
+            except Exception as error:
+                code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                failed = ((name, code) for name in row.asked(request))
+                await self._acted(handler, row, request, context, failed, code)
+                raise
+            code = getattr(response, "error_code", ErrorCode.NONE)
+            await self._acted(handler, row, request, context, row.done(request, response), code)
+            return response
+
+        return replace(handler, function=audited)
+
+    async def _acted(
+        self,
+        handler: Handler[Any],
+        row: AuditedApi,
+        request: Any,
+        context: RequestContext,
+        results: Iterable[tuple[str, int]],
+        code: int,
+    ) -> None:
+        """Write what became of a request of administration. `code` is that of the request as a whole."""
+        rest, slices = iter(results), Slices(context.services.clock)
+        resources = list(islice(rest, RESOURCES_PER_LINE))
+        if not resources:
+            resources = [(name, code) for name in islice(row.asked(request), RESOURCES_PER_LINE)]
+        is_dry_run = bool(getattr(request, "validate_only", False))
+        while True:
+            self._write(
+                "action", context, handler.api_name, row.operation, row.kind, resources, code, is_dry_run=is_dry_run
+            )
+            resources = list(islice(rest, RESOURCES_PER_LINE))
+            if not resources:
+                return
+            await slices.yield_if_due()
+
+    def _write(
+        self,
+        event: str,
+        context: RequestContext,
+        api: str,
+        operation: Operation,
+        kind: str,
+        resources: Iterable[tuple[str, int]],
+        code: int = ErrorCode.NONE,
+        *,
+        is_dry_run: bool = False,
+    ) -> None:
+        assert self.file is not None and self._clock is not None
+        moment = datetime.datetime.fromtimestamp(self._clock.wall_ms() / 1000, datetime.UTC)
+        line: dict[str, object] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "event": event,
+            "principal": _cut(str(context.principal)),
+            "address": context.client_host,
+            "listener": context.listener,
+            "client_id": _cut(context.client_id or ""),
+            "api": api,
+            "operation": operation.name,
+            "resource_type": kind,
+        }
+        if event == "denied":
+            line["resource"] = next((_cut(name) for name, _ in resources), "")
+        else:
+            line["result"] = _error_name(code)
+            line["resources"] = [{"name": _cut(name), "result": _error_name(each)} for name, each in resources]
+            if is_dry_run:
+                line["validate_only"] = True
+        self.file.append(line)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}..."
+
+
+def _error_name(code: int) -> str:
+    return ErrorCode(code).name

@@ -15,6 +15,7 @@ from broker.observability.metric_table import Metric
 from broker.observability.metrics import Sample
 from controller.event_times import ControllerState
 from coordinator.group.group import GroupState
+from security.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
 
 if TYPE_CHECKING:
@@ -72,6 +73,18 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _log_moves(services.log_moves)
     yield from _log_directories(services.logs)
     yield from _cleaner(services.logs)
+    yield from _authorizer(services)
+
+
+def _authorizer(services: Services) -> Iterator[Sample]:
+    """There are none without ACLs, and without an audit log."""
+    authorizer, audit = services.authorizer, services.audit
+    if isinstance(authorizer, AclAuthorizer):
+        yield Sample(table.ACLS, (), len(authorizer.acls))
+        yield Sample(table.AUTHORIZATIONS, (), authorizer.decided_count)
+        yield Sample(table.DENIALS, (), authorizer.denied_count)
+    if audit.file is not None:
+        yield Sample(table.AUDIT_DROPPED, (), audit.file.dropped_count)
 
 
 def memory(budget: MemoryBudget, plain: MemoryBudget) -> Iterator[Sample]:

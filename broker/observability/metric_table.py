@@ -241,6 +241,13 @@ SESSION_CONNECTS   = _counter(*_STORE, "ZooKeeperSyncConnectsPerSec", doc="Conne
 SESSION_DISCONNECTS = _counter(*_STORE, "ZooKeeperDisconnectsPerSec", doc="Connections that a session has lost.")
 SESSION_EXPIRES    = _counter(*_STORE, "ZooKeeperExpiresPerSec", doc="Sessions that ZooKeeper has ended.")
 
+_AUTHORIZER = ("barnabas", "authorizer")
+ACLS               = _own_gauge(*_AUTHORIZER, "acls", doc="ACLs in force.")
+AUTHORIZATIONS     = Metric(*_AUTHORIZER, "authorizations-total", Kind.COUNTER, (), "Decisions of the authorizer.", own=True)
+DENIALS            = Metric(*_AUTHORIZER, "denials-total", Kind.COUNTER, (), "Decisions that were no.", own=True)
+AUDIT_DROPPED      = Metric("barnabas", "audit", "dropped-lines-total", Kind.COUNTER, (),
+                            "Lines of the audit log that were not written.", own=True)
+
 _SOCKETS = ("kafka.network", "SocketServer")
 MEMORY_AVAILABLE   = _gauge(*_SOCKETS, "MemoryPoolAvailable", doc="Bytes free for requests.")
 MEMORY_USED        = _gauge(*_SOCKETS, "MemoryPoolUsed", doc="Bytes taken by requests.")

@@ -7,6 +7,8 @@ from config.validators import at_least, between, one_of
 
 
 class OwnSettings(SettingTable):
+    barnabas_audit_log: str | None = setting("barnabas.audit.log", STRING, None, effective=True,
+        doc="File of JSON lines about what clients were denied and what they have administered; without it there is none.")
     barnabas_authentication_timeout_ms: int = setting(
         "barnabas.authentication.timeout.ms", INT, 30_000, at_least(1), effective=True,
         doc="Time after which a connection is closed whose client has not authenticated, on a listener with SASL.")

@@ -1,0 +1,305 @@
+"""The audit log says who was denied what and who has changed what, and has no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from broker.handlers import ALL
+from broker.network.dispatch import Handler
+from broker.network.request_context import ClientConnection, RequestContext
+from broker.observability.audit import RESOURCES_PER_LINE, AuditLog
+from broker.observability.audit_file import AuditFile
+from broker.observability.audited_apis import AUDITED
+from broker.services import Services
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.schema import Message, Request, Response
+from runtime.clock import SystemClock
+from runtime.transport import Address
+from security.access import NOTHING, Operation, ResourceType
+from security.principal import Principal
+from tests.clocks import ManualClock
+
+# Of those that change something, the ones that clients and brokers send all the time.
+NO_ADMINISTRATION = {
+    "Produce", "Fetch", "ListOffsets", "Metadata", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown",
+    "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups",
+    "ListGroups", "SaslHandshake", "ApiVersions", "InitProducerId", "OffsetForLeaderEpoch", "AddPartitionsToTxn",
+    "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeAcls", "DescribeConfigs", "DescribeLogDirs",
+    "SaslAuthenticate", "ListPartitionReassignments", "DescribeUserScramCredentials", "DescribeClientQuotas", "AlterPartition",
+    "DescribeCluster", "DescribeProducers", "DescribeTransactions", "ListTransactions", "AllocateProducerIds",
+    "DescribeDelegationToken",
+}  # fmt: skip
+SECRET = "hunter2"
+
+
+class Lines:
+    """A file of the audit log that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def append(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+
+
+def log(lines: Lines) -> AuditLog:
+    return AuditLog(ManualClock(wall_ahead_ms=1_700_000_000_123), cast(AuditFile, lines))
+
+
+def context(client_id: str = "app") -> RequestContext:
+    connection = ClientConnection(
+        "1", "EXTERNAL", "SASL_SSL", Address("10.0.0.1", 5), Address("127.0.0.1", 9092), Principal("User", "alice")
+    )
+    return RequestContext(3, 1, client_id, connection, cast(Services, SimpleNamespace(clock=SystemClock())))
+
+
+def handle(lines: Lines, request: Request, response: Response | Exception) -> Response:
+    """Return what the audited handler of a request returns, whose own handler returns or raises `response`."""
+
+    async def own(_request: Any, _context: RequestContext) -> Response:
+        await asyncio.sleep(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
+
+    handler: Handler[Any] = Handler(type(request), own, 0, 1, overlaps=False, access=NOTHING)
+    [audited] = log(lines).audited([handler])
+    returned: Response = asyncio.run(audited(request, context()))
+    return returned
+
+
+HEAD = {
+    "time": "2023-11-14T22:13:20.123Z",
+    "event": "action",
+    "principal": "User:alice",
+    "address": "10.0.0.1",
+    "listener": "EXTERNAL",
+    "client_id": "app",
+}
+
+
+def test_an_action_has_who_what_and_its_results() -> None:
+    lines = Lines()
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=1, replication_factor=1, assignments=[],
+                configs=[CreatableTopicConfig(name="retention.ms", value=SECRET)],
+            )
+            for name in ("a", "b")
+        ],
+        timeout_ms=1000,
+        validate_only=True,
+    )  # fmt: skip
+    results = [
+        CreatableTopicResult(name="a", error_code=ErrorCode.NONE, error_message=None),
+        CreatableTopicResult(name="b", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message=SECRET),
+    ]
+    response = CreateTopicsResponse(throttle_time_ms=0, topics=results)
+    assert handle(lines, request, response) is response
+    assert lines.lines == [
+        HEAD
+        | {
+            "api": "CreateTopics", "operation": "CREATE", "resource_type": "TOPIC", "result": "NONE", "validate_only": True,
+            "resources": [{"name": "a", "result": "NONE"}, {"name": "b", "result": "TOPIC_ALREADY_EXISTS"}],
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [(KafkaError(ErrorCode.NOT_CONTROLLER), "NOT_CONTROLLER"), (ZeroDivisionError(), "UNKNOWN_SERVER_ERROR")],
+)
+def test_a_request_that_fails_is_an_action_too(error: Exception, result: str) -> None:
+    lines = Lines()
+    with pytest.raises(type(error)):
+        handle(lines, DeleteGroupsRequest(groups_names=["g", "h"]), error)
+    [line] = lines.lines
+    assert line["result"] == result
+    assert line["resources"] == [{"name": "g", "result": result}, {"name": "h", "result": result}]
+
+
+def test_a_response_that_fails_as_a_whole_names_what_was_asked_for() -> None:
+    lines = Lines()
+    request = OffsetDeleteRequest(group_id="g", topics=[])
+    handle(
+        lines, request, request.response_type(error_code=ErrorCode.GROUP_ID_NOT_FOUND, throttle_time_ms=0, topics=[])
+    )
+    assert (lines.lines[0]["result"], lines.lines[0]["resources"]) == ("GROUP_ID_NOT_FOUND", [])
+
+
+def test_acls_are_told_in_full() -> None:
+    lines = Lines()
+    creation = AclCreation(
+        resource_type=2, resource_name="t", resource_pattern_type=4, principal="User:bob", host="*", operation=3,
+        permission_type=3,
+    )  # fmt: skip
+    unknown = AclCreation(
+        resource_type=99, resource_name="t", resource_pattern_type=9, principal="", host="", operation=99,
+        permission_type=9,
+    )  # fmt: skip
+    results = [
+        AclCreationResult(error_code=ErrorCode.NONE, error_message=""),
+        AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=""),
+    ]
+    handle(
+        lines, CreateAclsRequest(creations=[creation, unknown]), CreateAclsResponse(throttle_time_ms=0, results=results)
+    )
+    assert lines.lines[0]["resources"] == [
+        {"name": "TOPIC:PREFIXED:t User:bob * READ ALLOW", "result": "NONE"},
+        {"name": "99:9:t   99 9", "result": "INVALID_REQUEST"},
+    ]
+
+
+def test_a_large_request_has_several_lines_and_long_names_are_cut() -> None:
+    lines = Lines()
+    names = [f"{number}-{'x' * 1000}" for number in range(RESOURCES_PER_LINE * 2 + 1)]
+    request = CreateTopicsRequest(topics=[], timeout_ms=1000, validate_only=False)
+    results = [CreatableTopicResult(name=name, error_code=ErrorCode.NONE, error_message=None) for name in names]
+    handle(lines, request, CreateTopicsResponse(throttle_time_ms=0, topics=results))
+    assert [len(line["resources"]) for line in lines.lines] == [RESOURCES_PER_LINE, RESOURCES_PER_LINE, 1]
+    written = [each["name"] for line in lines.lines for each in line["resources"]]
+    assert [name.partition("-")[0] for name in written] == [str(number) for number in range(len(names))]
+    assert max(map(len, written)) < 600
+    assert "validate_only" not in lines.lines[0]
+
+
+def test_no_line_has_a_secret() -> None:
+    lines = Lines()
+    scram = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name="bob", mechanism=1)],
+        upsertions=[
+            ScramCredentialUpsertion(
+                name="carol", mechanism=1, iterations=4096, salt=SECRET.encode(), salted_password=SECRET.encode()
+            )
+        ],
+    )
+    users = [
+        AlterUserScramCredentialsResult(user=user, error_code=ErrorCode.NONE, error_message=SECRET)
+        for user in ("bob", "carol")
+    ]
+    handle(lines, scram, AlterUserScramCredentialsResponse(throttle_time_ms=0, results=users))
+    config = AlterableConfig(name="ssl.key.password", config_operation=0, value=SECRET)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+    configs = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    row = AlterConfigsResourceResponse(error_code=0, error_message=SECRET, resource_type=4, resource_name="1")
+    handle(lines, configs, IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=[row]))
+    with pytest.raises(KafkaError):
+        handle(lines, configs, KafkaError(ErrorCode.INVALID_CONFIG, SECRET))
+    token = CreateDelegationTokenResponse(
+        error_code=0, principal_type="User", principal_name="alice", token_requester_principal_type="User",
+        token_requester_principal_name="alice", issue_timestamp_ms=0, expiry_timestamp_ms=0, max_timestamp_ms=0,
+        token_id="id", hmac=SECRET.encode(), throttle_time_ms=0,
+    )  # fmt: skip
+    handle(lines, CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=1), token)
+    assert SECRET not in repr(lines.lines)
+    assert [[each["name"] for each in line["resources"]] for line in lines.lines] == [
+        ["bob", "carol"], ["broker 1"], ["broker 1: ssl.key.password"], ["User:alice"],
+    ]  # fmt: skip
+
+
+def test_denials_are_in_the_log_and_in_the_file(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    lines = Lines()
+    asking = context("a\nb")
+    asking.api_name = "Metadata"
+    log(lines).denied(asking, Operation.DESCRIBE, ResourceType.TOPIC, "orders\n")
+    assert lines.lines == [
+        HEAD
+        | {
+            "event": "denied", "client_id": "a\nb", "api": "Metadata", "operation": "DESCRIBE", "resource_type": "TOPIC",
+            "resource": "orders\n",
+        }
+    ]  # fmt: skip
+    assert (
+        "operation denied: principal='User:alice' operation=DESCRIBE resource_type=TOPIC resource_name='orders\\n' "
+        "api=Metadata address=10.0.0.1 listener=EXTERNAL"
+    ) in caplog.text
+
+
+def test_permissions_are_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    audit = AuditLog()
+    caplog.set_level("INFO")
+    assert not audit.logs_allowed
+    caplog.set_level("DEBUG")
+    assert audit.logs_allowed
+    audit.allowed(context(), Operation.READ, ResourceType.GROUP, "g")
+    assert "operation allowed: principal='User:alice' operation=READ resource_type=GROUP" in caplog.text
+
+
+# --- the table ---
+
+
+def test_every_api_of_administration_is_audited() -> None:
+    names = {handler.api_name for handler in ALL if handler.api_key not in AUDITED}
+    assert names - NO_ADMINISTRATION == set(), "changes something: a row of AUDITED; else NO_ADMINISTRATION"
+
+
+def test_only_handlers_of_administration_are_wrapped_and_only_with_a_file() -> None:
+    assert AuditLog().audited(ALL) == list(ALL)
+    audited = log(Lines()).audited(ALL)
+    for before, after in zip(ALL, audited, strict=True):
+        assert (after is before) == (before.api_key not in AUDITED)
+        if after is not before:
+            assert inspect.iscoroutinefunction(before.function), "a wrapped handler is awaited"
+            assert after.access == before.access
+    assert HeartbeatRequest.api_key not in AUDITED
+    assert AlterClientQuotasRequest.api_key in AUDITED
+
+
+def filled(message_type: type[Message]) -> Message:
+    """Return a message with one element in each array."""
+    values: dict[str, Any] = {}
+    texts = {"string": "text", "bytes_": b"", "records": None, "bool_": False, "uuid": b"\0" * 16, "float64": 1.0}
+    for field in message_type.__fields__:
+        if field.kind == "array":
+            element = field.element
+            is_message = isinstance(element, type) and issubclass(element, Message)
+            values[field.name] = [filled(element) if is_message else "text" if element == "string" else 0]  # type: ignore[arg-type]
+        else:
+            values[field.name] = texts.get(field.kind, 0)
+    return message_type(**values)
+
+
+@pytest.mark.parametrize("api_key", sorted(AUDITED))
+def test_each_row_reads_its_messages(api_key: int) -> None:
+    handlers = [request for request in Request.__subclasses__() if request.api_key == api_key]
+    request_type = handlers[0]
+    request, response = filled(request_type), filled(request_type.response_type)
+    for name in AUDITED[api_key].asked(request):
+        assert isinstance(name, str)
+    for name, code in AUDITED[api_key].done(request, response):
+        assert isinstance(name, str)
+        assert ErrorCode(code) is ErrorCode.NONE
