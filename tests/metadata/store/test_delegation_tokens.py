@@ -69,7 +69,6 @@ def test_before_version_3_a_token_belongs_to_whoever_asked() -> None:
         {"version": 4},
         {"version": 0},
         {"owner": None},
-        {"owner": "%FF"},
         {"renewers": 3},
         {"renewers": [1]},
         {"maxTimestamp": "x"},
