@@ -162,7 +162,11 @@ def test_the_open_gate_lets_everything_through(log: Log) -> None:
 
 
 # What anybody who is connected may ask, as in Apache Kafka.
-OPEN_APIS = {"ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"}
+# The owner of a token and its renewers may renew it and end it.
+OPEN_APIS = {
+    *("ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"),
+    *("ExpireDelegationToken", "RenewDelegationToken"),
+}
 
 
 def test_every_api_says_what_it_needs() -> None:
