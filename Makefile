@@ -81,7 +81,7 @@ types: $(DEV)/.stamp ## mypy, strict
 interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the recorded answers asked again (needs Java and Maven)
 	$(PY) -m pytest tests/interop tests/differential tests/oracle tests/metadata/store tests/spark $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -m "not long" $(ARGS) $(MAY_BE_NONE)
 	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m "not long" $(ARGS) || test $$? -eq 5 || exit 1; done
-	$(PY) -m pytest tests/broker tests/config tests/protocol $(INTEROP) -m oracle
+	$(PY) -m pytest tests/broker tests/config tests/protocol tests/security $(INTEROP) -m oracle
 
 interop-long: interop ## The long proofs
 	$(PY) -m pytest tests/interop $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -m long

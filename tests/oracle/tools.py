@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tests.oracle import java
 
 MAIN_CLASSES = {
+    "acls": "kafka.admin.AclCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
