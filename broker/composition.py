@@ -21,6 +21,7 @@ from broker.network.listeners import (
     parse_listeners,
 )
 from broker.network.memory_budget import MemoryBudget
+from broker.network.tls_listeners import TlsListeners
 from broker.observability.audit import AuditLog
 from broker.observability.audit_file import AuditFile
 from config.errors import ConfigError
@@ -42,15 +43,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from broker.network.sasl_exchange import SaslRules
+    from broker.server import Dependencies
     from broker.services import Services
+    from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
     from runtime.disk import Disk
     from runtime.filesystem import FileSystem
     from runtime.tasks import TaskScope
+    from runtime.timer import Timer
 
-SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 # Bytes of frames that connections together may keep before their clients have authenticated.
 AUTHENTICATION_BYTES = 16 * 1024 * 1024
 OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose responses contain record batches
@@ -75,10 +78,7 @@ def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     for plan in plans:
-        if plan.security_protocol not in SERVED_PROTOCOLS:
-            served = ", ".join(SERVED_PROTOCOLS)
-            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet, only {served}")
-        if plan.is_inter_broker and plan.security_protocol != "PLAINTEXT" and settings.zookeeper_connect is not None:
+        if plan.is_inter_broker and "SASL" in plan.security_protocol and settings.zookeeper_connect is not None:
             raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet between brokers")
     return plans
 
@@ -127,6 +127,23 @@ def authentication(rules: Mapping[str, SaslRules], services: Services) -> Listen
     return ListenersAuthentication(
         rules, services.clock, services.metrics.authentication, MemoryBudget(AUTHENTICATION_BYTES)
     )
+
+
+def tls_listeners(
+    dynamic: DynamicSettings,
+    plans: Sequence[ListenerPlan],
+    dependencies: Dependencies,
+    directory: str,
+    timer: Timer,
+    tasks: TaskScope,
+) -> TlsListeners:
+    """Read the certificates, also those of dynamic settings, and follow their changes with a disk queue named by `directory`.
+    Raises ConfigError."""
+    listeners = TlsListeners(dynamic.settings, plans, dependencies.filesystem, dependencies.tls_work, timer=timer)
+    listeners.watch(dependencies.disk.queue(f"{directory}#tls"), tasks)
+    dynamic.check_broker_changes(listeners.check)
+    dynamic.on_broker_changed(lambda settings: listeners.follow(settings, tasks))
+    return listeners
 
 
 def accept_limits(settings: BrokerSettings) -> AcceptLimits:

@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -38,8 +39,10 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.os_memory import allocating_permanent_objects, keep_freed_buffers
+from runtime.os_threads import OsThreads
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
+from runtime.tls_stream import TlsWork
 from runtime.watchdog import Watchdog
 from storage.directories.log_directory import DirectoryRefused
 
@@ -61,6 +64,9 @@ REPEATED_SIGNAL_MS = 1_000
 # Kafka's 50 is too few for one event loop that also serves: of many clients that reconnect after a restart, some would lose
 # their first packet and retry after a second. A configured value is used as it is.
 DEFAULT_BACKLOG = 1024
+# A handshake waits for nothing but a core; two of them take no more than the loop leaves.
+TLS_HANDSHAKE_THREADS = 2
+TLS_WRITE_THREADS = 4
 _START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenError, KafkaError, OSError)
 
 
@@ -74,6 +80,12 @@ def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int
             return runner.run(BrokerProcess(settings, options, started_ms).serve(last_descriptor))
     except ConfigError as error:
         raise ConfigError(settings.provided.hide(str(error)), valid=error.valid) from None
+
+
+def _tls_threads() -> tuple[OsThreads, OsThreads]:
+    """Return the threads for handshakes, and those for large writes. None has started yet."""
+    loop = asyncio.get_running_loop()
+    return OsThreads(loop, TLS_HANDSHAKE_THREADS, "TLS handshake"), OsThreads(loop, TLS_WRITE_THREADS, "TLS write")
 
 
 class BrokerProcess:
@@ -111,7 +123,8 @@ class BrokerProcess:
             )
         )
         http_network = OsNetwork()  # monitoring may connect even when clients are refused
-        dependencies = self._dependencies(disk, network)
+        tls_threads = _tls_threads()
+        dependencies = replace(self._dependencies(disk, network), tls_work=TlsWork(*tls_threads))
         broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
@@ -122,6 +135,8 @@ class BrokerProcess:
             watchdog.close()
             http_network.close()
             network.close()
+            for threads in tls_threads:
+                threads.close()
             await disk.close()
 
     def _dependencies(self, disk: OsDisk, network: OsNetwork) -> Dependencies:

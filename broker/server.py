@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.cluster.brokers_network import brokers_network
 from broker.cluster.cluster_acls import ClusterAcls, follow_acls
@@ -45,6 +45,7 @@ from broker.composition import (
     inter_broker_version,
     listener_plans,
     registration,
+    tls_listeners,
 )
 from broker.handlers import ALL
 from broker.network.acceptor import Acceptor
@@ -76,6 +77,7 @@ from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
+from runtime.tls_stream import TlsWork
 from runtime.transport import Address, Listener, Network
 from storage.directories.log_manager import LogManager
 
@@ -98,7 +100,7 @@ OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
 class Dependencies:
     """Access to the outside of the process. `open_store` opens the store of a broker whose first log directory is at a path:
     the embedded store, or a ZooKeeper session (a simulation passes its own). `host_name` is this machine's name on the
-    network; `boot_id` returns the id of the machine's boot, None if it is unknown."""
+    network; `tls_work` does what takes TLS long; `boot_id` returns the id of the machine's boot, None if it is unknown."""
 
     clock: Clock
     randomness: Randomness
@@ -108,6 +110,7 @@ class Dependencies:
     open_store: OpenStore
     host_name: str = "localhost"
     boot_id: Callable[[], str | None] = lambda: None
+    tls_work: TlsWork = field(default_factory=TlsWork)
 
 
 class Broker:
@@ -209,6 +212,9 @@ class Broker:
         await self._dynamic.start()
         assert self._store is not None
         self._acls = await follow_acls(self._authorizer, self._store, self._tasks, self._dependencies.clock)
+        self._tls = tls_listeners(
+            self._dynamic, self._plans, self._dependencies, self.logs.online_directories[0], self._timer, self._tasks
+        )
         self._enter("loading logs")
         await self.logs.load()
         if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
@@ -321,7 +327,7 @@ class Broker:
                 plans=self._plans,
                 clock=dependencies.clock,
                 randomness=dependencies.randomness,
-                brokers_network=brokers_network(dependencies.network, self._plans),
+                brokers_network=brokers_network(dependencies.network, self._plans, self._tls, dependencies.tls_work),
                 timer=self._timer,
                 tasks=tasks,
                 store=store,
@@ -368,7 +374,7 @@ class Broker:
     async def _bind(self) -> None:
         """Open the ports. Clients may connect; they are served once `Acceptor.open` says so. Raises OSError."""
         for plan in self._plans:
-            factory = self._acceptor.factory(plan.name, plan.security_protocol)
+            factory = self._tls.factory(plan.name, self._acceptor.factory(plan.name, plan.security_protocol))
             try:
                 listener = await self._dependencies.network.listen(plan.bind.host, plan.bind.port, factory)
             except OSError as error:

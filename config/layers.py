@@ -163,7 +163,7 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
     """
     _refuse({name for name in given if _is_read_only(name)}, "Cannot update these configs dynamically")
     _refuse(
-        _LISTENER_ONLY_SETTINGS & given.keys(),
+        LISTENER_ONLY_SETTINGS & given.keys(),
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
     for name, text in given.items():
@@ -187,9 +187,9 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
 
 
 # Settings of a listener that apply to the whole cluster.
-_CLUSTER_LEVEL_LISTENER_SETTINGS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+CLUSTER_LEVEL_LISTENER_SETTINGS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 # Dynamic only for single listeners.
-_LISTENER_ONLY_SETTINGS = frozenset(
+LISTENER_ONLY_SETTINGS = frozenset(
     f"ssl.{name}"
     for name in (
         *("key.password", "keystore.certificate.chain", "keystore.key", "keystore.location", "keystore.password"),
@@ -205,7 +205,7 @@ def _is_read_only(name: str) -> bool:
 def _is_per_broker(name: str) -> bool:
     general = base_name(name)
     if general != name:
-        return general not in _CLUSTER_LEVEL_LISTENER_SETTINGS
+        return general not in CLUSTER_LEVEL_LISTENER_SETTINGS
     return update_mode(name) is Update.PER_BROKER
 
 

@@ -52,3 +52,11 @@ class ListenerValues:
             raise ConfigError(
                 str(error).replace(f"configuration {name}", f"configuration {full_name}"), valid=error.valid
             ) from None
+
+    def has_own(self, name: str) -> bool:
+        """Return whether `name` is set for this listener only."""
+        return self.setting_name(name) in self._settings.given
+
+    def shown_name(self, name: str) -> str:
+        """Return the name under which `name` is set, for errors."""
+        return self.setting_name(name) if self.has_own(name) else name

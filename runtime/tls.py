@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runtime.tls_stream import InPlace, Offload, TlsStream
+from runtime.tls_stream import TlsStream, TlsWork
 from runtime.transport import Connection, ConnectionHandler, Listener, Network
 
 
@@ -44,16 +44,16 @@ def client_context(
 class TlsNetwork:
     """A `runtime.transport.Network` whose outgoing connections use TLS. `context` may be replaced: new connections use it."""
 
-    def __init__(self, network: Network, context: ssl.SSLContext, offload: Offload | None = None) -> None:
+    def __init__(self, network: Network, context: ssl.SSLContext, work: TlsWork | None = None) -> None:
         self.context = context
         self._network = network
-        self._offload = offload or InPlace()
+        self._work = work or TlsWork()
 
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
         return await self._network.listen(host, port, factory)
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
         """Connect; returns before the handshake is done. The handler's `connected` is called after it."""
-        stream = TlsStream(handler, self.context, self._offload, host=host, secured=handler.connected)
+        stream = TlsStream(handler, self.context, self._work, host=host, secured=handler.connected)
         await self._network.connect(host, port, stream)
         return stream

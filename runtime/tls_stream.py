@@ -16,6 +16,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -58,6 +59,14 @@ class InPlace:
             done(result, None)
 
 
+@dataclass(frozen=True, slots=True)
+class TlsWork:
+    """Where what takes long is done: the steps of handshakes, which may come by the thousand, and large writes."""
+
+    handshakes: Offload = field(default_factory=InPlace)
+    writes: Offload = field(default_factory=InPlace)
+
+
 class RenegotiationError(ssl.SSLError):
     """The peer began another handshake on an open connection."""
 
@@ -69,30 +78,31 @@ class TlsFailed(Protocol):
 class TlsStream:
     """`is_announced_early`: the handler is called with `connected` before the handshake; else it is for `secured` to do.
 
-    `secured` is called after the handshake, `failed` with the reason when TLS ends the connection; then the handler is called
-    with `disconnected`. Without a `host` it is the server's side.
+    `secured` is called after the handshake, `failed` with the reason when TLS ends the connection, `ended` when it is closed,
+    before the handler's `disconnected`. Without a `host` it is the server's side.
     """
 
     def __init__(
         self,
         handler: ConnectionHandler,
         context: ssl.SSLContext,
-        offload: Offload,
+        work: TlsWork,
         *,
         host: str | None = None,
         is_announced_early: bool = False,
         secured: Callable[[TlsStream], None],
         failed: TlsFailed | None = None,
+        ended: Callable[[], None] | None = None,
     ) -> None:
         self.peer = self.local = Address("", 0)
         self._handler = handler
-        self._offload = offload
+        self._work = work
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._is_server = host is None
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=self._is_server, server_hostname=host)
         self._checks_peer = context.verify_mode is not ssl.CERT_NONE
         self._is_announced_early = is_announced_early
-        self._secured, self._failed = secured, failed
+        self._secured, self._failed, self._ended = secured, failed, ended
         self._connection: Connection | None = None
         self._failure: Exception | None = None
         self._steps_count = 0  # of the handshake
@@ -111,6 +121,11 @@ class TlsStream:
         self._is_inner_slow = self._is_slow = False
 
     # --- facts ---
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether the handshake is complete."""
+        return self._is_open
 
     @property
     def certificate(self) -> bytes | None:
@@ -167,6 +182,8 @@ class TlsStream:
         self._plain.clear()
         self._held.clear()
         self._plain_bytes = 0
+        if self._ended is not None:
+            self._ended()
         self._handler.disconnected(self._failure or error)
 
     # --- the connection ---
@@ -226,7 +243,7 @@ class TlsStream:
         is_first = self._steps_count == 1
         self._is_engine_away = True
         takes_long = is_first or self._checks_peer if self._is_server else not is_first
-        (self._offload if takes_long else _in_place).start(self._handshake_step, self._on_handshake_step)
+        (self._work.handshakes if takes_long else _in_place).start(self._handshake_step, self._on_handshake_step)
 
     def _handshake_step(self) -> bool:
         """Return whether the handshake is complete."""
@@ -342,12 +359,12 @@ class TlsStream:
             if self._connection is None or self._failure is not None:
                 return
             piece, size = self._take_piece()
-            if size < LARGE_WRITE_BYTES or self._offload.is_busy:
+            if size < LARGE_WRITE_BYTES or self._work.writes.is_busy:
                 self._encrypt(piece, size)
                 self._flush()
             else:
                 self._is_engine_away, self._encrypting_bytes = True, size
-                self._offload.start(partial(self._encrypt_away, piece, size), self._on_encrypted)
+                self._work.writes.start(partial(self._encrypt_away, piece, size), self._on_encrypted)
         self._tell_pace()
         if self._is_closing and not self._plain and not self._is_engine_away:
             self.close()
@@ -416,5 +433,5 @@ def reason_of_failure(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error.args[-1])).replace("_", " ").lower()
+        return str(getattr(error, "reason", None) or error.args[-1]).replace("_", " ").lower()
     return str(error)

@@ -11,13 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from broker.network.tls_listeners import TLS_PROTOCOLS
+from runtime.tls import TlsNetwork
+
 if TYPE_CHECKING:
     from broker.network.listeners import ListenerPlan
+    from broker.network.tls_listeners import TlsListeners
+    from runtime.tls_stream import TlsWork
     from runtime.transport import Network
 
 
-def brokers_network(network: Network, plans: Sequence[ListenerPlan]) -> Network:
-    """Return the network for connections to the inter-broker listener of other brokers."""
+def brokers_network(network: Network, plans: Sequence[ListenerPlan], tls: TlsListeners, work: TlsWork) -> Network:
+    """Return the network for connections to the inter-broker listener of other brokers. `tls` has the certificate that this
+    broker shows to them."""
     plan = next(plan for plan in plans if plan.is_inter_broker)
-    assert plan.security_protocol in ("PLAINTEXT", "SASL_PLAINTEXT"), plan  # with SASL the broker is alone
+    if plan.security_protocol in TLS_PROTOCOLS:
+        secured = TlsNetwork(network, tls.brokers_context(), work)
+        tls.keep_current(secured)
+        network = secured
     return network

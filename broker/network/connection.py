@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from runtime.filesystem import Buffer
     from runtime.timer import TimerEntry
     from runtime.transport import Connection
+    from security.principal import Principal
 
 logger = logging.getLogger(__name__)
 
@@ -345,6 +346,22 @@ class RequestConnection:
     def pause_authentication(self) -> None:
         self._waits |= WAITS_FOR_DELAYED_CLOSE
         self._pause()
+
+    # --- called by TLS ---
+
+    def secured(self, principal: Principal | None, *, cipher: str, version: str) -> None:
+        """The handshake is complete. `principal` is the one of the client's certificate; None: it is found otherwise."""
+        client = self.client
+        assert client is not None
+        client.cipher, client.tls_version = cipher, version
+        if principal is not None:
+            client.principal = principal
+            self._shared.services.metrics.authentication.authenticated(client.listener, knows_lifetime=False)
+
+    def tls_failed(self, reason: str) -> None:
+        """Close: the client has not shown who it is."""
+        self._shared.services.metrics.authentication.authentication_failed(self._listener)
+        self.close(reason)
 
     # --- receiving ---
 

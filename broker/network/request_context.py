@@ -143,6 +143,10 @@ class ClientConnection:
     software: tuple[str, str] | None = None
     is_token_authenticated: bool = False
     reauthentication: Reauthentication | None = None
+    cipher: str = ""
+    """With TLS, the cipher suite, in OpenSSL's name."""
+    tls_version: str = ""
+    """With TLS, as in "TLSv1.3"."""
     closed_callbacks: list[Callable[[], None]] = field(default_factory=list)
 
 

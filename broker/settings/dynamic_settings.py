@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ TopicListener = Callable[[str, LogConfig], None]
 BrokerListener = Callable[["BrokerSettings"], None]
 EntityListener = Callable[[str, Mapping[str, str]], None]
 # Raises ConfigError for settings that this broker could not apply.
-BrokerCheck = Callable[["BrokerSettings"], None]
+BrokerCheck = Callable[["BrokerSettings"], "Awaitable[None] | None"]
 # Returns the changed settings, from the stored ones.
 Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -126,7 +126,7 @@ class DynamicSettings:
 
     def check_broker_changes(self, check: BrokerCheck) -> None:
         """Call `check` with the settings that the broker would have after a change which a client asks for: what it raises
-        refuses the change. It changes nothing."""
+        refuses the change. It changes nothing, and may be a coroutine function."""
         self._broker_checks.append(check)
 
     def on_entity_changed(self, listener: EntityListener) -> None:
@@ -339,7 +339,8 @@ class DynamicSettings:
             if fixed:
                 raise ConfigError(f"Cannot update these configs dynamically: {', '.join(fixed)}")
             for check in self._broker_checks:
-                check(changed.settings)
+                if (pending := check(changed.settings)) is not None:
+                    await pending
             if validate_only:
                 return
             given = self._passwords.to_store(given, stored, per_broker=per_broker)

@@ -136,7 +136,7 @@ class BrokerSettings(
             for name in sorted(self.given)
             if (row := self.definitions.get(base_name(name))) is not None
             and (
-                base_name(name) not in _LISTENER_SETTINGS
+                base_name(name) not in _LISTENER_SETTINGS and not (row.effective and row.name.startswith("ssl."))
                 if name not in self.definitions
                 else not row.effective and self.value(name) != row.default
             )

@@ -11,7 +11,7 @@ class OwnSettings(SettingTable):
         doc="File of JSON lines about what clients were denied and what they have administered; without it there is none.")
     barnabas_authentication_timeout_ms: int = setting(
         "barnabas.authentication.timeout.ms", INT, 30_000, at_least(1), effective=True,
-        doc="Time after which a connection is closed whose client has not authenticated, on a listener with SASL.")
+        doc="Time after which a connection is closed whose client has not authenticated, on a listener with TLS or SASL.")
     barnabas_delegation_token_max_bytes: int = setting(
         "barnabas.delegation.token.max.bytes", LONG, 16 * MiB, at_least(1), effective=True,
         doc="Bytes of delegation tokens in the store; beyond it no more are made.")

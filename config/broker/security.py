@@ -157,55 +157,60 @@ class SecuritySettings(SettingTable):
         doc="Java class of a SASL server's callback handler, of a mechanism of a listener; only the defaults are there.")
     sasl_server_max_receive_size: int = setting("sasl.server.max.receive.size", INT, 512 * KiB, effective=True,
         doc="Largest SASL message, in bytes.")
-    ssl_allow_dn_changes: bool = setting("ssl.allow.dn.changes", BOOLEAN, False,
+    ssl_allow_dn_changes: bool = setting("ssl.allow.dn.changes", BOOLEAN, False, effective=True,
         doc="Whether a new certificate may have another name.")
-    ssl_allow_san_changes: bool = setting("ssl.allow.san.changes", BOOLEAN, False,
+    ssl_allow_san_changes: bool = setting("ssl.allow.san.changes", BOOLEAN, False, effective=True,
         doc="Whether a new certificate may have other alternative names.")
-    ssl_cipher_suites: tuple[str, ...] = setting("ssl.cipher.suites", LIST, (), None, PER_BROKER,
-        doc="TLS cipher suites that are allowed.")
+    ssl_cipher_suites: tuple[str, ...] = setting("ssl.cipher.suites", LIST, (), None, PER_BROKER, effective=True,
+        doc="TLS cipher suites that are allowed, in Java's names. Those of TLS 1.3 are allowed together or not at all.")
     ssl_client_auth: str = setting(
-        "ssl.client.auth", STRING, "none", one_of("required", "requested", "none"), PER_BROKER,
-        doc="Whether clients show a certificate: required, requested or none.")
+        "ssl.client.auth", STRING, "none", one_of("required", "requested", "none"), PER_BROKER, effective=True,
+        doc="Whether clients show a certificate: required, requested or none. On SASL_SSL only with the listener's prefix.")
     ssl_enabled_protocols: tuple[str, ...] = setting(
-        "ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), None, PER_BROKER,
-        doc="TLS versions that are allowed.")
+        "ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), None, PER_BROKER, effective=True,
+        doc="TLS versions that are allowed: TLSv1.2, TLSv1.3.")
     ssl_endpoint_identification_algorithm: str = setting(
-        "ssl.endpoint.identification.algorithm", STRING, "https", None, PER_BROKER,
-        doc="How another broker's host name is checked.")
+        "ssl.endpoint.identification.algorithm", STRING, "https", None, PER_BROKER, effective=True,
+        doc="How another broker's host name is checked: https, or empty for no check.")
     ssl_engine_factory_class: str | None = setting("ssl.engine.factory.class", CLASS, None, None, PER_BROKER,
-        doc="Java class that makes TLS engines.")
-    ssl_key_password: Password | None = setting("ssl.key.password", PASSWORD, None, None, PER_BROKER,
+        effective=True,
+        doc="Java class that makes TLS engines: must be empty.")
+    ssl_key_password: Password | None = setting("ssl.key.password", PASSWORD, None, None, PER_BROKER, effective=True,
         doc="Password of the private key.")
     ssl_keymanager_algorithm: str = setting("ssl.keymanager.algorithm", STRING, "SunX509", None, PER_BROKER,
         doc="Java key manager.")
     ssl_keystore_certificate_chain: Password | None = setting(
-        "ssl.keystore.certificate.chain", PASSWORD, None, None, PER_BROKER,
+        "ssl.keystore.certificate.chain", PASSWORD, None, None, PER_BROKER, effective=True,
         doc="Certificate chain in PEM form.")
-    ssl_keystore_key: Password | None = setting("ssl.keystore.key", PASSWORD, None, None, PER_BROKER,
+    ssl_keystore_key: Password | None = setting("ssl.keystore.key", PASSWORD, None, None, PER_BROKER, effective=True,
         doc="Private key in PEM form.")
     ssl_keystore_location: str | None = setting("ssl.keystore.location", STRING, None, None, PER_BROKER,
+        effective=True,
         doc="File with key and certificate.")
     ssl_keystore_password: Password | None = setting("ssl.keystore.password", PASSWORD, None, None, PER_BROKER,
+        effective=True,
         doc="Password of the key store.")
-    ssl_keystore_type: str = setting("ssl.keystore.type", STRING, "JKS", None, PER_BROKER,
-        doc="Type of the key store: JKS, PKCS12 or PEM.")
-    ssl_principal_mapping_rules: str = setting("ssl.principal.mapping.rules", STRING, "DEFAULT",
+    ssl_keystore_type: str = setting("ssl.keystore.type", STRING, "JKS", None, PER_BROKER, effective=True,
+        doc="Type of the key store: PEM or PKCS12. JKS stops the start with the conversion.")
+    ssl_principal_mapping_rules: str = setting("ssl.principal.mapping.rules", STRING, "DEFAULT", effective=True,
         doc="Rules from certificate names to users.")
-    ssl_protocol: str = setting("ssl.protocol", STRING, "TLSv1.3", None, PER_BROKER,
-        doc="TLS version used by Java's context.")
-    ssl_provider: str | None = setting("ssl.provider", STRING, None, None, PER_BROKER,
-        doc="Java provider of TLS.")
+    ssl_protocol: str = setting("ssl.protocol", STRING, "TLSv1.3", None, PER_BROKER, effective=True,
+        doc="Newest TLS version if ssl.enabled.protocols is empty: TLSv1.3, TLSv1.2, TLS.")
+    ssl_provider: str | None = setting("ssl.provider", STRING, None, None, PER_BROKER, effective=True,
+        doc="Java provider of TLS: must be empty.")
     ssl_secure_random_implementation: str | None = setting(
-        "ssl.secure.random.implementation", STRING, None, None, PER_BROKER,
-        doc="Java random source for TLS.")
+        "ssl.secure.random.implementation", STRING, None, None, PER_BROKER, effective=True,
+        doc="Java random source for TLS: must be empty.")
     ssl_trustmanager_algorithm: str = setting("ssl.trustmanager.algorithm", STRING, "PKIX", None, PER_BROKER,
         doc="Java trust manager.")
     ssl_truststore_certificates: Password | None = setting(
-        "ssl.truststore.certificates", PASSWORD, None, None, PER_BROKER,
+        "ssl.truststore.certificates", PASSWORD, None, None, PER_BROKER, effective=True,
         doc="Trusted certificates in PEM form.")
     ssl_truststore_location: str | None = setting("ssl.truststore.location", STRING, None, None, PER_BROKER,
-        doc="File with trusted certificates.")
+        effective=True,
+        doc="File with trusted certificates; without it the authorities of the operating system are trusted.")
     ssl_truststore_password: Password | None = setting("ssl.truststore.password", PASSWORD, None, None, PER_BROKER,
+        effective=True,
         doc="Password of the trust store.")
-    ssl_truststore_type: str = setting("ssl.truststore.type", STRING, "JKS", None, PER_BROKER,
-        doc="Type of the trust store: JKS, PKCS12 or PEM.")
+    ssl_truststore_type: str = setting("ssl.truststore.type", STRING, "JKS", None, PER_BROKER, effective=True,
+        doc="Type of the trust store: PEM or PKCS12. JKS stops the start with the conversion.")

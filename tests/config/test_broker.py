@@ -40,15 +40,17 @@ def test_settings_for_one_listener_are_known() -> None:
 def test_what_was_set_without_effect_is_named() -> None:
     found = settings(
         **{
-            "num.partitions": "7", "ssl.client.auth": "required", "auto.include.jmx.reporter": "false", "broker.id": "1",
+            "num.partitions": "7", "ssl.client.auth": "required", "ssl.keymanager.algorithm": "PKIX",
+            "auto.include.jmx.reporter": "false", "broker.id": "1",
             "listener.name.inside.ssl.keystore.password": "hunter2", "listener.name.inside.max.connections": "5",
             "group.share.max.groups": "10", "authorizer.class.name": "", "my.plugin.thing": "2",
         }
     )  # fmt: skip
     assert found.without_effect == (
-        "auto.include.jmx.reporter", "listener.name.inside.max.connections", "listener.name.inside.ssl.keystore.password",
-        "ssl.client.auth",
-    )  # fmt: skip
+        "auto.include.jmx.reporter",
+        "listener.name.inside.max.connections",
+        "ssl.keymanager.algorithm",
+    )
 
 
 def test_apache_kafkas_own_server_properties_start() -> None:

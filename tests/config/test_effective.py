@@ -11,7 +11,7 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("broker", "controller", "coordinator", "metadata", "replication", "storage")
+PACKAGES = ("broker", "controller", "coordinator", "metadata", "replication", "security", "storage")
 SOURCE = "\n".join(path.read_text() for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
 
 # Settings that act through something derived from them in `config`.

@@ -13,7 +13,10 @@ import pytest
 
 from runtime.os_transport import OsNetwork
 from runtime.tls import TlsFiles, TlsNetwork, client_context
+from runtime.tls_context import server_context
+from runtime.tls_stream import TlsStream, TlsWork, reason_of_failure
 from runtime.transport import Connection
+from tests.tls_certificates import NOT_ASKED, material
 
 NEWEST = {"min_version": ssl.TLSVersion.TLSv1_2, "max_version": ssl.TLSVersion.TLSv1_3}
 
@@ -146,3 +149,35 @@ def test_files_that_are_none_are_told(tmp_path: Path) -> None:
     for files in (TlsFiles(str(tmp_path / "missing.pem")), TlsFiles(str(tmp_path / "empty.pem"))):
         with pytest.raises(OSError, match=r"."):
             client_context(files, **NEWEST, checks_host=True)  # type: ignore[arg-type]
+
+
+def test_a_renegotiation_ends_the_connection(folder: Path) -> None:
+    context = server_context(material("broker", "localhost", versions=("TLSv1.2",)), NOT_ASKED)
+    failures: list[Exception] = []
+
+    def accept(ear: Ear) -> TlsStream:
+        return TlsStream(
+            ear, context, TlsWork(), is_announced_early=True, secured=lambda _stream: None, failed=failures.append
+        )
+
+    async def run() -> None:
+        network = OsNetwork()
+        ear = Ear()
+        listener = await network.listen("127.0.0.1", 0, lambda: accept(ear))
+        client = await asyncio.create_subprocess_exec(
+            "openssl", "s_client", "-connect", str(listener.address), "-tls1_2",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        assert client.stdin is not None
+        async with asyncio.timeout(20):
+            client.stdin.write(b"hello\n")
+            await ear.has_data.wait()
+            client.stdin.write(b"R\n")  # begin another handshake
+            await ear.has_ended.wait()
+            client.stdin.close()
+            await client.wait()
+        await listener.close()
+        assert bytes(ear.data) == b"hello\n"
+        assert [reason_of_failure(error) for error in failures] == ["renegotiation"]
+
+    asyncio.run(run())

@@ -163,6 +163,11 @@ ELSEWHERE = {
     "follower.replication.throttled.rate": "the same",
     "num.replica.fetchers": "of a broker with others beside it: tests/replication/test_fetchers.py",
 }
+ELSEWHERE |= {
+    name: "of a listener: tests/broker/network/test_tls_listeners.py"
+    for name, row in BrokerSettings.definitions.items()
+    if name.startswith("ssl.") and row.effective and row.update is not Update.READ_ONLY
+}
 
 
 def effective_dynamic_settings() -> set[str]:

@@ -1,0 +1,198 @@
+"""The TLS settings of one listener, checked: where its stores are, which protocols and suites it allows, whom it asks.
+
+Pure. A listener's own settings, `listener.name.<listener>.ssl.*`, come before the general ones. `ssl.client.auth` without the
+listener's prefix applies to SSL listeners only: with SASL_SSL, clients show who they are by SASL.
+Every error names the setting. What Java has and Python lacks stops the start: engine factories, providers, old protocols.
+Source: Kafka SslConfigs, DefaultSslEngineFactory, ChannelBuilders.serverChannelBuilder; KIP-651.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from config.definition import Password
+from config.errors import ConfigError
+from security.cipher_suites import ChosenSuites, chosen_suites
+
+if TYPE_CHECKING:
+    from config.listener_values import ListenerValues
+
+PEM, PKCS12 = "PEM", "PKCS12"
+_JAVA_STORES = ("JKS", "JCEKS")
+# The newest version that each value of ssl.protocol allows, if ssl.enabled.protocols names none.
+_PROTOCOLS = {"TLS": "TLSv1.3", "TLSV1.3": "TLSv1.3", "TLSV1.2": "TLSv1.2"}
+_VERSIONS = ("TLSv1.2", "TLSv1.3")
+_REFUSED = ("ssl.engine.factory.class", "ssl.provider", "ssl.secure.random.implementation")
+
+
+class ClientAuth(enum.Enum):
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """A store, in a file (`location`) or in line: `key` with `certificates`, or these alone for a trust store. `setting` is the
+    name of the setting that says where it is."""
+
+    setting: str
+    kind: str
+    location: str | None = None
+    password: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
+    certificates: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SslSettings:
+    """`trusted` is None where the authorities of the operating system are trusted."""
+
+    listener: str
+    keys: StoreSettings | None
+    trusted: StoreSettings | None
+    client_auth: ClientAuth
+    versions: tuple[str, ...]
+    suites: ChosenSuites
+    checks_host: bool
+    allows_names: bool
+    allows_alternatives: bool
+
+    @classmethod
+    def of(cls, values: ListenerValues, *, has_sasl: bool) -> SslSettings:
+        """Read the settings of a listener. Raises ConfigError."""
+        for name in _REFUSED:
+            if values.value(name):
+                raise ConfigError(f"{values.shown_name(name)} must be empty: it names a Java class or provider")
+        try:
+            suites = chosen_suites(tuple(filter(None, values.value("ssl.cipher.suites"))))
+        except ValueError as error:
+            raise ConfigError(f"listener {values.listener}: {error}") from error
+        return cls(
+            listener=values.listener,
+            keys=_key_store(values),
+            trusted=_trust_store(values),
+            client_auth=_client_auth(values, has_sasl=has_sasl),
+            versions=_versions(values, suites),
+            suites=suites,
+            checks_host=_checks_host(values),
+            allows_names=values.value("ssl.allow.dn.changes"),
+            allows_alternatives=values.value("ssl.allow.san.changes"),
+        )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of its stores."""
+        return tuple(store.location for store in (self.keys, self.trusted) if store is not None and store.location)
+
+
+def _client_auth(values: ListenerValues, *, has_sasl: bool) -> ClientAuth:
+    is_own = values.has_own("ssl.client.auth")
+    return ClientAuth.NONE if has_sasl and not is_own else ClientAuth(values.value("ssl.client.auth"))
+
+
+def _checks_host(values: ListenerValues) -> bool:
+    algorithm = values.value("ssl.endpoint.identification.algorithm")
+    if algorithm and algorithm.lower() != "https":
+        name = values.shown_name("ssl.endpoint.identification.algorithm")
+        raise ConfigError(f"{name}={algorithm} must be https, or empty for no check")
+    return bool(algorithm)
+
+
+def _versions(values: ListenerValues, suites: ChosenSuites) -> tuple[str, ...]:
+    protocol = values.value("ssl.protocol")
+    newest = _PROTOCOLS.get(protocol.upper())
+    if newest is None:
+        raise ConfigError(f"{values.shown_name('ssl.protocol')}={protocol} must be one of TLSv1.3, TLSv1.2, TLS")
+    name = values.shown_name("ssl.enabled.protocols")
+    given = tuple(filter(None, values.value("ssl.enabled.protocols")))
+    unknown = [version for version in given if version not in _VERSIONS]
+    if unknown:
+        raise ConfigError(
+            f"{name}={','.join(given)}: {', '.join(unknown)} is not supported; {' and '.join(_VERSIONS)} are"
+        )
+    allowed = given or _VERSIONS[: _VERSIONS.index(newest) + 1]
+    has_suites = {"TLSv1.2": suites.has_tls_1_2, "TLSv1.3": suites.has_tls_1_3}
+    usable = tuple(version for version in _VERSIONS if version in allowed and has_suites[version])
+    if not usable:
+        suites_name = values.shown_name("ssl.cipher.suites")
+        raise ConfigError(f"{suites_name} has no suite of the protocols in {name}={','.join(allowed)}")
+    return usable
+
+
+# --- stores ---
+
+
+def _text(values: ListenerValues, name: str) -> str | None:
+    value = values.value(name)
+    return value.value if isinstance(value, Password) else value
+
+
+def _kind(values: ListenerValues, setting: str, location: str | None) -> str:
+    given = values.value(setting)
+    kind: str = given.upper()
+    if kind in _JAVA_STORES and location is not None:
+        raise ConfigError(
+            f"{values.shown_name(setting)}={given}: Java's own stores are not read ({location}); convert it by: keytool "
+            f"-importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12, and set it to PKCS12"
+        )
+    if kind not in (PEM, PKCS12, *_JAVA_STORES):
+        raise ConfigError(f"{values.shown_name(setting)}={given} must be PEM or PKCS12")
+    return kind
+
+
+def _key_store(values: ListenerValues) -> StoreSettings | None:
+    location, password = values.value("ssl.keystore.location"), _text(values, "ssl.keystore.password")
+    key, chain = _text(values, "ssl.keystore.key"), _text(values, "ssl.keystore.certificate.chain")
+    kind, key_password = _kind(values, "ssl.keystore.type", location), _text(values, "ssl.key.password")
+    where = values.shown_name("ssl.keystore.location")
+    if key is None and chain is not None:
+        raise ConfigError("SSL certificate chain is specified, but private key is not specified")
+    if key is not None:
+        if kind != PEM:
+            raise ConfigError(f"SSL private key can be specified only for PEM, but key store type is {kind}.")
+        if chain is None:
+            raise ConfigError("SSL private key is specified, but certificate chain is not specified.")
+        if location is not None:
+            raise ConfigError("Both SSL key store location and separate private key are specified.")
+        if password is not None:
+            raise ConfigError(
+                "SSL key store password cannot be specified with PEM format, only key password may be specified."
+            )
+        return StoreSettings(values.shown_name("ssl.keystore.key"), PEM, None, None, key_password, key, chain)
+    if location is None:
+        if password is not None:
+            raise ConfigError("SSL key store is not specified, but key store password is specified.")
+        return None
+    if kind == PEM and password is not None:
+        raise ConfigError(
+            "SSL key store password cannot be specified with PEM format, only key password may be specified"
+        )
+    if kind != PEM and password is None:
+        raise ConfigError("SSL key store is specified, but key store password is not specified.")
+    return StoreSettings(where, kind, location, password, key_password)
+
+
+def _trust_store(values: ListenerValues) -> StoreSettings | None:
+    location, password = values.value("ssl.truststore.location"), _text(values, "ssl.truststore.password")
+    certificates = _text(values, "ssl.truststore.certificates")
+    kind = _kind(values, "ssl.truststore.type", location)
+    if certificates is not None:
+        if kind != PEM:
+            raise ConfigError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
+        if location is not None:
+            raise ConfigError("Both SSL trust store location and separate trust certificates are specified.")
+        if password is not None:
+            raise ConfigError("SSL trust store password cannot be specified for PEM format.")
+        name = values.shown_name("ssl.truststore.certificates")
+        return StoreSettings(name, PEM, certificates=certificates)
+    if location is None:
+        if password is not None:
+            raise ConfigError("SSL trust store is not specified, but trust store password is specified.")
+        return None
+    if kind == PEM and password is not None:
+        raise ConfigError("SSL trust store password cannot be specified for PEM format.")
+    return StoreSettings(values.shown_name("ssl.truststore.location"), kind, location, password)
