@@ -44,7 +44,7 @@ def run_tool(arguments: list[str]) -> int:
     try:
         from tools.command import main  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "confluent_kafka", "rich"):
+        if error.name not in ("click", "confluent_kafka", "kafka", "rich"):
             raise
         message = f'barnabas: `barnabas {arguments[0]}` needs the command line: pip install "barnabas[cli]"'
         print(message, file=sys.stderr)  # noqa: T201  a command's result

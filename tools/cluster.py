@@ -27,6 +27,7 @@ from tools.output import Output
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
+    from kafka.admin import KafkaAdminClient
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -49,6 +50,7 @@ class Cluster:
         self.clock: Clock = clock or SystemClock()
         self.cluster_id: str | None = None
         self._admin: AdminClient | None = None
+        self._other_admin: KafkaAdminClient | None = None
         self._refusal: KafkaError | None = None
         self._is_unreachable = False
 
@@ -62,6 +64,22 @@ class Cluster:
             self._connect(admin)
             self._admin = admin
         return self._admin
+
+    @property
+    def other_admin(self) -> KafkaAdminClient:
+        """The client for what librdkafka has no call for: reassignments, log directories, transactions, quotas. Raises
+        KafkaException, Unreachable, OtherClientError."""
+        if self._other_admin is None:
+            self.admin  # noqa: B018  says at once that nobody answers, and why
+            logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised as well
+            from kafka.admin import KafkaAdminClient  # noqa: PLC0415  a tenth of a second
+
+            self._other_admin = KafkaAdminClient(**self.settings.for_admin())
+        return self._other_admin
+
+    def close(self) -> None:
+        if self._other_admin is not None:
+            self._other_admin.close()
 
     def result(self, future: Future[T]) -> T:
         """Wait for an answer. Raises KafkaException."""
@@ -126,13 +144,19 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(
         *, bootstrap_server: str | None, command_config: str | None, profile: str | None, as_json: bool, **others: Any
     ) -> Any:
-        servers = bootstrap_server
+        servers, cluster = bootstrap_server, None
         try:
             settings = ClientSettings.of(_properties(command_config, profile), bootstrap_server)
-            servers = settings.bootstrap_servers
-            return function(cluster=Cluster(settings), output=Output(as_json=as_json), **others)
-        except (KafkaException, Unreachable, SettingsError) as error:
-            raise failure_of(error, servers) from error
+            servers, cluster = settings.bootstrap_servers, Cluster(settings)
+            return function(cluster=cluster, output=Output(as_json=as_json), **others)
+        except Exception as error:
+            failure = failure_of(error, servers)
+            if failure is None:
+                raise
+            raise failure from error
+        finally:
+            if cluster is not None:
+                cluster.close()
 
     for option in reversed((
         click.option("--bootstrap-server", metavar="HOST:PORT[,...]", help=f"brokers to ask first [{DEFAULT_SERVER}]"),

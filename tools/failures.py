@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from confluent_kafka import KafkaException
 
 from tools.client_settings import SettingsError
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError
 
 EXIT_FAILED = 1
 
@@ -20,6 +21,8 @@ _HINTS = {
     "CLUSTER_AUTHORIZATION_FAILED": "this user may not do it on the cluster; `barnabas acls list` shows what is allowed",
     "UNKNOWN_TOPIC_OR_PART": "`barnabas topics list` shows the topics",
     "TOPIC_ALREADY_EXISTS": "`barnabas topics describe` shows it, and --if-not-exists accepts it",
+    "TRANSACTIONAL_ID_NOT_FOUND": "`barnabas transactions list` shows the transactions",
+    "SECURITY_DISABLED": "the brokers have no authorizer: set authorizer.class.name",
     "NON_EMPTY_GROUP": "stop its consumers first; `barnabas groups describe` shows them",
     "GROUP_ID_NOT_FOUND": "`barnabas groups list` shows the groups",
     "INVALID_REPLICATION_FACTOR": "`barnabas brokers list` shows how many brokers there are",
@@ -43,10 +46,14 @@ class Failure(click.ClickException):
         click.echo(f"barnabas: {self.format_message()}", err=True)
 
 
-def failure_of(error: KafkaException | Unreachable | SettingsError, servers: str | None) -> Failure:
-    """Return how an error is told that ends a command; `servers` are those that were asked."""
+def failure_of(error: Exception, servers: str | None) -> Failure | None:
+    """Return how an error is told that ends a command; `servers` are those that were asked. None: it is a bug."""
     if isinstance(error, SettingsError):
         return Failure(str(error))
+    if type(error).__module__ == "kafka.errors":
+        return Failure(_of_other_client(error))
+    if not isinstance(error, KafkaException | Unreachable):
+        return None
     inner: KafkaError | None = error.args[0] if error.args else None
     if inner is None or inner.name() in _UNREACHABLE:
         return Failure(f"no broker answers at {servers}: is one running there, and is security.protocol right?")
@@ -57,7 +64,16 @@ def failure_of(error: KafkaException | Unreachable | SettingsError, servers: str
 
 def told(error: KafkaError) -> str:
     """Return the text of an error, with what helps."""
-    name, message = error.name(), error.str()
+    return with_hint(error.name(), error.str().removeprefix("Broker: "))
+
+
+def with_hint(name: str, message: str | None) -> str:
+    """Return the text of an error by its name on the wire."""
     hint = _HINTS.get(name)
-    text = name if not message else f"{name}: {message.removeprefix('Broker: ')}"
+    text = f"{name}: {message}" if message else name
     return f"{text} ({hint})" if hint else text
+
+
+def _of_other_client(error: Exception) -> str:
+    name = getattr(type(error), "message", None) or type(error).__name__
+    return with_hint(str(name), ", ".join(str(argument) for argument in error.args))

@@ -306,3 +306,101 @@ def test_performance_is_told_in_figures(tool: Tool) -> None:
     assert consumed["records"] == 200
     assert ok(tool("perf", "latency", "fast", "--num-records", "5", "--json")).json["records"] == 5
     assert "records/s" in ok(tool("perf", "consume", "fast")).out
+
+
+def test_transactions_are_listed_described_and_aborted(tool: Tool, broker: EmbeddedBroker) -> None:
+    ok(tool("topics", "create", "moved"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "mover"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("moved", "open")
+    producer.flush()
+    rows = ok(tool("transactions", "list", "--json")).json
+    assert [row["state"] for row in rows if row["transactional_id"] == "mover"] == ["Ongoing"]
+    [row] = ok(tool("transactions", "describe", "mover", "--json")).json
+    assert (row["state"], row["partitions"]) == ("Ongoing", ["moved-0"])
+    [known] = ok(tool("transactions", "producers", "moved", "--json")).json
+    assert known["open_since_offset"] == 0
+    missing = tool("transactions", "abort", "moved", "--partition", "0", "--start-offset", "9")
+    assert missing.code == 1
+    assert "no transaction of moved-0 starts at offset 9" in missing.err
+    assert "--execute" in ok(tool("transactions", "abort", "moved", "--partition", "0", "--start-offset", "0")).err
+    ok(tool("transactions", "abort", "moved", "--partition", "0", "--start-offset", "0", "--execute"))
+    assert ok(tool("transactions", "producers", "moved", "--json")).json[0]["open_since_offset"] is None
+    unknown = tool("transactions", "describe", "nobody")
+    assert unknown.code == 1
+    assert "barnabas transactions list" in unknown.err
+
+
+def test_partitions_are_planned_verified_and_led(tool: Tool, tmp_path: Any) -> None:
+    ok(tool("topics", "create", "placed", "--partitions", "2"))
+    text = ok(tool("partitions", "plan", "placed", "--brokers", "0")).out
+    assert [row["replicas"] for row in json.loads(text)["partitions"]] == [[0], [0]]
+    plan = tmp_path / "plan.json"
+    plan.write_text(text)
+    assert "--execute" in ok(tool("partitions", "reassign", "--plan", str(plan))).err
+    ok(tool("partitions", "reassign", "--plan", str(plan), "--execute", "--rollback", str(tmp_path / "back.json")))
+    assert json.loads((tmp_path / "back.json").read_text()) == json.loads(text)
+    assert ok(tool("partitions", "reassignments", "--json")).json == []
+    assert [row["state"] for row in ok(tool("partitions", "verify", "--plan", str(plan), "--json")).json] == [
+        "done"
+    ] * 2
+    ok(tool("partitions", "cancel", "--execute"))
+    ok(tool("partitions", "elect", "--topic", "placed"))
+    assert "there is no broker 7" in tool("partitions", "plan", "placed", "--brokers", "0,7").err
+    plan.write_text("{}")
+    assert "is no plan" in tool("partitions", "reassign", "--plan", str(plan)).err
+
+
+def test_quotas_are_altered_and_listed(tool: Tool) -> None:
+    ok(tool("quotas", "alter", "--user", "alice", "--client-id", "<default>", "--add", "producer_byte_rate=1000"))
+    rows = ok(tool("quotas", "list", "--user", "alice", "--json")).json
+    assert rows == [{"user": "alice", "client_id": "<default>", "ip": None, "quotas": {"producer_byte_rate": 1000.0}}]
+    assert "producer_byte_rate=1000" in ok(tool("quotas", "list")).out
+    ok(tool("quotas", "alter", "--user", "alice", "--client-id", "<default>", "--delete", "producer_byte_rate"))
+    assert ok(tool("quotas", "list", "--json")).json == []
+    wrong = tool("quotas", "alter", "--user", "alice", "--add", "speed=1")
+    assert wrong.code == 1
+    assert tool("quotas", "alter", "--user", "alice").code == 2
+
+
+def test_without_an_authorizer_acls_say_so(tool: Tool) -> None:
+    for arguments in (("list",), ("add", "--topic", "t", "--allow-principal", "User:alice")):
+        run = tool("acls", *arguments)
+        assert run.code == 1
+        assert "authorizer.class.name" in run.err
+
+
+def test_acls_are_added_listed_and_removed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    authorizer = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with EmbeddedBroker(settings=authorizer) as secured:
+
+        def run(*arguments: str) -> Run:
+            code = main(["acls", *arguments, "--bootstrap-server", secured.bootstrap_servers])
+            out, err = capfd.readouterr()
+            return ok(Run(code, out, err))
+
+        run("add", "--topic", "orders", "--allow-principal", "User:alice", "--producer", "--transactional-id", "pay")
+        run("add", "--topic", "log-", "--resource-pattern-type", "prefixed", "--deny-principal", "User:*", "--operation",
+            "delete", "--host", "10.0.0.1")  # fmt: skip
+        run("add", "--cluster", "--allow-principal", "User:alice", "--operation", "idempotent-write")
+        rows = run("list", "--json").json
+        assert [(row["resource_type"], row["resource"], row["operation"], row["permission"]) for row in rows] == [
+            ("cluster", "kafka-cluster", "idempotent-write", "allow"),
+            ("topic", "log-", "delete", "deny"),
+            ("topic", "orders", "create", "allow"),
+            ("topic", "orders", "describe", "allow"),
+            ("topic", "orders", "write", "allow"),
+            ("transactional-id", "pay", "describe", "allow"),
+            ("transactional-id", "pay", "write", "allow"),
+        ]
+        assert len(run("list", "--topic", "log-1", "--resource-pattern-type", "match", "--json").json) == 1
+        dry = run("remove", "--topic", "orders", "--operation", "write")
+        assert "--execute" in dry.err
+        assert len(run("list", "--json").json) == 7
+        run("remove", "--topic", "orders", "--operation", "write", "--execute")
+        run("remove", "--cluster", "--execute")
+        assert len(run("list", "--json").json) == 5
