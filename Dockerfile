@@ -4,10 +4,10 @@ ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
-COPY requirements/runtime.txt requirements/
+COPY requirements/cli.txt requirements/
 RUN python -m venv /opt/barnabas \
  && /opt/barnabas/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
-    --require-hashes -r requirements/runtime.txt
+    --require-hashes -r requirements/cli.txt
 COPY . .
 RUN /opt/barnabas/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps . \
  && /opt/barnabas/bin/python -m compileall -q /opt/barnabas/lib

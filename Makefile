@@ -21,7 +21,7 @@ MAY_BE_NONE = $(if $(ARGS),|| test $$? -eq 5)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast format lint types coverage bench bench-spark spark-cluster interop interop-long fuzz sim docs cluster example-spark lock clean
+.PHONY: help setup run cli test test-fast format lint types coverage bench bench-spark spark-cluster interop interop-long fuzz sim docs cluster example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,14 @@ setup: $(RUN)/.stamp $(DEV)/.stamp ## Make both virtual environments
 
 run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (ARGS="--override name=value")
 	@exec $(RUN)/bin/python -m barnabas.cli start --override broker.id=0 --override log.dirs=./data $(ARGS)
+
+$(RUN)/.cli: requirements/cli.txt $(RUN)/.stamp
+	$(call install,$(RUN),$<,$@)
+	@printf '#!/bin/sh\nexec "%s" -I "%s" "$$@"\n' "$(CURDIR)/$(RUN)/bin/python" "$(CURDIR)/barnabas/runner.py" > $(RUN)/bin/barnabas
+	@chmod +x $(RUN)/bin/barnabas
+
+cli: $(RUN)/.cli ## The command line for any cluster: .venv-run/bin/barnabas topics list
+	@$(RUN)/bin/barnabas --help
 
 cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a ZooKeeper, without Docker (needs Java; ZOOKEEPER=host:port takes yours)
 	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
@@ -119,7 +127,7 @@ example-spark: $(DEV)/.spark ## Two Spark jobs on a broker of their own, in two 
 
 lock: $(DEV)/.stamp ## Write the lock files again from pyproject.toml
 	@$(PY) -m pip install --quiet uv
-	for extra in runtime dev spark; do \
+	for extra in runtime cli dev spark; do \
 	  $(DEV)/bin/uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet --upgrade \
 	    $$(test $$extra = runtime || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt; done
 

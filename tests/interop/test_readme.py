@@ -48,6 +48,8 @@ NOT_RUN = {
     "docker compose stop": "the same",
     "docker kill": "the same",
     "pip install .": "tests/barnabas/test_wheel.py installs what is built here",
+    'pip install ".[cli]"': "requirements/cli.txt installs what it brings",
+    "make cli": "the commands run from this clone",
     "pip install confluent-kafka": "requirements/dev.txt installs it",
     'pip install "barnabas[spark]"': "requirements/spark.txt installs what it brings",
     "npm install kafkajs": "npm ci installs it from clients_js/package-lock.json",
@@ -108,6 +110,7 @@ COMMANDS_IN_A_CLUSTER = [
     for block in BLOCKS
     if block.language == "sh" and is_one_of_apache_kafka(block.text) and of_a_cluster(block)
 ]
+COMMAND_LINE = [block.text for block in BLOCKS if block.language == "sh" and block.text.startswith("barnabas topics")]
 COMMANDS_OF_THE_TABLE = [command for command in INLINE if is_one_of_apache_kafka(command) and command not in NOT_RUN]
 STARTS = [line for line in LINES if line.startswith("barnabas start")]
 SHOWS = sorted(
@@ -129,9 +132,11 @@ def test_nothing_is_left_out() -> None:
             assert "──" in block.text, f"{block.page}: a block without a language that is no drawing:\n{block.text}"
     run = {*STARTS, *SHOWS, *MAKE_RUN, *MAKE_CLUSTER, *SPARK, *READING, *FIND, *SCRAPE, *COMMANDS_OF_THE_TABLE}
     run |= {line for line in LINES if is_one_of_apache_kafka(line)}
+    run |= {line.strip() for text in COMMAND_LINE for line in text.splitlines()}
     left_out = {*LINES, *INLINE} - run - NOT_RUN.keys()
     assert not left_out, "neither run nor named in NOT_RUN"
     assert not NOT_RUN.keys() - {*LINES, *INLINE}, "no longer in the pages: drop it from NOT_RUN"
+    assert COMMAND_LINE
     assert len(COMMANDS_OF_THE_TABLE) >= 12
     assert all([STARTS, SHOWS, MAKE_RUN, MAKE_CLUSTER, SPARK, FIND, SCRAPE, COMMANDS_ALONE, COMMANDS_IN_A_CLUSTER])
 
@@ -207,6 +212,13 @@ def test_python_with_a_broker(example: str, alone: Barnabas, tmp_path: Path) -> 
 def test_commands_with_a_broker(script: str, alone: Barnabas, commands: Path, tmp_path: Path) -> None:
     need_java()
     assert "hello" in run_shell(script, alone.bootstrap_servers, tmp_path, commands)
+
+
+@pytest.mark.parametrize("script", COMMAND_LINE)
+def test_the_command_line(script: str, alone: Barnabas, commands: Path, tmp_path: Path) -> None:
+    output = run_shell(script, alone.bootstrap_servers, tmp_path, commands)
+    assert '{"amount": 7}' in output
+    assert "healthy" in output
 
 
 def test_the_cluster(together: Cluster, commands: Path, tmp_path: Path) -> None:
