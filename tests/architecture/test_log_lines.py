@@ -58,6 +58,7 @@ VOCABULARY = {
     "current_member_id": "the member that has the place of a fenced one",
     "current_topic_id": "the id of the topic that has the name now",
     "directory": "a directory of log.dirs",
+    "document": "what is read again and again, in words",
     "duration_ms": "how long something took or has lasted",
     "enabled": "whether a feature is in use",
     "end_offset": "the offset after the last",

@@ -1,0 +1,85 @@
+"""The mechanism OAUTHBEARER of a listener: which tokens it accepts, by its settings.
+
+Signed tokens need `sasl.oauthbearer.jwks.endpoint.url`. Unsecured tokens, which anybody can write, are accepted only where the
+settings name them: by an option of the login module that begins with `unsecured`, or by the class of Kafka's handler for them.
+
+Rules: no IO. Every mistake in the settings is a ConfigError that names the setting.
+Source: Kafka OAuthBearerValidatorCallbackHandler, OAuthBearerUnsecuredValidatorCallbackHandler; KIP-255, KIP-768.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.network.oauth_sources import KEYS_URL, OAuthSources, no_keys
+from config.errors import ConfigError
+from security.oauth_exchange import OAuthBearerServer
+from security.oauth_signed import ClaimRules, SignedTokenValidator
+from security.oauth_token import TokenValidator
+from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured
+from security.sasl import OAUTHBEARER, SaslServerFactory
+
+if TYPE_CHECKING:
+    from config.listener_values import ListenerValues
+
+LOGIN_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
+_HANDLER: Final = "sasl.server.callback.handler.class"
+_SIGNED_HANDLERS: Final = tuple(
+    f"{_PACKAGE}.{name}"
+    for name in ("OAuthBearerValidatorCallbackHandler", "secured.OAuthBearerValidatorCallbackHandler")
+)
+_UNSECURED_HANDLER: Final = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+# Kafka's own classes that may be named, since this broker does the same.
+CLASSES: Final = frozenset(
+    (
+        *_SIGNED_HANDLERS,
+        _UNSECURED_HANDLER,
+        f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
+        f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
+        f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+    )
+)
+
+
+def oauth_exchanges(
+    values: ListenerValues, options: Mapping[str, str], sources: OAuthSources, wall_ms: Callable[[], int]
+) -> SaslServerFactory:
+    """Return what makes the exchanges of a listener. `options` are those of its login module. Raises ConfigError."""
+    validator = _validator(values, options, sources, wall_ms)
+    return lambda: OAuthBearerServer(validator)
+
+
+def _validator(
+    values: ListenerValues, options: Mapping[str, str], sources: OAuthSources, wall_ms: Callable[[], int]
+) -> TokenValidator:
+    handler, url = values.of_mechanism(_HANDLER, OAUTHBEARER), _value(values, KEYS_URL)
+    is_named = handler == _UNSECURED_HANDLER or (handler is None and url is None and names_unsecured(options))
+    if is_named:
+        try:
+            return UnsecuredTokenValidator(options, wall_ms)
+        except ValueError as error:
+            raise ConfigError(f"{values.setting_name('sasl.jaas.config', OAUTHBEARER)}: {error}") from error
+    if url is None:
+        raise ConfigError(
+            f"listener {values.listener}: OAUTHBEARER needs {KEYS_URL}, the keys that sign clients' tokens; unsecured tokens "
+            "are accepted if an option of the login module names them, such as unsecuredLoginStringClaim_sub"
+        )
+    keys = sources.keys(values, options)
+    return SignedTokenValidator(
+        ClaimRules(
+            audiences=_value(values, "sasl.oauthbearer.expected.audience") or (),
+            issuer=_value(values, "sasl.oauthbearer.expected.issuer"),
+            scope_claim=_value(values, "sasl.oauthbearer.scope.claim.name"),
+            name_claim=_value(values, "sasl.oauthbearer.sub.claim.name"),
+            clock_skew_s=_value(values, "sasl.oauthbearer.clock.skew.seconds"),
+        ),
+        lambda: keys.value or no_keys(),
+        wall_ms,
+        lambda _key_id: keys.hurry(),
+    )
+
+
+def _value(values: ListenerValues, name: str) -> Any:
+    return values.value_of_mechanism(name, OAUTHBEARER)

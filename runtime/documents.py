@@ -1,0 +1,28 @@
+"""The interface to small documents that others serve, by HTTP or as files: keys, tokens.
+
+Rules: a document is read whole, off the event loop, and has a largest size and a largest time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRequest:
+    """`url` begins with file:, http: or https:. With `form` it is posted as the body of a form. `headers` may have secrets.
+    `trusted_path` is a PEM file of authorities in place of the operating system's."""
+
+    url: str
+    max_bytes: int
+    timeout_ms: int
+    form: bytes | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trusted_path: str | None = None
+
+
+class Documents(Protocol):
+    async def read(self, request: DocumentRequest) -> bytes:
+        """Read a document. Raises OSError."""
