@@ -17,7 +17,7 @@ from metadata.store.zookeeper.session import WatchTarget, ZooKeeperRequest
 from metadata.store.zookeeper.wire import Acl, OpCode, Reader
 
 # Nodes that must not be readable by all: users' credentials, brokers' passwords, delegation tokens.
-SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
+SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 CONSUMERS_PATH: Final = "/consumers"
 
 
