@@ -57,6 +57,7 @@ from broker.network.sasl_mechanisms import sasl_rules
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
+from broker.settings.scram_users import ScramUsers
 from broker.settings.settings_effects import SettingsEffects
 from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
@@ -142,8 +143,8 @@ class Broker:
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._authorizer = authorizer(settings)
         self._acls: ClusterAcls | None = None
-        self._sasl_rules = sasl_rules(settings, self._plans)
         self._audit = audit_log(settings, dependencies.filesystem, dependencies.disk, dependencies.clock, self._tasks)
+        self._scram_users = ScramUsers()
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
@@ -210,6 +211,9 @@ class Broker:
         self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
+        self._sasl_rules = sasl_rules(
+            self._dynamic.settings, self._plans, self._dependencies.randomness, self._scram_users
+        )
         assert self._store is not None
         self._acls = await follow_acls(self._authorizer, self._store, self._tasks, self._dependencies.clock)
         self._tls = tls_listeners(
@@ -296,6 +300,7 @@ class Broker:
         self._dynamic = DynamicSettings(
             self.settings, self.broker_id, store, self._tasks, dependencies.clock, self._passwords
         )
+        self._dynamic.on_entity_changed(self._scram_users.on_entity_changed)
 
     def _store_directory(self) -> str:
         """Raises DirectoryRefused."""

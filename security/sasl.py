@@ -54,7 +54,7 @@ class SaslServer(Protocol):
 
 SaslServerFactory = Callable[[], SaslServer]
 MechanismTable = Mapping[str, SaslServerFactory]
-"""The mechanisms of a listener, in the order of its settings."""
+"""The mechanisms of a listener, in the order in which clients are told of them."""
 
 
 class SaslClient(Protocol):

@@ -13,6 +13,7 @@ from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition import alter_partition
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
+from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
 from broker.handlers.api_versions import api_versions
 from broker.handlers.controlled_shutdown import controlled_shutdown
 from broker.handlers.create_acls import create_acls
@@ -32,6 +33,7 @@ from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_producers import describe_producers
 from broker.handlers.describe_transactions import describe_transactions
+from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.end_txn import end_txn
 from broker.handlers.expire_delegation_token import expire_delegation_token
@@ -118,6 +120,8 @@ ALL: tuple[Handler[Any], ...] = (
     incremental_alter_configs,
     describe_client_quotas,
     alter_client_quotas,
+    describe_user_scram_credentials,
+    alter_user_scram_credentials,
     alter_partition_reassignments,
     list_partition_reassignments,
     offset_delete,

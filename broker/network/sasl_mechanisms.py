@@ -18,18 +18,23 @@ from typing import TYPE_CHECKING
 from broker.network.sasl_exchange import SaslRules
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
+from metadata.store.znode_json import java_map_order
 from security.jaas import LoginModule, parse_login_modules
 from security.plain import PlainServer, users_of
-from security.sasl import GSSAPI, PLAIN, SaslServerFactory
+from security.sasl import GSSAPI, PLAIN, MechanismTable, SaslServerFactory
+from security.scram import MECHANISMS as SCRAM
+from security.scram import NONCE_BYTES, ScramServer, ScramSource
 
 if TYPE_CHECKING:
     from broker.network.listeners import ListenerPlan
     from config.broker import BrokerSettings
+    from runtime.randomness import Randomness
 
 JAAS = "sasl.jaas.config"
 ENABLED = "sasl.enabled.mechanisms"
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 # Of a mechanism of a listener: names of Java classes that replace a part of it.
 _CLASSES = ("sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class")
@@ -37,22 +42,25 @@ _CLASSES = ("sasl.server.callback.handler.class", "sasl.login.class", "sasl.logi
 
 @dataclass(frozen=True, slots=True)
 class MechanismContext:
-    """What a mechanism of a listener is made from. `options` are those of its login module."""
+    """What a mechanism of a listener is made from. `options` are those of its login module, if it has one."""
 
     mechanism: str
     values: ListenerValues
     options: Mapping[str, str]
+    randomness: Randomness
+    credentials: ScramSource
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
     """`make` returns what makes the exchanges of a listener; it raises ConfigError. `classes` are the names of Kafka's own
-    classes that may be set for it, since it does the same."""
+    classes that may be set for it, since it does the same. `needs_module`: it has nothing to offer without a login module."""
 
     name: str
     login_modules: tuple[str, ...]
     make: Callable[[MechanismContext], SaslServerFactory]
     classes: frozenset[str] = frozenset()
+    needs_module: bool = True
 
 
 def _plain(context: MechanismContext) -> SaslServerFactory:
@@ -60,20 +68,47 @@ def _plain(context: MechanismContext) -> SaslServerFactory:
     return lambda: PlainServer(passwords)
 
 
-MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in (Mechanism(PLAIN, (_PLAIN_MODULE,), _plain),)}
+def _scram(context: MechanismContext) -> SaslServerFactory:
+    mechanism, randomness, credentials = SCRAM[context.mechanism], context.randomness, context.credentials
+    return lambda: ScramServer(mechanism, credentials, randomness.randbytes(NONCE_BYTES).hex())
 
 
-def sasl_rules(settings: BrokerSettings, plans: Iterable[ListenerPlan]) -> dict[str, SaslRules]:
+MECHANISMS: Mapping[str, Mechanism] = {
+    each.name: each
+    for each in (
+        Mechanism(PLAIN, (_PLAIN_MODULE,), _plain),
+        *(Mechanism(name, (_SCRAM_MODULE,), _scram, needs_module=False) for name in SCRAM),
+    )
+}
+
+
+def sasl_rules(
+    settings: BrokerSettings, plans: Iterable[ListenerPlan], randomness: Randomness, credentials: ScramSource
+) -> dict[str, SaslRules]:
     """Return how clients authenticate on each listener with SASL. Raises ConfigError."""
-    return {plan.name: _rules(settings, plan) for plan in plans if plan.security_protocol in SASL_PROTOCOLS}
+
+    def rules(plan: ListenerPlan) -> SaslRules:
+        values = ListenerValues(settings, plan.name)
+        names = enabled_mechanisms(values)
+        makers = [(MECHANISMS[name], _options(values, MECHANISMS[name])) for name in names]
+        return _rules(
+            settings,
+            values,
+            {
+                mechanism.name: mechanism.make(
+                    MechanismContext(mechanism.name, values, options, randomness, credentials)
+                )
+                for mechanism, options in makers
+            },
+        )
+
+    return {plan.name: rules(plan) for plan in plans if plan.security_protocol in SASL_PROTOCOLS}
 
 
-def _rules(settings: BrokerSettings, plan: ListenerPlan) -> SaslRules:
-    values = ListenerValues(settings, plan.name)
-    names = enabled_mechanisms(values)
+def _rules(settings: BrokerSettings, values: ListenerValues, mechanisms: MechanismTable) -> SaslRules:
     return SaslRules(
-        mechanisms={name: _factory(values, MECHANISMS[name]) for name in names},
-        max_reauth_ms={name: values.value_of_mechanism("connections.max.reauth.ms", name) for name in names},
+        mechanisms=mechanisms,
+        max_reauth_ms={name: values.value_of_mechanism("connections.max.reauth.ms", name) for name in mechanisms},
         max_receive_bytes=values.value("sasl.server.max.receive.size"),
         failure_delay_ms=settings.connection_failed_authentication_delay_ms,
         timeout_ms=settings.barnabas_authentication_timeout_ms,
@@ -81,8 +116,9 @@ def _rules(settings: BrokerSettings, plan: ListenerPlan) -> SaslRules:
 
 
 def enabled_mechanisms(values: ListenerValues) -> list[str]:
-    """Return the mechanisms of a listener. Raises ConfigError when one of them is not known, or there is none."""
-    names: list[str] = list(dict.fromkeys(values.value(ENABLED)))
+    """Return the mechanisms of a listener, in the order in which Kafka tells clients of them: that of a Java HashSet. Raises
+    ConfigError when one of them is not known, or there is none."""
+    names = java_map_order(dict.fromkeys(values.value(ENABLED)))
     known = ", ".join(MECHANISMS)
     if not names:
         raise ConfigError(f"listener {values.listener}: {ENABLED} is empty; there are {known}")
@@ -97,10 +133,12 @@ def enabled_mechanisms(values: ListenerValues) -> list[str]:
     return names
 
 
-def login_module(values: ListenerValues, mechanism: Mechanism) -> LoginModule:
-    """Return the login module of a mechanism of a listener. Raises ConfigError."""
+def login_module(values: ListenerValues, mechanism: Mechanism, *, is_needed: bool = True) -> LoginModule | None:
+    """Return the login module of a mechanism of a listener; None without one that is not needed. Raises ConfigError."""
     setting = values.setting_name(JAAS, mechanism.name)
     password = values.of_mechanism(JAAS, mechanism.name)
+    if password is None and not is_needed:
+        return None
     if password is None:
         hint = ""
         if values.value(JAAS) is not None:
@@ -129,10 +167,11 @@ def _refusal(module: LoginModule) -> str:
     return f"login module {module.short_name} {what}"
 
 
-def _factory(values: ListenerValues, mechanism: Mechanism) -> SaslServerFactory:
+def _options(values: ListenerValues, mechanism: Mechanism) -> Mapping[str, str]:
+    """Return the options of a mechanism's login module. Raises ConfigError."""
     _refuse_classes(values, mechanism)
-    module = login_module(values, mechanism)
-    return mechanism.make(MechanismContext(mechanism.name, values, module.options))
+    module = login_module(values, mechanism, is_needed=mechanism.needs_module)
+    return {} if module is None else module.options
 
 
 def _refuse_classes(values: ListenerValues, mechanism: Mechanism) -> None:

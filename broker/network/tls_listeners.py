@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from config.broker import SASL_LISTENER_SETTINGS, base_name
 from config.errors import ConfigError
 from config.layers import CLUSTER_LEVEL_LISTENER_SETTINGS, LISTENER_ONLY_SETTINGS
 from config.listener_values import ListenerValues
@@ -361,5 +362,7 @@ def _fixed_settings(given: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
         name: text
         for name, text in given.items()
-        if name.startswith(prefix) and name.removeprefix(prefix) not in _CHANGEABLE
+        if name.startswith(prefix)
+        and name.removeprefix(prefix) not in _CHANGEABLE
+        and base_name(name) not in SASL_LISTENER_SETTINGS  # stored, for the next start
     }

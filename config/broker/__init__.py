@@ -45,7 +45,7 @@ _MECHANISM_SETTINGS = (
     "connections.max.reauth.ms",
 )
 # Those that have an effect as a listener's own, or as one of its mechanisms'.
-_LISTENER_SETTINGS = frozenset((*_MECHANISM_SETTINGS, "sasl.enabled.mechanisms", "sasl.server.max.receive.size"))
+SASL_LISTENER_SETTINGS = frozenset((*_MECHANISM_SETTINGS, "sasl.enabled.mechanisms", "sasl.server.max.receive.size"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class BrokerSettings(
             for name in sorted(self.given)
             if (row := self.definitions.get(base_name(name))) is not None
             and (
-                base_name(name) not in _LISTENER_SETTINGS and not (row.effective and row.name.startswith("ssl."))
+                base_name(name) not in SASL_LISTENER_SETTINGS and not (row.effective and row.name.startswith("ssl."))
                 if name not in self.definitions
                 else not row.effective and self.value(name) != row.default
             )
@@ -277,4 +277,4 @@ def base_name(name: str) -> str:
     return next((name for name in _MECHANISM_SETTINGS if scoped.endswith(f".{name}")), scoped)
 
 
-__all__ = ["BrokerSettings", "UnknownSetting", "base_name", "is_listener_setting"]
+__all__ = ["SASL_LISTENER_SETTINGS", "BrokerSettings", "UnknownSetting", "base_name", "is_listener_setting"]

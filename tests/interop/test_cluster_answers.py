@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 
 DIFFERENT = {
     "AlterClientQuotas-through any broker": "quotas are not served yet",
-    "AlterUserScramCredentials-on and off the controller": "SCRAM is not served yet",
 }
 """Cases with answers of ours that differ on purpose, and why."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from broker.composition import listener_plans
 from broker.network.sasl_exchange import SaslRules
 from broker.network.sasl_mechanisms import sasl_rules
+from broker.settings.scram_users import ScramUsers
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 
@@ -26,7 +29,7 @@ PLAIN = {
 def rules_of(given: dict[str, str]) -> dict[str, SaslRules]:
     settings = BrokerSettings.from_sources({**LISTENERS, **given}, {}, {})
     assert not settings.unknown
-    return sasl_rules(settings, listener_plans(settings))
+    return sasl_rules(settings, listener_plans(settings), random.Random(1), ScramUsers())
 
 
 def test_each_listener_with_sasl_has_rules() -> None:

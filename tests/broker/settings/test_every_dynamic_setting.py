@@ -157,6 +157,8 @@ for _row in LogConfig.definitions.values():
 
 ELSEWHERE = {
     "advertised.listeners": "refused in flight: docs/differences.md",
+    "sasl.enabled.mechanisms": "of a listener with SASL, after a restart: tests/broker/test_sasl_start.py",
+    "sasl.jaas.config": "the same",
     "listeners": "refused in flight: docs/differences.md",
     "listener.security.protocol.map": "refused in flight: docs/differences.md",
     "leader.replication.throttled.rate": "of a broker with others beside it: tests/broker/test_cluster.py",
