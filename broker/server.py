@@ -215,7 +215,8 @@ class Broker:
             self._dynamic.settings, self._plans, self._dependencies.randomness, self._scram_users
         )
         assert self._store is not None
-        self._acls = await follow_acls(self._authorizer, self._store, self._tasks, self._dependencies.clock)
+        clock = self._dependencies.clock
+        self._acls = await follow_acls(self._authorizer, self._store, self._tasks, clock, self._version)
         self._tls = tls_listeners(
             self._dynamic, self._plans, self._dependencies, self.logs.online_directories[0], self._timer, self._tasks
         )

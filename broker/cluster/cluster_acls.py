@@ -30,6 +30,7 @@ from security.acls import AclBinding, AclEntry, AclFilter, PatternType, Permissi
 from security.principal import Principal
 
 if TYPE_CHECKING:
+    from config.inter_broker_version import InterBrokerVersion
     from metadata.store.port import Store
     from runtime.clock import Clock
     from runtime.slices import Slices
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_SESSION = 0
+PREFIXED_SINCE = "2.0-IV1"
 
 _OPERATIONS = {words_of(each.name): each for each in Operation}
 _PERMISSIONS = {words_of(each.name): each for each in PermissionType}
@@ -55,11 +57,15 @@ class DeletedAcl(NamedTuple):
 class ClusterAcls:
     """The owner of the ACLs in `authorizer`. `start` before the first client is served."""
 
-    def __init__(self, store: Store, authorizer: AclAuthorizer, tasks: TaskScope, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, authorizer: AclAuthorizer, tasks: TaskScope, clock: Clock, *, takes_prefixed: bool = True
+    ) -> None:
+        """`takes_prefixed`: whether every broker of the cluster understands prefixed patterns (KIP-290)."""
         self._store = store
         self._authorizer = authorizer
         self._tasks = tasks
         self._clock = clock
+        self._takes_prefixed = takes_prefixed
         self._session_id = NO_SESSION
         self._purged_ms = clock.monotonic_ms()
         self._last_changes = dict.fromkeys(nodes.CHANGES, -1)
@@ -186,6 +192,9 @@ class ClusterAcls:
                 return [*before, *(row for row in new if row not in before)]
 
             try:
+                if pattern.pattern_type is PatternType.PREFIXED and not self._takes_prefixed:
+                    reason = f"Prefixed patterns require inter.broker.protocol.version of {PREFIXED_SINCE} or greater"
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
                 await self._update(pattern, add)
             except KafkaError as error:
                 errors[pattern] = error
@@ -250,11 +259,15 @@ class ClusterAcls:
         return before
 
 
-async def follow_acls(authorizer: Authorizer, store: Store, tasks: TaskScope, clock: Clock) -> ClusterAcls | None:
-    """Return the ACLs of an authorizer that has some, when all are loaded. Raises StoreError, ConfigError."""
+async def follow_acls(
+    authorizer: Authorizer, store: Store, tasks: TaskScope, clock: Clock, version: InterBrokerVersion
+) -> ClusterAcls | None:
+    """Return the ACLs of an authorizer that has some, when all are loaded. `version` is the cluster's. Raises StoreError,
+    ConfigError."""
     if not isinstance(authorizer, AclAuthorizer):
         return None
-    acls = ClusterAcls(store, authorizer, tasks, clock)
+    takes_prefixed = version.is_at_least(PREFIXED_SINCE)
+    acls = ClusterAcls(store, authorizer, tasks, clock, takes_prefixed=takes_prefixed)
     await acls.start()
     return acls
 

@@ -10,6 +10,7 @@ from broker.cluster.cluster_acls import ClusterAcls, follow_acls
 from broker.network.request_context import ClientConnection, RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services
+from config.inter_broker_version import InterBrokerVersion
 from metadata.store.port import Store
 from runtime.clock import Clock, SystemClock
 from runtime.slices import SerialQueue
@@ -23,6 +24,7 @@ from tests.simulation.store import SimulatedEnsemble, SimulatedStore
 
 ALICE = Principal("User", "alice")
 HOST = "10.0.0.1"
+LATEST = "3.9-IV0"
 
 
 def acl(
@@ -68,9 +70,9 @@ class AclWorld:
     async def __aexit__(self, *_: object) -> None:
         await self.tasks.close()
 
-    async def broker(self) -> AclBroker:
+    async def broker(self, version: str = LATEST) -> AclBroker:
         store, authorizer = self.ensemble.connect(), AclAuthorizer()
-        acls = await follow_acls(authorizer, store, self.tasks, self.clock)
+        acls = await follow_acls(authorizer, store, self.tasks, self.clock, InterBrokerVersion.parse(version))
         assert acls is not None
         return AclBroker(store, authorizer, acls)
 

@@ -8,6 +8,7 @@ import pytest
 
 from broker.cluster.cluster_acls import DeletedAcl, follow_acls
 from config.errors import ConfigError
+from config.inter_broker_version import InterBrokerVersion
 from metadata.store import acls as nodes
 from metadata.store import change_nodes
 from metadata.store.acls import AclNode, AclRow
@@ -17,7 +18,7 @@ from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
 from security.acls import ANY, AclFilter, EntryFilter, PatternFilter, PatternType, PermissionType
 from security.authorizer import EverybodyAllowed
-from tests.broker.acl_world import ALICE, AclWorld, acl
+from tests.broker.acl_world import ALICE, LATEST, AclWorld, acl
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.store import SimulatedEnsemble
@@ -228,7 +229,10 @@ def test_a_broker_without_acls_has_no_nodes_of_them() -> None:
     async def program(loop: SimLoop) -> None:
         ensemble = SimulatedEnsemble(SimClock(loop))
         store, tasks = ensemble.connect(), TaskScope("test")
-        assert await follow_acls(EverybodyAllowed(), store, tasks, SimClock(loop)) is None
+        assert (
+            await follow_acls(EverybodyAllowed(), store, tasks, SimClock(loop), InterBrokerVersion.parse(LATEST))
+            is None
+        )
         assert await store.exists("/kafka-acl") is None
         await tasks.close()
 
@@ -243,5 +247,18 @@ def test_after_its_end_nothing_is_followed() -> None:
             await one.acls.create([acl()])
             await asyncio.sleep(0.1)
             assert not other.allows()
+
+    simulate(1, program)
+
+
+def test_prefixed_patterns_wait_until_every_broker_understands_them() -> None:
+    async def program(_loop: SimLoop) -> None:
+        async with AclWorld() as world:
+            old, new = await world.broker("2.0-IV0"), await world.broker("2.0-IV1")
+            refused, made = await old.acls.create([acl(pattern_type=PREFIXED), acl("other")])
+            assert made is None
+            assert refused is not None
+            assert refused.code is ErrorCode.INVALID_REQUEST
+            assert await new.acls.create([acl(pattern_type=PREFIXED)]) == [None]
 
     simulate(1, program)
