@@ -22,8 +22,6 @@ from broker.network.listeners import (
 )
 from broker.network.memory_budget import MemoryBudget
 from broker.network.tls_listeners import TlsListeners
-from broker.observability.audit import AuditLog
-from broker.observability.audit_file import AuditFile
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from coordinator.group.settings import GroupSettings
@@ -35,9 +33,6 @@ from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
 from replication.replica_selector import ReplicaSelector, replica_selector
 from runtime.transport import Address
-from security.acl_authorizer import AclAuthorizer
-from security.authorizer import Authorizer, EverybodyAllowed
-from security.principal import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,8 +44,6 @@ if TYPE_CHECKING:
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
-    from runtime.disk import Disk
-    from runtime.filesystem import FileSystem
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
 
@@ -96,23 +89,6 @@ def inter_broker_version(settings: BrokerSettings) -> InterBrokerVersion:
 
 def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
     return next(plan.name for plan in plans if plan.is_inter_broker)
-
-
-def authorizer(settings: BrokerSettings) -> Authorizer:
-    """Return what decides who may do what, as `authorizer.class.name` says. Its ACLs are loaded later."""
-    told = settings.acl_settings
-    if told is None:
-        return EverybodyAllowed()
-    super_users = [Principal.parse(text) for text in told.super_users]
-    return AclAuthorizer(super_users, allows_without_acl=told.allows_without_acl)
-
-
-def audit_log(settings: BrokerSettings, filesystem: FileSystem, disk: Disk, clock: Clock, tasks: TaskScope) -> AuditLog:
-    """Return the log of denials and administration, with its file if there is one."""
-    path = settings.barnabas_audit_log
-    if path is None:
-        return AuditLog()
-    return AuditLog(clock, AuditFile(path, filesystem, disk.queue(f"{path}#audit"), tasks))
 
 
 def gate(_services: Services) -> Gate:

@@ -22,8 +22,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from broker.access_control import AccessControl
 from broker.cluster.brokers_network import brokers_network
-from broker.cluster.cluster_acls import ClusterAcls, follow_acls
 from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
@@ -35,9 +35,7 @@ from broker.cluster.topics_at_start import TopicAtStart, create_topics_at_start
 from broker.components import Components, Infrastructure
 from broker.composition import (
     accept_limits,
-    audit_log,
     authentication,
-    authorizer,
     connection_limits,
     controlled_shutdown_version,
     gate,
@@ -141,9 +139,7 @@ class Broker:
         self._plans = with_host_name(listener_plans(settings), dependencies.host_name)
         self._version = inter_broker_version(settings)
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
-        self._authorizer = authorizer(settings)
-        self._acls: ClusterAcls | None = None
-        self._audit = audit_log(settings, dependencies.filesystem, dependencies.disk, dependencies.clock, self._tasks)
+        self._access = AccessControl(settings, dependencies, self._tasks)
         self._scram_users = ScramUsers()
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
@@ -207,7 +203,7 @@ class Broker:
     async def start(self) -> None:
         """Start, and return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, BrokerIdTakenError,
         OSError."""
-        await self._audit.open()
+        await self._access.audit.open()
         self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
@@ -215,8 +211,7 @@ class Broker:
             self._dynamic.settings, self._plans, self._dependencies.randomness, self._scram_users
         )
         assert self._store is not None
-        clock = self._dependencies.clock
-        self._acls = await follow_acls(self._authorizer, self._store, self._tasks, clock, self._version)
+        await self._access.load(self._store, self._version)
         self._tls = tls_listeners(
             self._dynamic, self._plans, self._dependencies, self.logs.online_directories[0], self._timer, self._tasks
         )
@@ -323,7 +318,7 @@ class Broker:
         """Make the components, and those that register this broker and report its failed directories."""
         dependencies, settings, tasks, store = self._dependencies, self.settings, self._tasks, self._store
         assert store is not None
-        table = DispatchTable(self._audit.audited(ALL))
+        table = DispatchTable(self._access.audit.audited(ALL))
         components = Components(
             Infrastructure(
                 settings=settings,
@@ -341,9 +336,9 @@ class Broker:
                 logs=self.logs,
                 metadata=self.metadata,
                 metrics=self._metrics,
-                authorizer=self._authorizer,
-                acls=self._acls,
-                audit=self._audit,
+                authorizer=self._access.authorizer,
+                acls=self._access.acls,
+                audit=self._access.audit,
                 requests=self.request_budget,
                 api_versions=table.api_versions(),
             ),
@@ -442,8 +437,7 @@ class Broker:
             self._dynamic.close()
             if services.delegation_tokens is not None:
                 services.delegation_tokens.close()
-        if self._acls is not None:
-            self._acls.close()
+        self._access.close()
         if self._membership is not None:
             await self._membership.leave()
         if services is not None:
@@ -458,7 +452,7 @@ class Broker:
             self._controller_channel.close()
         self._acceptor.stop()
         self._acceptor.abort_all()
-        await self._audit.close()
+        await self._access.audit.close()
         await self._tasks.close()
         self._timer.close()
         # After a possible loss of power, a stop is clean only if this broker had left the ISRs.
