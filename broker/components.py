@@ -32,6 +32,7 @@ from broker.cluster.producer_id_blocks import producer_id_blocks
 from broker.cluster.transaction_markers import TransactionMarkerSender
 from broker.cluster.transaction_verification import CoordinatorVerification
 from broker.composition import (
+    client_quotas,
     group_coordinator_settings,
     inter_broker_listener,
     isr_changes,
@@ -184,6 +185,7 @@ class Components:
             dynamic_settings=base.dynamic_settings,
             authorizer=base.authorizer,
             acls=base.acls,
+            quotas=client_quotas(base.settings, base.clock),
             audit=base.audit,
             delegation_tokens=self._delegation_tokens(controller),
             metrics=base.metrics,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
 from broker.network.authentication import ListenersAuthentication
+from broker.network.client_quota import Windows
 from broker.network.connection_shared import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listeners import (
@@ -21,6 +22,7 @@ from broker.network.listeners import (
     parse_listeners,
 )
 from broker.network.memory_budget import MemoryBudget
+from broker.network.quotas import Quotas
 from broker.network.tls_listeners import TlsListeners
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
@@ -91,9 +93,19 @@ def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
     return next(plan.name for plan in plans if plan.is_inter_broker)
 
 
-def gate(_services: Services) -> Gate:
+def gate(services: Services) -> Gate:
     """Return the gate that all requests pass."""
-    return BrokerGate(admission=OpenGate(), charging=OpenGate())
+    return BrokerGate(admission=OpenGate(), charging=services.quotas, meter=services.quotas)
+
+
+def client_quotas(settings: BrokerSettings, clock: Clock) -> Quotas:
+    """Return the quotas of clients, without any set."""
+    return Quotas(
+        clock,
+        Windows(settings.quota_window_size_seconds * 1000, settings.quota_window_num),
+        Windows(settings.controller_quota_window_size_seconds * 1000, settings.controller_quota_window_num),
+        settings.barnabas_quota_rates_max,
+    )
 
 
 def authentication(rules: Mapping[str, SaslRules], services: Services) -> ListenersAuthentication | None:

@@ -363,6 +363,14 @@ class FetchSessions:
         if self.is_current(resolved):
             resolved.session.end()
 
+    def withdraw(self, resolved: ResolvedFetch) -> None:
+        """Note that the fetch has its response, from which its client learns nothing: neither of its partitions, nor of a
+        session that this fetch has created."""
+        session = resolved.session
+        if not resolved.is_incremental and session.is_kept:
+            self._drop(session.session_id)
+        self.end(resolved)
+
     def _continue(
         self, session: FetchSession, request: FetchRequest, parameters: FetchParameters, now_ms: int
     ) -> ResolvedFetch:

@@ -10,9 +10,11 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """`monotonic_ms` never goes back and measures durations; `wall_ms` is Unix time and may jump."""
+    """`monotonic_ms` and `monotonic_ns` never go back and measure durations; `wall_ms` is Unix time and may jump."""
 
     def monotonic_ms(self) -> int: ...
+
+    def monotonic_ns(self) -> int: ...
 
     def wall_ms(self) -> int: ...
 
@@ -22,6 +24,9 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -4,8 +4,8 @@ A `WindowedRate` keeps sums in samples of `window_ms`, of which the last `sample
 less than all samples but the present one, so that a client that begins is not throttled for its first request. A `TokenBucket`
 fills by the quota's rate up to what all samples would allow; a burst empties it, and what is above zero may be used at once.
 
-Rules: no IO; the caller passes the time, in milliseconds, which does not go back. A quota of zero lets one request through, and
-then none for as long as the numbers allow (`LONGEST_THROTTLE_MS`).
+Rules: no IO; the caller passes the time, in milliseconds, which does not go back. Above a quota of zero
+or less, the throttle time is the whole window: Kafka's formula divides by it.
 Invariant: memory is bounded by the number of samples.
 Source: KIP-599; Kafka Rate, SampledStat, TokenBucket, QuotaUtils.throttleTime; tested for equality with these classes.
 """
@@ -83,7 +83,7 @@ class WindowedRate:
         if not rate > limit:
             return 0
         if limit <= 0:
-            return LONGEST_THROTTLE_MS
+            return self._samples_max * self._window_ms
         return _rounded((rate - limit) / limit * self.window_ms(now_ms))
 
 
@@ -112,7 +112,7 @@ class TokenBucket:
         tokens = self.tokens(limit, now_ms)
         if tokens >= 0:
             return 0
-        return LONGEST_THROTTLE_MS if limit <= 0 else _rounded(-tokens / limit * 1000)
+        return _rounded(self._burst_s * 1000 if limit <= 0 else -tokens / limit * 1000)
 
 
 def _rounded(duration_ms: float) -> int:

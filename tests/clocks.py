@@ -19,6 +19,9 @@ class ManualClock:
         self.now_ms += self._step_ms
         return self.now_ms
 
+    def monotonic_ns(self) -> int:
+        return self.now_ms * 1_000_000
+
     def wall_ms(self) -> int:
         return self.now_ms + self._wall_ahead_ms
 

@@ -2,7 +2,7 @@
 
 Behaviour: `count` is the new total; the response is sent when every partition has a leader that this broker knows, or
 REQUEST_TIMED_OUT. A topic that is named twice, or being deleted, is refused. Only the controller handles it.
-Versions: v2 flexible; v3 may respond THROTTLING_QUOTA_EXCEEDED, which this broker does not give.
+Versions: v2 flexible; v3 THROTTLING_QUOTA_EXCEEDED.
 Source: KIP-195; Kafka KafkaApis.handleCreatePartitionsRequest.
 """
 
@@ -23,11 +23,14 @@ from protocol.messages.create_partitions import (
 from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
+_STRICT_SINCE = 3
+
 
 @handles(CreatePartitionsRequest, on_each(Operation.ALTER, ResourceType.TOPIC))
 async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     services = context.services
     known = services.controller.context
+    mutations = services.quotas.mutations(context, _STRICT_SINCE)
     outcomes: dict[str, Outcome] = {}
     wanted: list[NewPartitions] = []
     async with services.serial_queue.begin(len(request.topics)) as slices:
@@ -42,11 +45,17 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
             else:
                 wanted.append(_new_partitions(topic))
     outcomes |= await services.topic_admin.grow(
-        wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
+        wanted,
+        request.timeout_ms,
+        validate_only=request.validate_only,
+        slices=Slices(services.clock),
+        permits=mutations,
     )
     async with services.serial_queue.begin(len(names)) as slices:
         rows = [_row(name, outcomes[name]) async for name in slices.over(names)]
-    return CreatePartitionsResponse(throttle_time_ms=0, results=rows)
+    return CreatePartitionsResponse(
+        throttle_time_ms=0 if mutations is None else mutations.throttle_time_ms, results=rows
+    )
 
 
 def _row(name: str, outcome: Outcome) -> CreatePartitionsTopicResult:

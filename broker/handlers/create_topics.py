@@ -4,7 +4,8 @@ Behaviour: topics are independent of each other; one that is named twice is refu
 have a leader that this broker knows, or with REQUEST_TIMED_OUT after `timeout_ms`; the topic is created in any case. Only the
 controller creates topics.
 Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 returns counts and effective
-settings (for topics beyond 32 MiB of them `topic_config_error_code` is INVALID_REQUEST); v7 topic ids.
+settings (for topics beyond 32 MiB of them `topic_config_error_code` is INVALID_REQUEST); v6 THROTTLING_QUOTA_EXCEEDED; v7 topic
+ids.
 Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequest.
 """
 
@@ -33,6 +34,7 @@ from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 _SETTINGS_SINCE = 5
+_STRICT_SINCE = 6
 
 
 @handles(
@@ -45,6 +47,7 @@ _SETTINGS_SINCE = 5
 )
 async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     services = context.services
+    mutations = services.quotas.mutations(context, _STRICT_SINCE)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
     async with services.serial_queue.begin(len(request.topics)) as slices:
@@ -62,13 +65,20 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
                 wanted.append(_new_topic(topic))
     if wanted:
         created = await services.topic_admin.create(
-            wanted, request.timeout_ms, validate_only=request.validate_only, slices=Slices(services.clock)
+            wanted,
+            request.timeout_ms,
+            validate_only=request.validate_only,
+            slices=Slices(services.clock),
+            permits=mutations,
         )
         effective = _EffectiveSettings(context)
         async with services.serial_queue.begin(len(created)) as slices:
             async for name, topic_created in slices.over(created.items()):
                 results[name] = _result(name, topic_created, effective)
-    return CreateTopicsResponse(topics=[results[topic.name] for topic in request.topics])
+    return CreateTopicsResponse(
+        throttle_time_ms=0 if mutations is None else mutations.throttle_time_ms,
+        topics=[results[topic.name] for topic in request.topics],
+    )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

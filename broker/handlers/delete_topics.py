@@ -3,8 +3,8 @@
 Behaviour: the request is stored, and survives the end of this broker; the response is sent when this broker's metadata no
 longer has the topics, or with REQUEST_TIMED_OUT. Files are removed afterwards. A topic named twice counts once. Only the
 controller deletes topics.
-Versions: v3 has TOPIC_DELETION_DISABLED where older ones have INVALID_REQUEST; v5 messages; v6 ids: UNKNOWN_TOPIC_ID, and
-INVALID_REQUEST for a row with name and id.
+Versions: v3 has TOPIC_DELETION_DISABLED where older ones have INVALID_REQUEST; v5 messages and THROTTLING_QUOTA_EXCEEDED; v6
+ids: UNKNOWN_TOPIC_ID, and INVALID_REQUEST for a row with name and id.
 Source: KIP-4, KIP-322, KIP-516; Kafka KafkaApis.handleDeleteTopicsRequest.
 """
 
@@ -26,6 +26,8 @@ from protocol.primitives import ZERO_UUID
 from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
+_STRICT_SINCE = 5
+
 
 @handles(
     DeleteTopicsRequest,
@@ -45,11 +47,12 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
             )
         rows = await _rows(wanted, services.metadata.image, slices)
     names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
-    outcomes = await services.topic_admin.delete(names, request.timeout_ms)
+    mutations = services.quotas.mutations(context, _STRICT_SINCE)
+    outcomes = await services.topic_admin.delete(names, request.timeout_ms, mutations)
     for row in rows:
         if row.name in outcomes:
-            row.error_code = outcomes[row.name].code
-    return DeleteTopicsResponse(responses=rows)
+            row.error_code, row.error_message = outcomes[row.name].code, outcomes[row.name].message
+    return DeleteTopicsResponse(throttle_time_ms=0 if mutations is None else mutations.throttle_time_ms, responses=rows)
 
 
 def _by_name(name: str) -> DeleteTopicState:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.handlers.fetch_response import refused, response_of
+from broker.handlers.fetch_response import refused, response_bytes, response_of, throttled_response
 from broker.network.dispatch import handles
 from broker.network.request_context import Deferred, RequestContext
 from protocol.errors import ErrorCode, KafkaError
@@ -109,10 +109,13 @@ class ParkedFetch:
         self._context = context
         self._services: Services = services
         self._resolved = resolved
-        self._max_bytes = max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+        self._reader = reader_of(request, context.api_version)
+        max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+        if services.quotas.fetch.is_on and not self._reader.is_replica:
+            max_bytes = int(min(max_bytes, max(services.quotas.largest_fetch_bytes(context), 0)))
+        self._max_bytes = max_bytes
         min_bytes = request.min_bytes
         self._min_bytes = min_bytes if min_bytes < max_bytes else max_bytes
-        self._reader = reader_of(request, context.api_version)
         self._reads: dict[FetchItem, PartitionRead] = {}
         self._available_bytes = 0
         self._timer: TimerEntry | None = None
@@ -350,7 +353,22 @@ class ParkedFetch:
                 left, at_least_one = left - count, False
         return self._response(reads)
 
+    def _throttled(self, reads: list[PartitionRead]) -> FetchResponse | None:
+        """Charge a consumer for what was read; return a response without records if it is above its quota."""
+        services, context = self._services, self._context
+        if self._reader.is_replica or not services.fetch_sessions.is_current(self._resolved):
+            return None
+        throttle_time_ms = services.quotas.throttle_fetch(context, response_bytes(reads))
+        if not throttle_time_ms:
+            return None
+        services.fetch_sessions.withdraw(self._resolved)
+        return throttled_response(self._resolved, throttle_time_ms)
+
     def _response(self, reads: list[PartitionRead]) -> FetchResponse:
+        if self._services.quotas.counts_fetches:
+            throttled = self._throttled(reads)
+            if throttled is not None:
+                return throttled
         return response_of(reads, self._resolved, self._reader, self._context)
 
 
@@ -421,7 +439,9 @@ class LongFetch(ParkedFetch):
     async def _response_of_all(self, reads: list[PartitionRead]) -> FetchResponse:
         if len(reads) <= LONG_FETCH_ITEMS:
             return self._response(reads)
-        response: FetchResponse | None = None
+        response = self._throttled(reads) if self._services.quotas.counts_fetches else None
+        if response is not None:
+            return response
         async with self._line(len(reads)) as slices:
             for at in range(0, len(reads), STEP_ITEMS):
                 some, is_last = reads[at : at + STEP_ITEMS], at + STEP_ITEMS >= len(reads)

@@ -63,6 +63,25 @@ def refused(request: FetchRequest, error: ErrorCode, version: int) -> FetchRespo
     )
 
 
+# The bytes of a response, of the row of a partition in it, without names, and of a row's aborted transaction.
+_RESPONSE_BYTES, _ROW_BYTES, _TOPIC_BYTES, _ABORTED_BYTES = 18, 48, 6, 16
+
+
+def response_bytes(reads: Sequence[PartitionRead]) -> int:
+    """Return about how many bytes the response to `reads` will have."""
+    size = _RESPONSE_BYTES
+    for read in reads:
+        size += _ROW_BYTES + _TOPIC_BYTES + len(read.item.topic) + (len(read.records) if read.records else 0)
+        size += _ABORTED_BYTES * len(read.aborted or ())
+    return size
+
+
+def throttled_response(resolved: ResolvedFetch, throttle_time_ms: int) -> FetchResponse:
+    """Return the response to a consumer above its quota: no records, and no session that was not there before."""
+    session_id = resolved.session_id if resolved.is_incremental else NO_SESSION
+    return FetchResponse(throttle_time_ms=throttle_time_ms, session_id=session_id, responses=[])
+
+
 def response_of(
     reads: Sequence[PartitionRead],
     resolved: ResolvedFetch,

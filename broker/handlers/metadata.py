@@ -58,7 +58,7 @@ async def metadata(request: MetadataRequest, context: RequestContext) -> Metadat
     created: dict[str, ErrorCode] = {}
     settings = services.dynamic_settings.settings
     if asked.missing and request.allow_auto_topic_creation and settings.auto_create_topics_enable:
-        created = await services.topic_admin.auto_create(asked.missing)
+        created = await services.topic_admin.auto_create(asked.missing, services.quotas.mutations(context, None))
     async with services.serial_queue.begin(asked.rows_count) as slices:
         view = _View(image, context.listener, version, slices)
         rows = [_error_row(ErrorCode.UNKNOWN_TOPIC_ID, None, each) async for each in slices.over(asked.unknown_ids)]

@@ -252,9 +252,13 @@ class RequestConnection:
             return
         self._waits |= WAITS_FOR_QUOTA
         self._pause()
-        if self._mute_timer is not None:
-            self._mute_timer.cancel()
-        self._mute_timer = self._shared.timer.schedule(duration_ms, self._unmute)
+        before, until = self._mute_timer, self._shared.timer.schedule(duration_ms, self._unmute)
+        if before is not None and before.deadline_tick > until.deadline_tick:  # of an earlier response
+            until.cancel()
+            return
+        if before is not None:
+            before.cancel()
+        self._mute_timer = until
 
     def serve_only(self, keys: frozenset[int]) -> None:
         """Start nothing but requests of the APIs `keys` until `serve_all`: the broker is not ready."""

@@ -333,8 +333,12 @@ class Dispatch:
         except StopIteration as stop:
             return cast("Outcome | Deferred[Outcome]", stop.value)
         deferred: Deferred[Outcome] = Deferred(keeps_request=route.keeps_request)
+        rest: Generator[Any, Any, Outcome | Deferred[Outcome]] = _resume(coroutine, awaited)
+        meter = self.gate.meter
+        if meter.times_requests:
+            rest = meter.timed_rest(context.connection, rest)
         self._tasks.spawn(
-            self._finish(route, request, context, _resume(coroutine, awaited), deferred),
+            self._finish(route, request, context, rest, deferred),
             name=route.handler.api_name,
         )
         return deferred

@@ -5,6 +5,7 @@ quota. The response then carries this throttle time, and the connection is muted
 
 Rules: pure. A gate decides from what it is given and what it keeps in memory, without awaiting: it is on the hot path. A
 handler that filters resources checks them itself (`security.access`).
+The time that a request takes is measured by the `Meter`, while something asks for it.
 Invariants: each request that reaches a handler was admitted, and each that got its response, or needs none, was charged, once.
 A request that the fast path recognises is admitted like any other; if it is refused, it takes the slow path, which refuses it.
 Source: Kafka KafkaApis.handle, AuthHelper, ClientRequestQuotaManager.
@@ -12,13 +13,17 @@ Source: Kafka KafkaApis.handle, AuthHelper, ClientRequestQuotaManager.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Route
-    from broker.network.request_context import RequestContext
+    from broker.network.request_context import ClientConnection, RequestContext
     from protocol.errors import ErrorCode
-    from protocol.schema import Request
+    from protocol.schema import Request, Response
+
+
+T = TypeVar("T")
 
 
 class Refusal(NamedTuple):
@@ -39,25 +44,58 @@ class Admission(Protocol):
 class Charging(Protocol):
     """How much a client has used."""
 
-    def charge(self, route: Route, context: RequestContext, request_bytes: int, response_bytes: int) -> int:
+    def charge(
+        self, route: Route, context: RequestContext, request_bytes: int, response_bytes: int, response: Response | None
+    ) -> int:
         """Count a request and its encoded response, and return the throttle time in milliseconds; 0 for none.
 
-        Of a repeated request, `context` is that of the one that it repeats: the same client, another correlation id.
+        `response` is None on the fast path, and, with 0 bytes, where none is sent. Of a repeated request, `context` is that of
+        the one that it repeats: the same client, another correlation id.
         """
+
+
+class Meter(Protocol):
+    """How long requests take. Its methods are called while `times_requests`."""
+
+    times_requests: bool
+
+    def timed(self, connection: ClientConnection, work: Callable[..., T], *arguments: Any) -> T:
+        """Do a part of the work for a request, and count its time."""
+
+    def timed_rest(self, connection: ClientConnection, rest: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Go on with a handler that waits, and count the time of each of its turns."""
 
 
 class Gate(Admission, Charging, Protocol):
     """One object for all connections."""
 
+    @property
+    def meter(self) -> Meter: ...
+
 
 class BrokerGate:
     """The gate of a broker: what its settings ask for admits, and charges. Callers keep the two bound methods."""
 
-    __slots__ = ("admit", "charge")
+    __slots__ = ("admit", "charge", "meter")
 
-    def __init__(self, admission: Admission, charging: Charging) -> None:
+    def __init__(self, admission: Admission, charging: Charging, meter: Meter) -> None:
         self.admit = admission.admit
         self.charge = charging.charge
+        self.meter = meter
+
+
+class NoMeter:
+    """Measures nothing."""
+
+    __slots__ = ()
+
+    times_requests = False
+
+    def timed(self, _connection: ClientConnection, work: Callable[..., T], *arguments: Any) -> T:
+        return work(*arguments)
+
+    def timed_rest(self, _connection: ClientConnection, rest: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        return rest
 
 
 class OpenGate:
@@ -65,8 +103,12 @@ class OpenGate:
 
     __slots__ = ()
 
+    meter = NoMeter()
+
     def admit(self, _route: Route, _request: Request, _context: RequestContext) -> Refusal | None:
         return None
 
-    def charge(self, _route: Route, _context: RequestContext, _request_bytes: int, _response_bytes: int) -> int:
+    def charge(
+        self, _route: Route, _context: RequestContext, _request_bytes: int, _size: int, _response: Response | None
+    ) -> int:
         return 0

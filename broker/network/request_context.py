@@ -132,6 +132,8 @@ class ClientConnection:
     `principal` changes when the client authenticates; `software` is (name, version) once an ApiVersions request has named them.
     `reauthentication` is there once it has authenticated with SASL; `is_token_authenticated` when it did so with a delegation
     token.
+    `processing_ns` is the time that its requests took and that was not charged yet, `began_ns` when the work began that is
+    being done; both are used while requests are timed.
     """
 
     connection_id: str
@@ -147,6 +149,8 @@ class ClientConnection:
     """With TLS, the cipher suite, in OpenSSL's name."""
     tls_version: str = ""
     """With TLS, as in "TLSv1.3"."""
+    processing_ns: int = 0
+    began_ns: int = 0
     closed_callbacks: list[Callable[[], None]] = field(default_factory=list)
 
 

@@ -33,6 +33,7 @@ class RequestStarter:
         "_admit",
         "_fast_path",
         "_in_flight",
+        "_meter",
         "_observer",
         "_owner",
         "_read_header",
@@ -48,6 +49,7 @@ class RequestStarter:
         self._in_flight = responses.in_flight
         self._observer = shared.dispatch.observer
         self._admit = shared.dispatch.gate.admit
+        self._meter = shared.dispatch.gate.meter
         self._read_header = HeaderReader().read
         self._fast_path: FastPath | None = None  # since the first request of an API that has one
         self.client: ClientConnection | None = None
@@ -71,7 +73,10 @@ class RequestStarter:
         stamp = 0 if observer is None else observer.began(route, len(frame))
         assert self.client is not None
         context = RequestContext(route.version, correlation_id, client_id, self.client, shared.services)
-        outcome = shared.dispatch.handle(route, request, context)
+        if self._meter.times_requests:
+            outcome = self._meter.timed(self.client, shared.dispatch.handle, route, request, context)
+        else:
+            outcome = shared.dispatch.handle(route, request, context)
         started = StartedRequest(route, context, correlation_id, len(frame), reserved_bytes, stamp)
         if isinstance(outcome, Deferred):
             self._wait_for(outcome, started)
@@ -92,7 +97,12 @@ class RequestStarter:
             return False
         observer = self._observer
         stamp = 0 if observer is None else observer.began(route, len(frame))
-        outcome = self._shared.dispatch.handle_fast(path, frame, new, correlation_id)
+        handle = self._shared.dispatch.handle_fast
+        outcome: bytes | Outcome | Deferred[Outcome]
+        if self._meter.times_requests:
+            outcome = self._meter.timed(path.context.connection, handle, path, frame, new, correlation_id)
+        else:
+            outcome = handle(path, frame, new, correlation_id)
         if isinstance(outcome, bytes):
             self._responses.respond_encoded(outcome, path, correlation_id, len(frame), stamp)
             return True

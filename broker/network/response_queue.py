@@ -192,7 +192,7 @@ class ResponseQueue:
         """The response of a request on the fast path is there, and small."""
         route = path.route
         assert route is not None
-        throttle_time_ms = self._charge(route, path.context, size_bytes, len(frame))
+        throttle_time_ms = self._charge(route, path.context, size_bytes, len(frame), None)
         if throttle_time_ms:
             frame = path.throttled(frame, throttle_time_ms)
             self._owner.mute(throttle_time_ms)
@@ -270,14 +270,14 @@ class ResponseQueue:
         cannot be expressed, which is a bug and closes the connection."""
         route = started.route
         if response is None:
-            throttle_time_ms = self._charge(route, started.context, started.size_bytes, 0)
+            throttle_time_ms = self._charge(route, started.context, started.size_bytes, 0, None)
             if throttle_time_ms:
                 self._owner.mute(throttle_time_ms)
             return 0
         try:
             chunks = route.encode(response, b"")
             size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
-            throttle_time_ms = self._charge(route, started.context, started.size_bytes, size)
+            throttle_time_ms = self._charge(route, started.context, started.size_bytes, size, response)
             if throttle_time_ms:
                 chunks = self._throttled(route, response, throttle_time_ms)
                 size = sum(map(len, chunks))

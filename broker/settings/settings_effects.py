@@ -39,6 +39,9 @@ class SettingsEffects:
         self._apply_limits(dynamic.settings)
         for topic in dynamic.configured_topics:
             self._quotas.on_topic_settings(topic, dynamic.log_config(topic))
+        for path, settings in dynamic.entities.items():
+            self._services.quotas.apply_entity(path, settings)
+        dynamic.on_entity_changed(self._services.quotas.apply_entity)
         dynamic.on_topic_changed(self._on_topic)
         dynamic.on_broker_changed(self._on_broker)
 

@@ -35,6 +35,9 @@ class OwnSettings(SettingTable):
     barnabas_produce_validation: str = setting(
         "barnabas.produce.validation", STRING, "structure", one_of("header", "structure", "full"), effective=True,
         doc="How far a produced batch is checked: its header, the bounds of its records and fields, or offsets as well.")
+    barnabas_quota_rates_max: int = setting(
+        "barnabas.quota.rates.max", INT, 10_000, at_least(1), effective=True,
+        doc="Rates of users and client ids kept for each kind of quota; beyond it the one unused for the longest is dropped.")
     barnabas_request_max_array_elements: int = setting(
         "barnabas.request.max.array.elements", INT, 500_000, at_least(1), effective=True,
         doc="Array elements a request may hold in all; one with more closes the connection.")

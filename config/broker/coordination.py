@@ -93,9 +93,10 @@ class CoordinationSettings(SettingTable):
         doc="Pause before a quorum request is repeated.")
     controller_quorum_voters: tuple[str, ...] = setting("controller.quorum.voters", LIST, (), NON_EMPTY_LIST,
         doc="Voters of a quorum: id@host:port.")
-    controller_quota_window_num: int = setting("controller.quota.window.num", INT, 11, at_least(1),
+    controller_quota_window_num: int = setting("controller.quota.window.num", INT, 11, at_least(1), effective=True,
         doc="Samples kept of mutation rates.")
     controller_quota_window_size_seconds: int = setting("controller.quota.window.size.seconds", INT, 1, at_least(1),
+        effective=True,
         doc="Length of a sample of mutation rates.")
     metadata_log_dir: str | None = setting("metadata.log.dir", STRING, None,
         doc="Directory of the metadata log of a quorum.")

@@ -24,7 +24,7 @@ class ObservationSettings(SettingTable):
         doc="Detail in which metrics are recorded.")
     metrics_sample_window_ms: int = setting("metrics.sample.window.ms", LONG, 30_000, at_least(1),
         doc="Length of a sample of a rate.")
-    quota_window_num: int = setting("quota.window.num", INT, 11, at_least(1),
+    quota_window_num: int = setting("quota.window.num", INT, 11, at_least(1), effective=True,
         doc="Samples kept of client rates.")
-    quota_window_size_seconds: int = setting("quota.window.size.seconds", INT, 1, at_least(1),
+    quota_window_size_seconds: int = setting("quota.window.size.seconds", INT, 1, at_least(1), effective=True,
         doc="Length of a sample of client rates.")

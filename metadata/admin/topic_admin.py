@@ -102,6 +102,13 @@ class NewPartitions:
     assignments: Sequence[Sequence[int]] | None = None
 
 
+class Permits(Protocol):
+    """What charges a request for the partitions that it creates and deletes."""
+
+    def take(self, partitions_count: int) -> None:
+        """Raises KafkaError when the quota is used up."""
+
+
 class ReplicationPolicy(Protocol):
     """The replication factor of internal and auto-created topics."""
 
@@ -178,9 +185,10 @@ class TopicAdmin:
         *,
         validate_only: bool = False,
         slices: Slices | None = None,
+        permits: Permits | None = None,
     ) -> dict[str, CreatedTopic]:
         """Create topics; return the results by name. Topics of one request are independent. `slices` yields to the event
-        loop between many of them."""
+        loop between many of them. `permits` are taken for each topic before it is created."""
         results: dict[str, CreatedTopic] = {}
         names: dict[str, list[str]] = {}  # of the plans, by the part that colliding names share
         allowance = topic_rules.Allowance()
@@ -194,7 +202,10 @@ class TopicAdmin:
             if validate_only:
                 results.update((plan.name, replace(plan.created, topic_id=ZERO_UUID)) for plan in step)
             else:
-                created += await self._write_topics(step, results)
+                permitted = (
+                    step if permits is None else [plan for plan in step if _is_permitted(plan, permits, results)]
+                )
+                created += await self._write_topics(permitted, results)
         await self._await_leaders({plan.name: plan.registration.assignments for plan in created}, timeout_ms)
         for plan in created:
             is_ready = timeout_ms > 0 and _all_led(self._metadata.image, plan.name, plan.registration.assignments)
@@ -227,7 +238,7 @@ class TopicAdmin:
                 results[topic.name] = CreatedTopic(TIMED_OUT)
         return plans
 
-    async def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
+    async def auto_create(self, names: Iterable[str], permits: Permits | None = None) -> dict[str, ErrorCode]:
         """Create topics that a request names. LEADER_NOT_AVAILABLE: created, to be retried; UNKNOWN_TOPIC_OR_PARTITION:
         another request is creating it."""
         answers: dict[str, ErrorCode] = {}
@@ -241,7 +252,7 @@ class TopicAdmin:
                 self._being_created.add(name)
                 own.append(self._automatic(name))
         try:
-            created = await self.create(own, 0) if own else {}
+            created = await self.create(own, 0, permits=permits) if own else {}
         finally:
             self._being_created.difference_update(topic.name for topic in own)
         for name, topic in created.items():
@@ -443,6 +454,7 @@ class TopicAdmin:
         *,
         validate_only: bool = False,
         slices: Slices | None = None,
+        permits: Permits | None = None,
     ) -> dict[str, Outcome]:
         """Add partitions; return the outcomes by name. See `create`."""
         results: dict[str, Outcome] = {}
@@ -452,7 +464,7 @@ class TopicAdmin:
             if slices is not None:
                 await slices.yield_if_due()
             try:
-                assignments = await self._grow_one(topic, allowance, validate_only=validate_only)
+                assignments = await self._grow_one(topic, allowance, permits, validate_only=validate_only)
             except KafkaError as error:
                 results[topic.name] = Outcome(error.code, error.message)
                 continue
@@ -473,7 +485,12 @@ class TopicAdmin:
         return results
 
     async def _grow_one(
-        self, topic: NewPartitions, allowance: topic_rules.Allowance, *, validate_only: bool
+        self,
+        topic: NewPartitions,
+        allowance: topic_rules.Allowance,
+        permits: Permits | None,
+        *,
+        validate_only: bool,
     ) -> Mapping[int, ReplicaAssignment]:
         """Add partitions to one topic; return all its assignments. Raises KafkaError."""
         path = znodes.topic_path(topic.name)
@@ -499,6 +516,9 @@ class TopicAdmin:
             if validate_only:
                 allowance.left -= len(added)
                 return assignments
+            if permits is not None:
+                permits.take(len(added))
+                permits = None  # also if it has to decide again
             try:
                 await self._store.set(path, replace(registration, assignments=assignments).encode(), stat.version)
             except (BadVersionError, NoNodeError):
@@ -513,14 +533,17 @@ class TopicAdmin:
 
     # Deletion.
 
-    async def delete(self, names: Iterable[str], timeout_ms: int) -> dict[str, Outcome]:
+    async def delete(self, names: Iterable[str], timeout_ms: int, permits: Permits | None = None) -> dict[str, Outcome]:
         """Request deletions; return when this broker's metadata has no such topics. REQUEST_TIMED_OUT does not cancel the
         deletion."""
+        refused: dict[str, Outcome] = {}
         wanted = list(dict.fromkeys(names))
+        if permits is not None:
+            wanted = [name for name in wanted if self._may_delete(name, permits, refused)]
         try:
             wishes = await self._store.write_many([[Create(znodes.delete_topic_path(name))] for name in wanted])
         except (ConnectionLossError, SessionExpiredError):
-            return dict.fromkeys(wanted, TIMED_OUT)
+            return refused | dict.fromkeys(wanted, TIMED_OUT)
         for wish in wishes:
             # The deletion is requested already.
             assert not isinstance(wish, StoreError) or isinstance(wish, NodeExistsError), repr(wish)
@@ -531,7 +554,26 @@ class TopicAdmin:
         if timeout_ms > 0:
             await wait_for_image(self._metadata, are_gone, timeout_ms)
         late = Outcome(ErrorCode.REQUEST_TIMED_OUT)
-        return {name: late if timeout_ms <= 0 or name in self._metadata.image.topics else Outcome() for name in wanted}
+        return refused | {
+            name: late if timeout_ms <= 0 or name in self._metadata.image.topics else Outcome() for name in wanted
+        }
+
+    def _may_delete(self, name: str, permits: Permits, refused: dict[str, Outcome]) -> bool:
+        try:
+            permits.take(self._metadata.image.partitions_count(name) or 0)
+        except KafkaError as error:
+            refused[name] = Outcome(error.code, error.message)
+            return False
+        return True
+
+
+def _is_permitted(plan: _Plan, permits: Permits, results: dict[str, CreatedTopic]) -> bool:
+    try:
+        permits.take(len(plan.registration.assignments))
+    except KafkaError as error:
+        results[plan.name] = CreatedTopic(Outcome(error.code, error.message))
+        return False
+    return True
 
 
 def placement_brokers(image: ClusterImage, hosts: Mapping[int, str]) -> list[PlacementBroker]:

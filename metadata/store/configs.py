@@ -124,10 +124,12 @@ async def write_entity_config(store: Tree, entity_type: str, name: str, config: 
     try:
         await store.set(path, data)
     except NoNodeError:
-        await ensure_path(store, parent_of(path))
         try:
             await store.create(path, data)
         except NodeExistsError:
+            await store.set(path, data)
+        except NoNodeError:  # the first client of a user
+            await ensure_path(store, path)
             await store.set(path, data)
 
 

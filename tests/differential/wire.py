@@ -41,7 +41,8 @@ def fitted(message: M, version: int) -> M:
 
 
 class Wire:
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, client_id: str = CLIENT_ID) -> None:
+        self._client_id = client_id
         self._address = (host, port)
         self._socket: socket.socket | None = None
         self._correlation_ids = itertools.count(1)
@@ -50,7 +51,7 @@ class Wire:
         """Queue a request without the fields that `version` lacks; answers its correlation id."""
         request = fitted(request, version)
         correlation_id = next(self._correlation_ids)
-        self.send_raw(b"".join(encode_request(request, version, correlation_id, CLIENT_ID)))
+        self.send_raw(b"".join(encode_request(request, version, correlation_id, self._client_id)))
         return correlation_id
 
     def send_raw(self, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -54,11 +55,20 @@ def test_as_apache_kafka(script: dict[str, Any]) -> None:
         assert answer == pytest.approx(within, rel=1e-12, nan_ok=True), step
 
 
-def test_a_quota_of_zero_throttles_for_as_long_as_can_be_said() -> None:
+@pytest.mark.parametrize("limit", [0, -1, -math.inf])
+def test_above_a_quota_of_zero_the_throttle_time_is_the_window(limit: float) -> None:
     rate = WindowedRate(1000, 11)
-    assert rate.throttle_ms(0, 5) == 0
+    if limit == 0:
+        assert rate.throttle_ms(limit, 5) == 0
     rate.record(1, 5)
-    assert rate.throttle_ms(0, 5) == LONGEST_THROTTLE_MS
-    bucket = TokenBucket(11)
-    bucket.take(1, 0, 5)
-    assert bucket.throttle_ms(0, 5) == LONGEST_THROTTLE_MS
+    assert rate.throttle_ms(limit, 5) == 11_000
+    if limit == 0:
+        bucket = TokenBucket(11)
+        bucket.take(1, limit, 5)
+        assert bucket.throttle_ms(limit, 5) == 11_000
+
+
+def test_no_throttle_time_is_longer_than_a_response_can_say() -> None:
+    rate = WindowedRate(1000, 11)
+    rate.record(2**60, 5)
+    assert rate.throttle_ms(1e-6, 5) == LONGEST_THROTTLE_MS

@@ -15,5 +15,8 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return self._loop.now_ns // 1_000_000
 
+    def monotonic_ns(self) -> int:
+        return self._loop.now_ns
+
     def wall_ms(self) -> int:
         return EPOCH_MS + self.skew_ms + self._loop.now_ns // 1_000_000

@@ -20,6 +20,7 @@ from runtime.slices import SerialQueue
 from runtime.transport import Address
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
+from tests.broker.quota_world import quotas_of
 from tests.controller.harness import Member, embedded_member
 
 LOCAL = Address("127.0.0.1", 9092)
@@ -41,6 +42,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
         controller=member.controller,
         topic_admin=member.topic_admin,
         producer_ids=member.producer_ids,
+        quotas=quotas_of(),
     )
     connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, ANONYMOUS)
     return RequestContext(version, 1, "test", connection, cast(Services, services))

@@ -33,6 +33,7 @@ from runtime.timer import Timer
 from runtime.transport import Address
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
+from tests.broker.quota_world import quotas_of
 from tests.clocks import ManualClock, Turns
 from tests.replication.replica_world import ME, Replica, replica
 
@@ -99,6 +100,7 @@ class ReplicaBroker:
                 response_memory=ResponseMemory(MemoryBudget(1 << 24), self.timer),
                 metadata=MetadataCache(),
                 metrics=self.metrics,
+                quotas=quotas_of(self.clock),
             ),
         )
         self.services.metadata.publish(_image())

@@ -9,12 +9,12 @@ import pytest
 
 from broker.handlers import ALL
 from broker.network.dispatch import Route
-from broker.network.gate import OpenGate, Refusal
+from broker.network.gate import NoMeter, OpenGate, Refusal
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.schema import Request
+from protocol.schema import Request, Response
 from security.access import CLUSTER_NAME, DENIED, Operation, ResourceType
 from tests.broker.handlers.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.harness import Broker
@@ -28,6 +28,7 @@ class RecordingGate:
 
     refusal: Refusal | None = None
     throttle_times_ms: list[int] = field(default_factory=list)
+    meter: NoMeter = field(default_factory=NoMeter)
     admitted: list[str] = field(default_factory=list)
     charged: list[tuple[str, int, bool]] = field(default_factory=list)
 
@@ -36,7 +37,9 @@ class RecordingGate:
         self.admitted.append(f"{route.handler.api_name} {topics} of {context.client_id}")
         return self.refusal
 
-    def charge(self, route: Route, context: RequestContext, request_bytes: int, response_bytes: int) -> int:
+    def charge(
+        self, route: Route, context: RequestContext, request_bytes: int, response_bytes: int, _response: Response | None
+    ) -> int:
         self.charged.append((f"{route.handler.api_name} of {context.client_id}", request_bytes, response_bytes > 0))
         return self.throttle_times_ms.pop(0) if self.throttle_times_ms else 0
 

@@ -12,6 +12,7 @@ from broker.settings.replication_quotas import ReplicationQuotas
 from broker.settings.settings_effects import SettingsEffects
 from config.broker import BrokerSettings
 from config.topic import LogConfig
+from tests.broker.quota_world import quotas_of
 
 TOPICS_COUNT = 50
 SETTINGS = BrokerSettings.from_sources({}, {}, {})
@@ -46,9 +47,13 @@ class Dynamic:
     layers = SimpleNamespace(settings=SETTINGS)
     settings = SETTINGS
     configured_topics: tuple[str, ...] = ()
+    entities: dict[str, dict[str, str]] = {}  # noqa: RUF012 - nothing changes it
 
     def on_topic_changed(self, listener: Any) -> None:
         self.tell_topic = listener
+
+    def on_entity_changed(self, listener: Any) -> None:
+        self.tell_entity = listener
 
     def on_broker_changed(self, listener: Any) -> None:
         self.tell_broker = listener
@@ -56,7 +61,7 @@ class Dynamic:
 
 def followed(dynamic: Dynamic | None = None, acceptor: Any = None) -> tuple[Held, Dynamic]:
     held, dynamic = Held(), dynamic or Dynamic()
-    services = SimpleNamespace(broker_id=1, dynamic_settings=dynamic, partitions=held, logs=held)
+    services = SimpleNamespace(broker_id=1, dynamic_settings=dynamic, partitions=held, logs=held, quotas=quotas_of())
     quotas = SimpleNamespace(on_broker_settings=lambda _layers: None, on_topic_settings=lambda _topic, _config: None)
     effects = SettingsEffects(
         cast(Services, services), cast(Acceptor, acceptor or SimpleNamespace()), cast(ReplicationQuotas, quotas), None

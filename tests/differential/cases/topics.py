@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -17,10 +19,14 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from protocol.primitives import ZERO_UUID
+from protocol.schema import Request
 from tests.differential.cases.metadata import named
 from tests.differential.play import Run, case
+from tests.differential.wire import Wire
+from tests.oracle.process import wait_until
 from tests.protocol.raw_text import RawText
 
 QUORUM_TOPIC = "__cluster_metadata"
@@ -372,3 +378,64 @@ def of_a_partition_whose_replicas_are_gone(run: Run) -> None:
     run.topic("later")  # a controller that knows this one knows the other
     for kind in (0, 1) if run.version else (0,):
         run.ask(electing(name, 0, kind=kind, timeout_ms=100), may_be_silent=True)
+
+
+# --- quotas of changes (KIP-599) ---
+
+BURST = 11
+"""How many seconds of a quota may be used at once."""
+
+
+class Limited:
+    """A client that may change one partition a second. Each request has a connection of its own: it is muted afterwards. What a
+    response says about its throttle time is kept."""
+
+    def __init__(self, run: Run, short: str) -> None:
+        self._run = run
+        self.client_id = run.name(short)
+        entity = [EntityData(entity_type="client-id", entity_name=self.client_id)]
+        limit = [OpData(key="controller_mutation_rate", value=1.0, remove=False)]
+        entries = [RequestEntryData(entity=entity, ops=limit)]
+        run.do(AlterClientQuotasRequest(entries=entries, validate_only=False))
+        self.wait_for_the_limit()
+
+    def wait_for_the_limit(self) -> None:
+        """Other threads of Apache Kafka apply it."""
+        component = ComponentData(entity_type="client-id", match_type=0, match=self.client_id)
+        request = DescribeClientQuotasRequest(components=[component], strict=True)
+        assert wait_until(lambda: bool(self._run.do(request).entries), 10)
+        time.sleep(0.3)
+
+    def ask(self, request: Request, **more: Any) -> None:
+        wire = Wire(self._run.host, self._run.port, self.client_id)
+        answer = self._run.ask(request, wire=wire, **more)
+        self._run.note({"is_throttled": answer.throttle_time_ms > 0})
+        wire.close()
+
+
+@case(CreateTopicsRequest, "wrong", "2+")
+def above_the_quota(run: Run) -> None:
+    limited = Limited(run, "c")
+    for names in ("a", "b"), ("c", "d"):
+        request = creating(*(new_topic(run.name(name), BURST) for name in names))
+        limited.ask(request, pick=without_defaults)
+    limited.ask(creating(new_topic(run.name("e")), validate_only=True), pick=without_defaults)
+    limited.ask(creating(new_topic(run.name("a"))), pick=without_defaults)
+
+
+@case(DeleteTopicsRequest, "wrong", "1+")
+def above_the_quota_(run: Run) -> None:
+    limited = Limited(run, "c")
+    topics = [run.topic(name, BURST) for name in "abcd"]
+    for names in topics[:2], topics[2:]:
+        limited.ask(deleting(run, *names))
+    limited.ask(deleting(run, run.name("missing")))
+
+
+@case(CreatePartitionsRequest, "wrong")
+def above_the_quota__(run: Run) -> None:
+    limited = Limited(run, "c")
+    topics = [run.topic(name) for name in "abcd"]
+    for names in topics[:2], topics[2:]:
+        rows = [CreatePartitionsTopic(name=name, count=BURST + 1, assignments=None) for name in names]
+        limited.ask(CreatePartitionsRequest(topics=rows, timeout_ms=30000, validate_only=False))
