@@ -4,7 +4,8 @@
     server = authority.issue("broker", hosts=("localhost", "127.0.0.1"))
     client = authority.issue("alice")
 
-Rules: keys are on the curve P-256 and in memory; nothing is written here. `cryptography` is imported when an authority is made.
+Rules: keys are on the curve P-256 by default, and in memory; nothing is written here. `cryptography` is imported when an
+authority is made.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 VALID_DAYS = 365
 # Clocks of machines differ.
@@ -58,12 +60,17 @@ class Authority:
 
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
-    def issue(self, name: str, *, hosts: Sequence[str] = (), days: int = VALID_DAYS) -> IssuedCertificate:
-        """Issue a certificate with the name "CN=<name>", for servers on `hosts` (names or addresses) and for clients."""
+    def issue(
+        self, name: str, *, hosts: Sequence[str] = (), days: int = VALID_DAYS, is_rsa: bool = False
+    ) -> IssuedCertificate:
+        """Issue a certificate with the name "CN=<name>", for servers on `hosts` (names or addresses) and for clients. With
+        `is_rsa` its key is RSA of 2048 bits."""
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  see the rules
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
 
-        key = ec.generate_private_key(ec.SECP256R1())
+        key: EllipticCurvePrivateKey | RSAPrivateKey = (
+            rsa.generate_private_key(65537, 2048) if is_rsa else ec.generate_private_key(ec.SECP256R1())
+        )
         certificate = _signed(name, key, self._key, issuer=self._certificate, hosts=hosts, days=days)
         encoding = serialization.Encoding.PEM
         return IssuedCertificate(
@@ -74,7 +81,7 @@ class Authority:
 
 def _signed(
     name: str,
-    key: EllipticCurvePrivateKey,
+    key: EllipticCurvePrivateKey | RSAPrivateKey,
     signer: EllipticCurvePrivateKey,
     *,
     issuer: x509.Certificate | None,

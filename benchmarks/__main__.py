@@ -119,7 +119,24 @@ def all_workloads() -> list[Workload]:
         Workload("latency at 10000/s", _latency(per_second=10_000), smaller_is_better=True),
         Workload("200 producers, 200 consumers, 5 MB/s", _crowd, smaller_is_better=True),
         Workload("1000 idle consumers", _rate(workloads.idle_consumers)),
+        *tls_workloads(),
         *transaction_workloads(),
+    ]
+
+
+def tls_workloads() -> list[Workload]:
+    def over_tls(
+        name: str, run: Callable[[Target], Figures], megabytes: float = 0, *, is_time: bool = False
+    ) -> Workload:
+        return Workload(f"{name} over TLS", lambda t: run(t.over_tls()), megabytes, smaller_is_better=is_time)
+
+    consume = _rate(lambda t: workloads.consume(t, value_bytes=1000, megabytes=MEGABYTES))
+    return [
+        over_tls("produce 1 KB", _produce(1000, "none"), MEGABYTES),
+        over_tls("produce 100 B", _produce(100, "none"), MEGABYTES),
+        over_tls("consume 1 KB", consume, MEGABYTES),
+        over_tls("latency at 1000/s", _latency(per_second=1000), is_time=True),
+        over_tls("connections", _rate(workloads.handshakes)),
     ]
 
 

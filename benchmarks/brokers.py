@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from barnabas.certificates import Authority
 from benchmarks.process import Usage, usage
 from benchmarks.wire import produce_answer
 from benchmarks.workloads import Target
@@ -45,21 +46,45 @@ class Running:
         return sum((usage(pid) for pid in self.pids[1:]), usage(self.pids[0]))
 
 
+class TlsListener:
+    """A second listener of a broker, with TLS and a certificate of an authority of its own. The key is RSA, as most are."""
+
+    def __init__(self, folder: Path) -> None:
+        self._port = free_port()
+        self._authority = folder / "authority.pem"
+        keys = folder / "broker.pem"
+        authority = Authority.create("bench")
+        self._authority.write_text(authority.certificate)
+        keys.write_text(authority.issue("broker", hosts=("localhost", "127.0.0.1"), is_rsa=True).both)
+        self.settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keys)}
+
+    def listeners(self, port: int) -> str:
+        return f"PLAINTEXT://127.0.0.1:{port},SSL://localhost:{self._port}"
+
+    def target(self, bootstrap_servers: str) -> Target:
+        return Target(bootstrap_servers, tls_servers=f"localhost:{self._port}", authority=str(self._authority))
+
+
 @contextmanager
 def kafka() -> Iterator[Running]:
-    with ApacheKafka({"offsets.topic.num.partitions": "50"}, KAFKA_OPTIONS) as broker:
-        assert broker.process is not None
-        yield Running("kafka", Target(broker.bootstrap_servers), (broker.process.pid,), broker.data)
+    with TemporaryDirectory(prefix="bench-tls-") as folder:
+        tls = TlsListener(Path(folder))
+        port = free_port()
+        settings = {"offsets.topic.num.partitions": "50", **tls.settings, "listeners": tls.listeners(port)}
+        with ApacheKafka(settings, KAFKA_OPTIONS, port=port) as broker:
+            assert broker.process is not None
+            yield Running("kafka", tls.target(broker.bootstrap_servers), (broker.process.pid,), broker.data)
 
 
 @contextmanager
 def ours(*settings: str) -> Iterator[Running]:
     with TemporaryDirectory(prefix="bench-") as folder:
-        port = free_port()
-        process = start_ours(folder, port, *settings)
+        port, tls = free_port(), TlsListener(Path(folder))
+        given = [f"{name}={text}" for name, text in tls.settings.items()]
+        process = start_ours(folder, port, f"listeners={tls.listeners(port)}", *given, *settings)
         try:
             wait_for_produce(port, "ready")
-            yield Running("ours", Target(f"127.0.0.1:{port}"), (process.pid,), Path(folder) / "data")
+            yield Running("ours", tls.target(f"127.0.0.1:{port}"), (process.pid,), Path(folder) / "data")
         finally:
             process.terminate()
             process.wait(STOP_TIMEOUT_S)

@@ -6,9 +6,12 @@ Rules: the same client, settings and bytes for both brokers; topics are made ane
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -23,11 +26,21 @@ _topic_numbers = count()
 @dataclass(frozen=True, slots=True)
 class Target:
     """A running broker, or a cluster of them. `topics` are those made by this process, to be deleted when its load is
-    over; each has `replicas`."""
+    over; each has `replicas`. `tls_servers` is where it listens with TLS, for clients that trust the file `authority`."""
 
     bootstrap_servers: str
     replicas: int = 1
     topics: list[str] = field(default_factory=list)
+    tls_servers: str = ""
+    authority: str = ""
+    client: Mapping[str, str] = field(default_factory=dict)
+    """Settings of every client."""
+
+    def over_tls(self) -> Target:
+        """The same broker, whose clients use TLS."""
+        assert self.tls_servers, "the broker has no listener with TLS"
+        client = {"security.protocol": "ssl", "ssl.ca.location": self.authority}
+        return replace(self, bootstrap_servers=self.tls_servers, client=client)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -37,7 +50,7 @@ class Target:
     def topic(self, partitions: int = 1) -> str:
         """A new topic, ready to be written."""
         name = f"bench-{time.time_ns()}-{os.getpid()}-{next(_topic_numbers)}"
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
         topic = NewTopic(name, partitions, self.replicas, config={"file.delete.delay.ms": "0"})
         admin.create_topics([topic])[name].result(30)
         self.topics.append(name)
@@ -50,7 +63,7 @@ class Target:
 
     def delete_topics(self) -> None:
         """A whole run writes some 50 GB to each broker: more than a disk may have."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
         for deleted in admin.delete_topics(self.topics).values():
             deleted.result(30)
         self.topics.clear()
@@ -65,6 +78,7 @@ def produce(
     producer = Producer(
         {
             "bootstrap.servers": target.bootstrap_servers,
+            **target.client,
             "acks": "all" if idempotent else acks,
             "enable.idempotence": idempotent,
             "compression.type": codec,
@@ -97,6 +111,7 @@ def fill(target: Target, *, value_bytes: int, megabytes: int, partitions: int = 
     producer = Producer(
         {
             "bootstrap.servers": target.bootstrap_servers,
+            **target.client,
             "linger.ms": 5,
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 1_000_000,
@@ -117,6 +132,7 @@ def consume(target: Target, *, value_bytes: int, megabytes: int) -> float:
     consumer = Consumer(
         {
             "bootstrap.servers": target.bootstrap_servers,
+            **target.client,
             "group.id": "bench",
             "enable.auto.commit": False,
             "fetch.queue.backoff.ms": 1,
@@ -158,9 +174,10 @@ def latency(
 ) -> list[float]:
     """End-to-end milliseconds, produce call to consumer, of each record at a steady rate. Smaller is better."""
     topic = target.topic()
-    consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "bench", "fetch.wait.max.ms": 100})
+    servers = {"bootstrap.servers": target.bootstrap_servers, **target.client}
+    consumer = Consumer({**servers, "group.id": "bench", "fetch.wait.max.ms": 100})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    producer = Producer({"bootstrap.servers": target.bootstrap_servers, "acks": acks, "linger.ms": 0})
+    producer = Producer({**servers, "acks": acks, "linger.ms": 0})
     warm, total = per_second, int(per_second * (seconds + 1))
     samples: list[float] = []
 
@@ -188,6 +205,34 @@ def latency(
     consumer.close()
     assert len(samples) == total - warm, f"{len(samples)} of {total - warm} records came"
     return sorted(samples)
+
+
+def handshakes(target: Target, *, threads: int = 4, seconds: float = 3.0) -> float:
+    """Connections a second that do a handshake, with a new session each, and one request."""
+    context = ssl.create_default_context(cafile=target.authority)
+    request = fetch_frame(target.topic(), 0, offset=0, max_wait_ms=0)
+    host, port = target.address
+    counts: list[int] = []
+
+    def connect_again(until: float) -> None:
+        connections = 0
+        while time.perf_counter() < until:
+            with (
+                socket.create_connection((host, port)) as plain,
+                context.wrap_socket(plain, server_hostname=host) as tls,
+            ):
+                tls.sendall(request)
+                assert tls.recv(4)
+            connections += 1
+        counts.append(connections)
+
+    started = time.perf_counter()
+    workers = [threading.Thread(target=connect_again, args=(started + seconds,)) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(counts) / (time.perf_counter() - started)
 
 
 def quantile(samples: list[float], share: float) -> float:

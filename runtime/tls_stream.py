@@ -128,6 +128,11 @@ class TlsStream:
         return self._is_open
 
     @property
+    def is_working(self) -> bool:
+        """Whether this side works on what the peer has sent: it does not wait for the peer."""
+        return self._is_engine_away
+
+    @property
     def certificate(self) -> bytes | None:
         """The peer's certificate in DER form; None if it showed none."""
         return self._tls.getpeercert(binary_form=True)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from runtime.disk import DiskQueue
     from runtime.filesystem import FileStat, FileSystem
     from runtime.tasks import TaskScope
-    from runtime.timer import Timer
+    from runtime.timer import Timer, TimerEntry
     from runtime.tls import TlsNetwork
     from runtime.transport import ConnectionHandler
 
@@ -79,6 +79,33 @@ class _Listener:
         self.contexts = contexts
         self.mapper = mapper
         self.failed_stats: Mapping[str, FileStat] | None = None  # of files that could not be applied
+
+
+class _HandshakeDeadline:
+    """Closes a connection whose client does not finish its handshake in time. While this broker works on it, because many
+    come at once, the client has more time."""
+
+    __slots__ = ("_connection", "_entry", "_period_ms", "_timer")
+
+    def __init__(self, timer: Timer, period_ms: int, connection: RequestConnection) -> None:
+        self._timer = timer
+        self._period_ms = period_ms
+        self._connection = connection
+        self._entry: TimerEntry | None = None
+
+    def start(self, stream: TlsStream) -> None:
+        self._entry = self._timer.schedule(self._period_ms, lambda: self._end(stream))
+
+    def _end(self, stream: TlsStream) -> None:
+        if stream.is_working:
+            self.start(stream)
+        else:
+            self._connection.tls_failed(f"no TLS handshake within {self._period_ms} ms")
+
+    def cancel(self) -> None:
+        if self._entry is not None:
+            self._entry.cancel()
+            self._entry = None
 
 
 class TlsListeners:
@@ -122,20 +149,14 @@ class TlsListeners:
         return lambda: self._stream(found, plain())
 
     def _stream(self, listener: _Listener, connection: RequestConnection) -> TlsStream:
-        stream: TlsStream | None = None
-
-        def end_handshake() -> None:
-            if stream is not None and not stream.is_secured:
-                connection.close(f"no TLS handshake within {self._handshake_timeout_ms} ms")
-
-        entry = self._timer.schedule(self._handshake_timeout_ms, end_handshake)
+        deadline = _HandshakeDeadline(self._timer, self._handshake_timeout_ms, connection)
 
         def secured(stream: TlsStream) -> None:
-            entry.cancel()
+            deadline.cancel()
             self._secured(listener, connection, stream)
 
         def failed(error: Exception) -> None:
-            entry.cancel()
+            deadline.cancel()
             connection.tls_failed(f"TLS: {reason_of_failure(error)}")
 
         stream = TlsStream(
@@ -145,8 +166,9 @@ class TlsListeners:
             is_announced_early=True,
             secured=secured,
             failed=failed,
-            ended=entry.cancel,
+            ended=deadline.cancel,
         )
+        deadline.start(stream)
         return stream
 
     def _secured(self, listener: _Listener, connection: RequestConnection, stream: TlsStream) -> None:

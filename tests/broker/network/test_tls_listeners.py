@@ -22,7 +22,7 @@ from runtime.tls_context import client_context_of
 from runtime.tls_stream import TlsStream, TlsWork
 from security.principal import ANONYMOUS, Principal
 from tests.clocks import ManualClock, Turns
-from tests.runtime.test_tls_stream import Line, User
+from tests.runtime.test_tls_stream import Later, Line, User
 from tests.tls_certificates import authority, issued, material
 
 BASE = {"listeners": "SSL://localhost:0", "security.inter.broker.protocol": "SSL"}
@@ -84,13 +84,13 @@ class Connection:
 
 
 class World:
-    def __init__(self, files: Files, given: Mapping[str, str]) -> None:
+    def __init__(self, files: Files, given: Mapping[str, str], work: TlsWork | None = None) -> None:
         self.clock = ManualClock()
         self.turns = Turns(self.clock)
         self.given = {**BASE, **given}
         settings = BrokerSettings(self.given)
         self.listeners = TlsListeners(
-            settings, listener_plans(settings), files, TlsWork(), timer=Timer(self.clock, self.turns.call_later)  # type: ignore[arg-type]
+            settings, listener_plans(settings), files, work or TlsWork(), timer=Timer(self.clock, self.turns.call_later)  # type: ignore[arg-type]
         )  # fmt: skip
 
     def accept(self, listener: str = "SSL") -> tuple[Connection, Line]:
@@ -216,6 +216,31 @@ def test_half_a_handshake_ends_after_a_time() -> None:
     assert connection.reasons == ["no TLS handshake within 5000 ms"]
     assert line.is_closed
     assert finished.reasons == []
+
+
+def test_a_client_that_waits_for_this_broker_has_more_time() -> None:
+    later = Later()
+    given = {**STORES, "barnabas.authentication.timeout.ms": "5000"}
+    world = World(pem_files(), given, TlsWork(handshakes=later))
+    connection, line = world.accept()
+    line.give(client_hello())
+    world.turns.advance(30_000)
+    assert connection.reasons == []
+    assert later.do_one()
+    world.turns.advance(4_999)
+    assert connection.reasons == []
+    world.turns.advance(1)  # now it is the client who takes too long
+    assert connection.reasons == ["no TLS handshake within 5000 ms"]
+
+
+def client_hello() -> bytes:
+    line = Line()
+    client = TlsStream(
+        User(), client_context_of(material(None), checks_host=True), TlsWork(), host="localhost",
+        secured=lambda _stream: None,
+    )  # fmt: skip
+    client.connected(line)
+    return bytes(line.written)
 
 
 @pytest.mark.parametrize(
