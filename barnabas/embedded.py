@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.launch import command
+from barnabas.security import ADMIN, GeneratedSecurity
 
 START_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 20
@@ -41,7 +42,8 @@ class EmbeddedBroker:
     """A running broker between `start` and `close`, or inside `with`.
 
     `topics` are created before it is ready: names, or names with their number of partitions. `settings` are broker
-    settings by their Kafka names. Safe to use from any thread; not to be shared with a forked process.
+    settings by their Kafka names. `security` is "ssl", "sasl_plaintext" or "sasl_ssl": the broker has one listener with that
+    protocol, and certificates and passwords that are generated for `admin` and for `users` (`barnabas.security`). Safe to use from any thread; not to be shared with a forked process.
     """
 
     def __init__(
@@ -49,11 +51,15 @@ class EmbeddedBroker:
         topics: Mapping[str, int] | Iterable[str] = (),
         settings: Mapping[str, object] | None = None,
         *,
+        security: str | None = None,
+        users: Iterable[str] = (),
         log_level: str = "WARN",
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        self._settings = {**DEFAULTS, **{name: _text(value) for name, value in (settings or {}).items()}}
+        self._settings = {name: _text(value) for name, value in (settings or {}).items()}
+        self._protocol, self._users = security, tuple(users)
+        self._security: GeneratedSecurity | None = None
         self._log_level = log_level
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,6 +72,18 @@ class EmbeddedBroker:
         """`host:port` for clients."""
         assert self._bootstrap_servers, "the broker is not running"
         return self._bootstrap_servers
+
+    @property
+    def security(self) -> GeneratedSecurity:
+        """The certificates and passwords of a broker that was asked for with `security`."""
+        assert self._security is not None, "the broker is not secured, or not running"
+        return self._security
+
+    def client_settings(self, user: str = ADMIN) -> dict[str, str]:
+        """Return the settings of a user's clients of confluent-kafka, `bootstrap.servers` among them. Without `security` there
+        are no users."""
+        secured = {} if self._security is None else self._security.client_settings(user)
+        return {"bootstrap.servers": self.bootstrap_servers, **secured}
 
     @property
     def process_id(self) -> int:
@@ -114,10 +132,22 @@ class EmbeddedBroker:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
         self._bootstrap_servers = ""
+        self._security = None
+
+    def _secured_settings(self) -> dict[str, str]:
+        """Generate what the broker is secured with; return its settings."""
+        if self._protocol is None:
+            return {}
+        folder = os.path.join(self._folder, "security")
+        os.mkdir(folder, 0o700)
+        self._security = GeneratedSecurity(self._protocol, folder, self._users)
+        return {"listeners": f"{self._protocol.upper()}://localhost:0", **self._security.broker_settings()}
 
     def _launch(self) -> None:
         properties = os.path.join(self._folder, "server.properties")
-        settings = {"log.dirs": os.path.join(self._folder, "data"), **self._settings}
+        settings = {
+            "log.dirs": os.path.join(self._folder, "data"), **DEFAULTS, **self._secured_settings(), **self._settings,
+        }  # fmt: skip
         with open(properties, "w", encoding="latin-1") as file:  # a file, since all users can read arguments
             file.writelines(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
         lifeline_end, self._lifeline = os.pipe()
