@@ -43,7 +43,8 @@ class EmbeddedBroker:
 
     `topics` are created before it is ready: names, or names with their number of partitions. `settings` are broker
     settings by their Kafka names. `security` is "ssl", "sasl_plaintext" or "sasl_ssl": the broker has one listener with that
-    protocol, and certificates and passwords that are generated for `admin` and for `users` (`barnabas.security`). Safe to use from any thread; not to be shared with a forked process.
+    protocol, and certificates and passwords that are generated for `admin` and for `users` (`barnabas.security`). Safe to use
+    from any thread; not to be shared with a forked process.
     """
 
     def __init__(
