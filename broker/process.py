@@ -36,6 +36,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.error_texts import reason_of
 from runtime.os_descriptors import fill_standard_descriptors
 from runtime.os_disk import OsDisk
+from runtime.os_documents import OsDocuments
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.os_memory import allocating_permanent_objects, keep_freed_buffers
@@ -124,7 +125,8 @@ class BrokerProcess:
         )
         http_network = OsNetwork()  # monitoring may connect even when clients are refused
         tls_threads = _tls_threads()
-        dependencies = replace(self._dependencies(disk, network), tls_work=TlsWork(*tls_threads))
+        documents = OsDocuments(self._clock)
+        dependencies = replace(self._dependencies(disk, network), tls_work=TlsWork(*tls_threads), documents=documents)
         broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
@@ -137,6 +139,7 @@ class BrokerProcess:
             network.close()
             for threads in tls_threads:
                 threads.close()
+            documents.close()
             await disk.close()
 
     def _dependencies(self, disk: OsDisk, network: OsNetwork) -> Dependencies:

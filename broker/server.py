@@ -52,10 +52,10 @@ from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
 from broker.network.sasl_mechanisms import sasl_rules
+from broker.network.sasl_sources import SaslSources
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
-from broker.settings.scram_users import ScramUsers
 from broker.settings.settings_effects import SettingsEffects
 from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
@@ -71,6 +71,7 @@ from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from replication.isr_expiry import expire_lagging_replicas
 from runtime.clock import Clock
 from runtime.disk import Disk, DiskQueue
+from runtime.documents import Documents, NoDocuments
 from runtime.error_texts import reason_of
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
@@ -99,7 +100,8 @@ OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
 class Dependencies:
     """Access to the outside of the process. `open_store` opens the store of a broker whose first log directory is at a path:
     the embedded store, or a ZooKeeper session (a simulation passes its own). `host_name` is this machine's name on the
-    network; `tls_work` does what takes TLS long; `boot_id` returns the id of the machine's boot, None if it is unknown."""
+    network; `tls_work` does what takes TLS long; `documents` reads keys and tokens; `boot_id` returns the id of the machine's
+    boot, None if it is unknown."""
 
     clock: Clock
     randomness: Randomness
@@ -110,6 +112,7 @@ class Dependencies:
     host_name: str = "localhost"
     boot_id: Callable[[], str | None] = lambda: None
     tls_work: TlsWork = field(default_factory=TlsWork)
+    documents: Documents = field(default_factory=NoDocuments)
 
 
 class Broker:
@@ -140,7 +143,7 @@ class Broker:
         self._version = inter_broker_version(settings)
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._access = AccessControl(settings, dependencies, self._tasks)
-        self._scram_users = ScramUsers()
+        self._sasl = SaslSources(dependencies.randomness, dependencies.documents, dependencies.clock, self._tasks)
         self._metrics = BrokerMetrics(dependencies.clock)
         self.bound: dict[str, Address] = {}
         self._store: Store | None = None
@@ -207,9 +210,8 @@ class Broker:
         self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
-        self._sasl_rules = sasl_rules(
-            self._dynamic.settings, self._plans, self._dependencies.randomness, self._scram_users
-        )
+        self._sasl_rules = sasl_rules(self._dynamic.settings, self._plans, self._sasl)
+        await self._sasl.oauth.start()
         assert self._store is not None
         await self._access.load(self._store, self._version)
         self._tls = tls_listeners(
@@ -220,8 +222,7 @@ class Broker:
         if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
             await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
-        if services.delegation_tokens is not None:
-            await services.delegation_tokens.start()
+        await self._sasl.start_tokens(services.delegation_tokens)
         await self._bind()
         if self.has_others:
             self._enter("waiting to leave ISRs after a possible loss of power")
@@ -296,7 +297,7 @@ class Broker:
         self._dynamic = DynamicSettings(
             self.settings, self.broker_id, store, self._tasks, dependencies.clock, self._passwords
         )
-        self._dynamic.on_entity_changed(self._scram_users.on_entity_changed)
+        self._dynamic.on_entity_changed(self._sasl.users.on_entity_changed)
 
     def _store_directory(self) -> str:
         """Raises DirectoryRefused."""

@@ -5,6 +5,8 @@ Rules: a document is read whole, off the event loop, and has a largest size and 
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,3 +28,10 @@ class DocumentRequest:
 class Documents(Protocol):
     async def read(self, request: DocumentRequest) -> bytes:
         """Read a document. Raises OSError."""
+
+
+class NoDocuments:
+    """There are none."""
+
+    async def read(self, request: DocumentRequest) -> bytes:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), request.url)

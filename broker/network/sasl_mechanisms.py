@@ -15,20 +15,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.network.oauth_mechanism import CLASSES as OAUTH_CLASSES
+from broker.network.oauth_mechanism import LOGIN_MODULE as OAUTH_MODULE
+from broker.network.oauth_mechanism import oauth_exchanges
 from broker.network.sasl_exchange import SaslRules
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from metadata.store.znode_json import java_map_order
 from security.jaas import LoginModule, parse_login_modules
 from security.plain import PlainServer, users_of
-from security.sasl import GSSAPI, PLAIN, MechanismTable, SaslServerFactory
+from security.sasl import GSSAPI, OAUTHBEARER, PLAIN, MechanismTable, SaslServerFactory
 from security.scram import MECHANISMS as SCRAM
-from security.scram import NONCE_BYTES, ScramServer, ScramSource
+from security.scram import NONCE_BYTES, ScramServer
 
 if TYPE_CHECKING:
     from broker.network.listeners import ListenerPlan
+    from broker.network.sasl_sources import SaslSources
     from config.broker import BrokerSettings
-    from runtime.randomness import Randomness
 
 JAAS = "sasl.jaas.config"
 ENABLED = "sasl.enabled.mechanisms"
@@ -47,8 +50,7 @@ class MechanismContext:
     mechanism: str
     values: ListenerValues
     options: Mapping[str, str]
-    randomness: Randomness
-    credentials: ScramSource
+    sources: SaslSources
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,12 @@ def _plain(context: MechanismContext) -> SaslServerFactory:
 
 
 def _scram(context: MechanismContext) -> SaslServerFactory:
-    mechanism, randomness, credentials = SCRAM[context.mechanism], context.randomness, context.credentials
-    return lambda: ScramServer(mechanism, credentials, randomness.randbytes(NONCE_BYTES).hex())
+    mechanism, users, randomness = SCRAM[context.mechanism], context.sources.users, context.sources.randomness
+    return lambda: ScramServer(mechanism, users, randomness.randbytes(NONCE_BYTES).hex())
+
+
+def _oauth(context: MechanismContext) -> SaslServerFactory:
+    return oauth_exchanges(context.values, context.options, context.sources.oauth, context.sources.clock.wall_ms)
 
 
 MECHANISMS: Mapping[str, Mechanism] = {
@@ -78,13 +84,12 @@ MECHANISMS: Mapping[str, Mechanism] = {
     for each in (
         Mechanism(PLAIN, (_PLAIN_MODULE,), _plain),
         *(Mechanism(name, (_SCRAM_MODULE,), _scram, needs_module=False) for name in SCRAM),
+        Mechanism(OAUTHBEARER, (OAUTH_MODULE,), _oauth, OAUTH_CLASSES),
     )
 }
 
 
-def sasl_rules(
-    settings: BrokerSettings, plans: Iterable[ListenerPlan], randomness: Randomness, credentials: ScramSource
-) -> dict[str, SaslRules]:
+def sasl_rules(settings: BrokerSettings, plans: Iterable[ListenerPlan], sources: SaslSources) -> dict[str, SaslRules]:
     """Return how clients authenticate on each listener with SASL. Raises ConfigError."""
 
     def rules(plan: ListenerPlan) -> SaslRules:
@@ -95,9 +100,7 @@ def sasl_rules(
             settings,
             values,
             {
-                mechanism.name: mechanism.make(
-                    MechanismContext(mechanism.name, values, options, randomness, credentials)
-                )
+                mechanism.name: mechanism.make(MechanismContext(mechanism.name, values, options, sources))
                 for mechanism, options in makers
             },
         )

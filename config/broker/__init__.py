@@ -39,10 +39,9 @@ LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 # Those that may have a SASL mechanism between: listener.name.<listener>.<mechanism>.<setting>.
 _MECHANISM_SETTINGS = (
     "sasl.jaas.config",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
+    *(name for name in SecuritySettings.definitions if name.startswith(("sasl.oauthbearer.", "sasl.login."))),
 )
 # Those that have an effect as a listener's own, or as one of its mechanisms'.
 SASL_LISTENER_SETTINGS = frozenset((*_MECHANISM_SETTINGS, "sasl.enabled.mechanisms", "sasl.server.max.receive.size"))
@@ -136,7 +135,7 @@ class BrokerSettings(
             for name in sorted(self.given)
             if (row := self.definitions.get(base_name(name))) is not None
             and (
-                base_name(name) not in SASL_LISTENER_SETTINGS and not (row.effective and row.name.startswith("ssl."))
+                not (row.effective and (base_name(name) in SASL_LISTENER_SETTINGS or row.name.startswith("ssl.")))
                 if name not in self.definitions
                 else not row.effective and self.value(name) != row.default
             )

@@ -76,7 +76,7 @@ class SecuritySettings(SettingTable):
     sasl_enabled_mechanisms: tuple[str, ...] = setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, PER_BROKER,
         effective=True,
         doc="SASL mechanisms that are offered. A listener with SASL needs others than GSSAPI: PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512.")
+            "SCRAM-SHA-512, OAUTHBEARER.")
     sasl_jaas_config: Password | None = setting("sasl.jaas.config", PASSWORD, None, None, PER_BROKER,
         effective=True,
         doc="Login module and its options in JAAS form. It is read of a mechanism of a listener only: "
@@ -106,22 +106,28 @@ class SecuritySettings(SettingTable):
     sasl_login_connect_timeout_ms: int | None = setting("sasl.login.connect.timeout.ms", INT, None,
         doc="Time to connect to an authentication provider.")
     sasl_login_read_timeout_ms: int | None = setting("sasl.login.read.timeout.ms", INT, None,
+        effective=True,
         doc="Time to wait for an authentication provider's response.")
     sasl_login_refresh_buffer_seconds: int = setting(
         "sasl.login.refresh.buffer.seconds", SHORT, 300, None, PER_BROKER,
+        effective=True,
         doc="Time before expiry in which a login is not refreshed any more.")
     sasl_login_refresh_min_period_seconds: int = setting(
         "sasl.login.refresh.min.period.seconds", SHORT, 60, None, PER_BROKER,
+        effective=True,
         doc="Time between refreshes at least.")
     sasl_login_refresh_window_factor: float = setting(
         "sasl.login.refresh.window.factor", DOUBLE, 0.8, None, PER_BROKER,
+        effective=True,
         doc="Share of a login's life after which it is refreshed.")
     sasl_login_refresh_window_jitter: float = setting(
         "sasl.login.refresh.window.jitter", DOUBLE, 0.05, None, PER_BROKER,
         doc="Random share added to the refresh time of a login.")
     sasl_login_retry_backoff_max_ms: int = setting("sasl.login.retry.backoff.max.ms", LONG, 10_000,
+        effective=True,
         doc="Longest pause between login attempts.")
     sasl_login_retry_backoff_ms: int = setting("sasl.login.retry.backoff.ms", LONG, 100,
+        effective=True,
         doc="First pause between login attempts.")
     sasl_mechanism_controller_protocol: str = setting("sasl.mechanism.controller.protocol", STRING, "GSSAPI",
         doc="SASL mechanism towards a quorum controller.")
@@ -129,32 +135,43 @@ class SecuritySettings(SettingTable):
         "sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, PER_BROKER,
         doc="SASL mechanism among brokers.")
     sasl_oauthbearer_clock_skew_seconds: int = setting("sasl.oauthbearer.clock.skew.seconds", INT, 30,
+        effective=True,
         doc="Difference of clocks that is tolerated in tokens.")
     sasl_oauthbearer_expected_audience: tuple[str, ...] | None = setting(
         "sasl.oauthbearer.expected.audience", LIST, None,
+        effective=True,
         doc="Audiences a token must be for.")
     sasl_oauthbearer_expected_issuer: str | None = setting("sasl.oauthbearer.expected.issuer", STRING, None,
+        effective=True,
         doc="Issuer a token must be from.")
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, HOUR_MS,
+        effective=True,
         doc="Time between reads of the provider's keys.")
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000,
+        effective=True,
         doc="Longest pause between attempts to read the keys.")
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100,
+        effective=True,
         doc="First pause between attempts to read the keys.")
     sasl_oauthbearer_jwks_endpoint_url: str | None = setting("sasl.oauthbearer.jwks.endpoint.url", STRING, None,
-        doc="Where the provider's keys are read.")
+        effective=True,
+        doc="Where the keys that sign clients' tokens are read (JWKS): a URL of a file, http or https.")
     sasl_oauthbearer_scope_claim_name: str = setting("sasl.oauthbearer.scope.claim.name", STRING, "scope",
+        effective=True,
         doc="Claim that holds the scope.")
     sasl_oauthbearer_sub_claim_name: str = setting("sasl.oauthbearer.sub.claim.name", STRING, "sub",
+        effective=True,
         doc="Claim that holds the subject.")
     sasl_oauthbearer_token_endpoint_url: str | None = setting("sasl.oauthbearer.token.endpoint.url", STRING, None,
-        doc="Where tokens are asked for.")
+        effective=True,
+        doc="Where this broker gets the token with which it logs in to others: a file, or http, https with client credentials.")
     sasl_server_callback_handler_class: str | None = setting("sasl.server.callback.handler.class", CLASS, None,
         effective=True,
-        doc="Java class of a SASL server's callback handler, of a mechanism of a listener; only the defaults are there.")
+        doc="Java class of a SASL server's callback handler, of a mechanism of a listener: the defaults, and for OAUTHBEARER "
+            "Kafka's own.")
     sasl_server_max_receive_size: int = setting("sasl.server.max.receive.size", INT, 512 * KiB, effective=True,
         doc="Largest SASL message, in bytes.")
     ssl_allow_dn_changes: bool = setting("ssl.allow.dn.changes", BOOLEAN, False, effective=True,

@@ -9,9 +9,12 @@ import pytest
 from broker.composition import listener_plans
 from broker.network.sasl_exchange import SaslRules
 from broker.network.sasl_mechanisms import sasl_rules
-from broker.settings.scram_users import ScramUsers
+from broker.network.sasl_sources import SaslSources
 from config.broker import BrokerSettings
 from config.errors import ConfigError
+from runtime.documents import NoDocuments
+from runtime.tasks import TaskScope
+from tests.clocks import ManualClock
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PLAIN_JAAS = f'{MODULE} required username="admin" password="topsecret" user_alice="topsecret";'
@@ -29,7 +32,8 @@ PLAIN = {
 def rules_of(given: dict[str, str]) -> dict[str, SaslRules]:
     settings = BrokerSettings.from_sources({**LISTENERS, **given}, {}, {})
     assert not settings.unknown
-    return sasl_rules(settings, listener_plans(settings), random.Random(1), ScramUsers())
+    sources = SaslSources(random.Random(1), NoDocuments(), ManualClock(), TaskScope("test"))
+    return sasl_rules(settings, listener_plans(settings), sources)
 
 
 def test_each_listener_with_sasl_has_rules() -> None:
