@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.cluster.broker_login import BrokerLogin, broker_login
 from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
 from broker.network.authentication import ListenersAuthentication
@@ -23,6 +24,7 @@ from broker.network.listeners import (
 )
 from broker.network.memory_budget import MemoryBudget
 from broker.network.quotas import Quotas
+from broker.network.sasl_mechanisms import sasl_rules
 from broker.network.tls_listeners import TlsListeners
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from broker.network.sasl_exchange import SaslRules
+    from broker.network.sasl_sources import SaslSources
     from broker.server import Dependencies
     from broker.services import Services
     from broker.settings.dynamic_settings import DynamicSettings
@@ -72,9 +75,6 @@ def listener_plans(settings: BrokerSettings) -> list[ListenerPlan]:
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    for plan in plans:
-        if plan.is_inter_broker and "SASL" in plan.security_protocol and settings.zookeeper_connect is not None:
-            raise ConfigError(f"listener {plan.name}: {plan.security_protocol} is not served yet between brokers")
     return plans
 
 
@@ -106,6 +106,21 @@ def client_quotas(settings: BrokerSettings, clock: Clock) -> Quotas:
         Windows(settings.controller_quota_window_size_seconds * 1000, settings.controller_quota_window_num),
         settings.barnabas_quota_rates_max,
     )
+
+
+def logins(
+    settings: BrokerSettings,
+    plans: Sequence[ListenerPlan],
+    version: InterBrokerVersion,
+    sources: SaslSources,
+) -> tuple[dict[str, SaslRules], BrokerLogin | None]:
+    """Return how clients authenticate on each listener with SASL, and how this broker does towards other brokers: None where
+    there are none, or where their listener has no SASL. Raises ConfigError."""
+    rules = sasl_rules(settings, plans, sources)
+    listener = inter_broker_listener(plans)
+    if settings.zookeeper_connect is None or listener not in rules:
+        return rules, None
+    return rules, broker_login(settings, listener, version, sources)
 
 
 def authentication(rules: Mapping[str, SaslRules], services: Services) -> ListenersAuthentication | None:

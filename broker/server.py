@@ -42,6 +42,7 @@ from broker.composition import (
     inter_broker_listener,
     inter_broker_version,
     listener_plans,
+    logins,
     registration,
     tls_listeners,
 )
@@ -51,7 +52,6 @@ from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
-from broker.network.sasl_mechanisms import sasl_rules
 from broker.network.sasl_sources import SaslSources
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
@@ -210,7 +210,7 @@ class Broker:
         self._enter("opening the store")
         await self._open_store()
         await self._dynamic.start()
-        self._sasl_rules = sasl_rules(self._dynamic.settings, self._plans, self._sasl)
+        self._sasl_rules, self._login = logins(self._dynamic.settings, self._plans, self._version, self._sasl)
         await self._sasl.oauth.start()
         assert self._store is not None
         await self._access.load(self._store, self._version)
@@ -329,7 +329,14 @@ class Broker:
                 plans=self._plans,
                 clock=dependencies.clock,
                 randomness=dependencies.randomness,
-                brokers_network=brokers_network(dependencies.network, self._plans, self._tls, dependencies.tls_work),
+                brokers_network=brokers_network(
+                    dependencies,
+                    self._plans,
+                    self._tls,
+                    self._login,
+                    client_id=str(self.broker_id),
+                    timeout_ms=settings.barnabas_authentication_timeout_ms,
+                ),
                 timer=self._timer,
                 tasks=tasks,
                 store=store,

@@ -2,7 +2,8 @@
 
 Rules: one connection at a time. A request without a response in time closes the connection, because later responses would be
 matched to the wrong requests; the next `send` connects again. The caller decides how long to pause before that. The address is
-looked up at each connection, because a broker may return at another one. Errors: OSError (ConnectionError, TimeoutError) when
+looked up at each connection, because a broker may return at another one. A connection whose session ends is replaced before
+that. Errors: OSError (ConnectionError, TimeoutError) when
 no response came: it is then unknown whether the broker handled the request.
 Source: Kafka ManualMetadataUpdater with NetworkClient, BlockingSend.
 """
@@ -78,6 +79,10 @@ class BrokerClient:
         async with self._connecting:
             self._check_open()
             client = self._client
+            if client is not None and client.is_ending:
+                await client.drain()  # or its requests could come behind those of the next connection
+                client.close()
+                self._check_open()
             if client is None or not client.is_open:
                 address = self._address()
                 if address is None:

@@ -17,7 +17,7 @@ from protocol.frame import FrameReader
 from protocol.header import decode_response, encode_request
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS, Request, Response
-from runtime.transport import Connection, Network
+from runtime.transport import Connection, EndingConnection, Network
 
 MAX_FRAME_BYTES: Final = 128 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 256
@@ -54,6 +54,8 @@ class Client:
         self._room = asyncio.Semaphore(max_in_flight)
         self._pending: deque[_Pending] = deque()
         self._connection: Connection | None = None
+        self._ending: EndingConnection | None = None
+        self._drained: asyncio.Event | None = None  # while somebody waits for it
         self._lost: Exception | None = None
         self._next_correlation_id = 0
 
@@ -71,7 +73,8 @@ class Client:
     ) -> Client:
         """Open a connection. Raises OSError."""
         client = cls(client_id, max_frame_bytes=max_frame_bytes, max_in_flight=max_in_flight, max_elements=max_elements)
-        client._connection = await network.connect(host, port, client)
+        connection = client._connection = await network.connect(host, port, client)
+        client._ending = connection if isinstance(connection, EndingConnection) else None
         return client
 
     @property
@@ -79,9 +82,20 @@ class Client:
         return self._connection is not None and self._lost is None
 
     @property
+    def is_ending(self) -> bool:
+        """Whether the next request should go over another connection."""
+        return self._ending is not None and self._ending.is_ending
+
+    @property
     def is_receiving(self) -> bool:
         """Whether a response has begun to arrive."""
         return self.is_open and self._frames.has_part
+
+    async def drain(self) -> None:
+        """Return when no request waits for its response."""
+        while self._pending:
+            self._drained = asyncio.Event()
+            await self._drained.wait()
 
     @overload
     async def send(self, request: Request, version: int) -> Response: ...
@@ -136,6 +150,8 @@ class Client:
             if not pending.answer.done():
                 pending.answer.set_exception(error)
                 pending.answer.exception()  # the caller may have ended, so the exception may stay unretrieved
+        if self._drained is not None:
+            self._drained.set()
 
     def _on_frame(self, frame: bytes | bytearray) -> None:
         if not self._pending:
@@ -148,6 +164,8 @@ class Client:
             raise DecodeError(f"response {correlation_id} came instead of {pending.correlation_id}")
         self._pending.popleft()
         self._room.release()
+        if self._drained is not None:
+            self._drained.set()
         if not pending.answer.done():
             pending.answer.set_result(response)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from runtime.filesystem import Buffer
 
@@ -55,6 +55,15 @@ class Connection(Protocol):
 
     def abort(self) -> None:
         """Close immediately, and drop what is queued."""
+
+
+@runtime_checkable
+class EndingConnection(Protocol):
+    """What a `Connection` is as well if its peer ends it at a time that is known before."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether another connection should be opened for the next request."""
 
 
 class ConnectionHandler(Protocol):

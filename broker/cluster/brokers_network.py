@@ -11,22 +11,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from broker.cluster.sasl_network import SaslNetwork
 from broker.network.tls_listeners import TLS_PROTOCOLS
 from runtime.tls import TlsNetwork
 
 if TYPE_CHECKING:
+    from broker.cluster.broker_login import BrokerLogin
     from broker.network.listeners import ListenerPlan
     from broker.network.tls_listeners import TlsListeners
-    from runtime.tls_stream import TlsWork
+    from broker.server import Dependencies
     from runtime.transport import Network
 
 
-def brokers_network(network: Network, plans: Sequence[ListenerPlan], tls: TlsListeners, work: TlsWork) -> Network:
+def brokers_network(
+    dependencies: Dependencies,
+    plans: Sequence[ListenerPlan],
+    tls: TlsListeners,
+    login: BrokerLogin | None,
+    *,
+    client_id: str,
+    timeout_ms: int,
+) -> Network:
     """Return the network for connections to the inter-broker listener of other brokers. `tls` has the certificate that this
-    broker shows to them."""
-    plan = next(plan for plan in plans if plan.is_inter_broker)
+    broker shows to them, `login` its name and password; None where the listener has no SASL. Within `timeout_ms` the other
+    broker must have accepted it."""
+    network, plan = dependencies.network, next(plan for plan in plans if plan.is_inter_broker)
     if plan.security_protocol in TLS_PROTOCOLS:
-        secured = TlsNetwork(network, tls.brokers_context(), work)
+        secured = TlsNetwork(network, tls.brokers_context(), dependencies.tls_work)
         tls.keep_current(secured)
         network = secured
+    if login is not None:
+        network = SaslNetwork(
+            network,
+            login,
+            client_id=client_id,
+            clock=dependencies.clock,
+            randomness=dependencies.randomness,
+            work=dependencies.tls_work.handshakes,
+            timeout_ms=timeout_ms,
+        )
     return network

@@ -132,8 +132,9 @@ class SecuritySettings(SettingTable):
     sasl_mechanism_controller_protocol: str = setting("sasl.mechanism.controller.protocol", STRING, "GSSAPI",
         doc="SASL mechanism towards a quorum controller.")
     sasl_mechanism_inter_broker_protocol: str = setting(
-        "sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, PER_BROKER,
-        doc="SASL mechanism among brokers.")
+        "sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, PER_BROKER, effective=True,
+        doc="SASL mechanism among brokers, one of their listener's sasl.enabled.mechanisms. Username and password are "
+            "options of its login module.")
     sasl_oauthbearer_clock_skew_seconds: int = setting("sasl.oauthbearer.clock.skew.seconds", INT, 30,
         effective=True,
         doc="Difference of clocks that is tolerated in tokens.")

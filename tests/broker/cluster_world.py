@@ -49,7 +49,10 @@ class ClusterWorld:
 
     def machine(self, broker_id: int, host: str) -> Machine:
         """A place for a broker, which is not started."""
-        settings = {
+        return Machine(self.loop, self.network, host, self.settings_of(broker_id, host), ensemble=self.ensemble)
+
+    def settings_of(self, broker_id: int, host: str) -> dict[str, str]:
+        return {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{host}:{PORT}",
             "log.dirs": "/data",
@@ -62,7 +65,6 @@ class ClusterWorld:
             "controlled.shutdown.retry.backoff.ms": "200",
             **self._settings,
         }
-        return Machine(self.loop, self.network, host, settings, ensemble=self.ensemble)
 
     def reconfigure(self, **settings: str) -> None:
         """The brokers, all of them stopped, start with these settings next, and find their disks as they were."""

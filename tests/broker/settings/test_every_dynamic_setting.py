@@ -159,6 +159,15 @@ ELSEWHERE = {
     "advertised.listeners": "refused in flight: docs/differences.md",
     "sasl.enabled.mechanisms": "of a listener with SASL, after a restart: tests/broker/test_sasl_start.py",
     "sasl.jaas.config": "the same",
+    **dict.fromkeys(
+        (
+            "sasl.login.refresh.buffer.seconds",
+            "sasl.login.refresh.min.period.seconds",
+            "sasl.login.refresh.window.factor",
+        ),
+        "of a broker with others beside it, after a restart",
+    ),
+    "sasl.mechanism.inter.broker.protocol": "of a broker with others beside it: tests/broker/cluster/test_broker_login.py",
     "listeners": "refused in flight: docs/differences.md",
     "listener.security.protocol.map": "refused in flight: docs/differences.md",
     "leader.replication.throttled.rate": "of a broker with others beside it: tests/broker/test_cluster.py",
