@@ -67,6 +67,9 @@ cli: $(RUN)/.cli ## The command line for any cluster: .venv-run/bin/barnabas top
 cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a ZooKeeper, without Docker (needs Java; ZOOKEEPER=host:port takes yours)
 	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
 
+spark-cluster: $(DEV)/.spark ## A Spark master and two workers, without Docker (needs Java)
+	@exec $(DEV)/bin/python -m pipelines.spark_cluster $(ARGS)
+
 test: lint types ## Run the checks, the tests in a process a core, and then those that need the machine to themselves
 	$(PY) -m pytest -m "not oracle and not serial" -n $(PROCESSES) --maxprocesses 4 --dist worksteal $(ARGS) $(MAY_BE_NONE)
 	$(PY) -m pytest $(SERIAL) -m "serial and not oracle" $(ARGS) $(MAY_BE_NONE)

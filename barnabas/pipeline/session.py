@@ -174,4 +174,6 @@ def own_settings(packages: Sequence[str], ivy_settings: str, environment: Mappin
             settings["spark.jars.ivy"] = environment["SPARK_IVY"]
     if master.startswith("local"):  # a host name that does not resolve, as in containers, is no hindrance then
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    elif (path := worker_settings(environment).get("PYTHONPATH")) is not None:  # executors of a checkout
+        settings["spark.executorEnv.PYTHONPATH"] = path
     return settings
