@@ -1,11 +1,10 @@
 """Asks the brokers for a job's topics before Spark starts, so that what is missing is said within seconds.
 
-A Metadata request (version 4, which every broker since 0.11 knows) to each bootstrap server
-until one answers. Where clients authenticate (SASL), or encrypt with settings that Python does not read (a Java key store),
-only the connection is checked.
+A Metadata request (version 4, which every broker since 0.11 knows) to each bootstrap server until one answers. Where
+connections are secured, the client of the Python source asks; for Spark's connector only the connection is checked then.
 
-Rules: standard library only. Topics to read are not created; for topics to write brokers that create topics are asked to, as a
-producer would ask them.
+Rules: standard library only, but for secured connections. Topics to read are not created; for topics to write brokers that
+create topics are asked to, as a producer would ask them.
 Source: Kafka MetadataRequest, MetadataResponse.
 """
 
@@ -13,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import socket
-import ssl
 import struct
 from collections.abc import Iterable, Mapping
 
+PLAINTEXT = "PLAINTEXT"
 TIMEOUT_S = 5.0
 """How long one broker may take to connect, and to answer."""
 _METADATA, _VERSION = 3, 4
@@ -35,15 +34,27 @@ class NotReady(RuntimeError):
 
 def check(options: argparse.Namespace, topics: Iterable[str], targets: Iterable[str]) -> None:
     """Raise NotReady unless a broker answers, and has `topics` and `targets`."""
-    check_cluster(options.bootstrap_servers, options.command_config, topics)
+    servers, settings = options.bootstrap_servers, options.command_config
+    check_cluster(servers, settings, topics, with_connector=options.connector)
     if set(targets):
-        check_cluster(options.bootstrap_servers, options.command_config, targets, creates=True)
+        check_cluster(servers, settings, targets, creates=True, with_connector=options.connector)
 
 
-def check_cluster(servers: str, settings: Mapping[str, str], topics: Iterable[str], *, creates: bool = False) -> None:
+def check_cluster(
+    servers: str,
+    settings: Mapping[str, str],
+    topics: Iterable[str],
+    *,
+    creates: bool = False,
+    with_connector: bool = False,
+) -> None:
     """Raise NotReady unless one of `servers` answers, and has `topics`, or `creates` those that are missing."""
     names = sorted(set(topics))
-    errors = ask_first(servers, settings, names, creates=creates)
+    errors: dict[str, int] | None
+    if _protocol(settings) != PLAINTEXT and not with_connector:
+        errors = _ask_secured(servers, settings, names, creates=creates)
+    else:
+        errors = ask_first(servers, settings, names, creates=creates)
     if errors is None:
         return
     problems = [
@@ -75,11 +86,9 @@ def ask_first(
 def _ask(address: str, settings: Mapping[str, str], names: list[str], *, creates: bool) -> dict[str, int] | None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
-    protocol = settings.get("kafka.security.protocol", "PLAINTEXT").upper()
-    with socket.create_connection((host, int(port)), TIMEOUT_S) as plain:
-        if protocol.startswith("SASL") or (protocol == "SSL" and not _reads_pem(settings)):
+    with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
+        if _protocol(settings) != PLAINTEXT:
             return None
-        connection = _tls(settings).wrap_socket(plain, server_hostname=host) if protocol == "SSL" else plain
         connection.sendall(_request(names, creates=creates))
         size = struct.unpack(">i", _receive(connection, 4))[0]
         if not 4 <= size <= _MAX_RESPONSE_BYTES:
@@ -87,21 +96,20 @@ def _ask(address: str, settings: Mapping[str, str], names: list[str], *, creates
         return topic_errors(_receive(connection, size))
 
 
-def _reads_pem(settings: Mapping[str, str]) -> bool:
-    stores = [settings.get(f"kafka.ssl.{kind}.type", "JKS") for kind in ("truststore", "keystore")
-              if f"kafka.ssl.{kind}.location" in settings]  # fmt: skip
-    return all(kind.upper() == "PEM" for kind in stores)
+def _protocol(settings: Mapping[str, str]) -> str:
+    return settings.get("kafka.security.protocol", PLAINTEXT).upper()
 
 
-def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.get("kafka.ssl.truststore.location"))
-    if settings.get("kafka.ssl.endpoint.identification.algorithm", "https") == "":
-        context.check_hostname = False
-    if "kafka.ssl.keystore.location" in settings:
-        context.load_cert_chain(
-            settings["kafka.ssl.keystore.location"], password=settings.get("kafka.ssl.key.password")
-        )
-    return context
+def _ask_secured(servers: str, settings: Mapping[str, str], names: list[str], *, creates: bool) -> dict[str, int]:
+    """Return the error code of each topic. Raises NotReady."""
+    from barnabas.spark.login import LoginRefused  # noqa: PLC0415  needs the extra
+    from barnabas.spark.topic_check import topic_codes  # noqa: PLC0415
+
+    try:
+        options = {**settings, "kafka.bootstrap.servers": servers}
+        return topic_codes(options, names, creates=creates, timeout_s=TIMEOUT_S)
+    except (ValueError, OSError, LoginRefused) as error:
+        raise NotReady(str(error)) from None
 
 
 def _request(names: list[str], *, creates: bool) -> bytes:

@@ -4,7 +4,7 @@ Names and defaults are Kafka's, but for `isolation.level`: records of transactio
 unless somebody asks for them.
 
 Rules: pure. A setting that is not known is an error that lists those that are; a setting that would ask for more than is built
-(SASL, a Java key store) says what there is.
+(a Java key store, GSSAPI) says what there is.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.spark.option_values import SourceOptionError, addresses, boolean, check_names, choice, integer, read
+from barnabas.spark.security_options import SECURITY, parse_security
 from barnabas.spark.settings import CLIENT_ID, ClientSettings, ConnectionSettings
 
 PREFIX: Final = "kafka."
-BOTH: Final = (
-    "bootstrap.servers", "client.id", "default.api.timeout.ms", "receive.buffer.bytes", "request.timeout.ms",
-    "retry.backoff.ms", "security.protocol", "socket.connection.setup.timeout.ms", "ssl.endpoint.identification.algorithm",
-    "ssl.key.password", "ssl.keystore.location", "ssl.keystore.type", "ssl.truststore.location", "ssl.truststore.type",
-)  # fmt: skip
 KNOWN: Final = (
-    *BOTH, "acks", "batch.size", "check.crcs", "compression.type", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level",
-    "max.request.size", "transaction.timeout.ms",
+    *SECURITY, "acks", "batch.size", "bootstrap.servers", "check.crcs", "client.id", "compression.type",
+    "default.api.timeout.ms", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level", "max.request.size",
+    "receive.buffer.bytes", "request.timeout.ms", "retry.backoff.ms", "socket.connection.setup.timeout.ms",
+    "transaction.timeout.ms",
 )  # fmt: skip
 """A read takes those of a write, too, and a write those of a read: people keep one file of settings for both."""
 
@@ -56,27 +54,12 @@ def parse_client(options: Mapping[str, str]) -> ClientSettings:
 
 
 def _connection(options: Mapping[str, str]) -> ConnectionSettings:
-    is_tls = read(options, "kafka.security.protocol", _protocol, False)
-    for store in ("truststore", "keystore"):
-        location = f"kafka.ssl.{store}.location"
-        if location in options and not is_tls:
-            raise SourceOptionError(f"Option {location!r} needs kafka.security.protocol SSL")
-        if location in options and options.get(f"kafka.ssl.{store}.type", "JKS").upper() != "PEM":
-            raise SourceOptionError(f"Option 'kafka.ssl.{store}.type' must be PEM: Python reads no Java key stores")
-    algorithm = options.get("kafka.ssl.endpoint.identification.algorithm", "https")
+    tls, login = parse_security(options)
     return ConnectionSettings(
         client_id=options.get("kafka.client.id", CLIENT_ID),
         timeout_s=read(options, "kafka.request.timeout.ms", integer, 30_000, 1) / 1000,
         connect_timeout_s=read(options, "kafka.socket.connection.setup.timeout.ms", integer, 10_000, 1) / 1000,
         receive_buffer_bytes=read(options, "kafka.receive.buffer.bytes", integer, 1024 * 1024, 1, (1 << 31) - 1),
-        is_tls=is_tls,
-        ca_file=options.get("kafka.ssl.truststore.location"),
-        key_file=options.get("kafka.ssl.keystore.location"),
-        key_password=options.get("kafka.ssl.key.password"),
-        checks_host_name=bool(algorithm),
+        tls=tls,
+        login=login,
     )
-
-
-def _protocol(name: str, text: str) -> bool:
-    found: bool = choice(name, text, {"plaintext": False, "ssl": True})
-    return found

@@ -1,36 +1,48 @@
 """One blocking connection to a broker: frames, correlation ids, and the versions that both sides speak.
 
-A connection begins with ApiVersions; each request then goes out in the newest version that this side and the broker know, so
-the same client speaks to this broker, to Apache Kafka 3.9 and to Apache Kafka 4, which knows fewer old versions.
+A connection begins with ApiVersions, and with the login if there is one; each request then goes out in the newest version that
+this side and the broker know, so the same client speaks to this broker, to Apache Kafka 3.9 and to Apache Kafka 4, which knows
+fewer old versions.
 
 Rules: blocking sockets, as executors run plain Python; one thread uses a connection. Requests may be sent before earlier
 responses are received; responses come in order.
-Errors: OSError when the connection cannot be opened or is lost, and when a response does not come in time or is malformed; the
-connection is closed then. KafkaError(UNSUPPORTED_VERSION) when there is no common version.
-Source: KIP-35, KIP-511 (ApiVersions), Kafka NetworkClient.
+Errors: OSError when the connection cannot be opened or is lost, and when a response does not come in time or is malformed;
+the connection is closed then. KafkaError(UNSUPPORTED_VERSION) when there is no common version. LoginRefused when the broker
+does not let this client in, or its certificate is not accepted; SourceOptionError for a store that cannot be read.
+Source: KIP-35, KIP-511 (ApiVersions), KIP-152 and KIP-368 (SASL), Kafka NetworkClient.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import numpy as np
 
+from barnabas.spark.login import LOGINS, LoginRefused, Logins
+from barnabas.spark.security_settings import ClientLogin, ClientTls
 from barnabas.spark.settings import ConnectionSettings
+from barnabas.spark.tls import context_of
 from protocol.errors import ErrorCode, KafkaError
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Request, Response
+from security.sasl import AuthenticationFailed
 
 SOFTWARE_NAME = "barnabas-spark"
 _LENGTH_BYTES: Final = 4
 _MAX_FRAME_BYTES: Final = (1 << 31) - 1
 _MAX_ELEMENTS: Final = 5_000_000
 _LARGE_BYTES: Final = 64 * 1024
+_PART_OF_SESSION: Final = 0.85
+"""After this part of a session's life this client authenticates again."""
 _HIGHEST: Final = {
     1: 12,  # Fetch: from 13 on topics are named by their ids
     10: 3,  # FindCoordinator: from 4 on for several keys
@@ -42,30 +54,34 @@ _HIGHEST: Final = {
 R = TypeVar("R", bound=Response)
 
 
-def tls_context(settings: ConnectionSettings) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    context.check_hostname = settings.checks_host_name
-    if settings.key_file is not None:
-        context.load_cert_chain(settings.key_file, password=settings.key_password)
-    return context
-
-
 class BrokerConnection:
     """An open connection."""
 
-    def __init__(self, host: str, port: int, settings: ConnectionSettings) -> None:
-        """Connect, and ask for the broker's versions. Raises OSError."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        settings: ConnectionSettings,
+        logins: Logins = LOGINS,
+        clock: Callable[[], float] = time.monotonic,  # noqa: TID251  a user's process, not the broker
+    ) -> None:
+        """Connect, ask for the broker's versions, and log in. Raises OSError, LoginRefused, SourceOptionError."""
+        self._logins = logins
+        self._clock = clock
         self.address = f"{host}:{port}"
         self._settings = settings
         self._pending: deque[tuple[int, type[Response], int]] = deque()
         self._correlation_id = 0
+        self._login_ends_s: float | None = None
         plain = socket.create_connection((host, port), settings.connect_timeout_s)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-            self._socket = tls_context(settings).wrap_socket(plain, server_hostname=host) if settings.is_tls else plain
+            self._socket = plain if settings.tls is None else self._secured(plain, host, settings.tls)
             self._socket.settimeout(settings.timeout_s)
             self._versions = self._ask_versions()
+            if settings.login is not None:
+                self._log_in(settings.login)
         except BaseException:
             plain.close()
             raise
@@ -89,7 +105,10 @@ class BrokerConnection:
         )
 
     def send(self, request: Request) -> None:
-        """Send a request, whose response `receive` returns later. Raises OSError, KafkaError."""
+        """Send a request, whose response `receive` returns later. Raises OSError, KafkaError, LoginRefused."""
+        if self._login_ends_s is not None and not self._pending and self._clock() >= self._login_ends_s:
+            assert self._settings.login is not None
+            self._log_in(self._settings.login)
         self._send(request, self.version_of(type(request)))
 
     def ask(self, request: Request, response_type: type[R]) -> R:
@@ -110,6 +129,41 @@ class BrokerConnection:
         if found != correlation_id:
             raise self._lost(f"response {found} in place of {correlation_id}")
         return response
+
+    def _secured(self, plain: socket.socket, host: str, tls: ClientTls) -> ssl.SSLSocket:
+        try:
+            return context_of(tls).wrap_socket(plain, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise LoginRefused(f"the certificate of {self.address} is not accepted: {error.verify_message}") from None
+
+    def _log_in(self, login: ClientLogin) -> None:
+        """Authenticate this connection, for the first time or again. Raises OSError, LoginRefused."""
+        exchange = self._logins.exchange(login)
+        self._send(SaslHandshakeRequest(mechanism=login.mechanism), 1)
+        handshake = self.receive(SaslHandshakeResponse)
+        code = ErrorCode(handshake.error_code)
+        if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            raise self._refused(f"{login.mechanism} is not enabled, but {', '.join(handshake.mechanisms)}")
+        if code is not ErrorCode.NONE:
+            raise self._refused(f"SaslHandshake failed: {code.message}")
+        version = self.version_of(SaslAuthenticateRequest)
+        token: bytes | None = exchange.first()
+        lifetime_ms = 0
+        while token is not None:
+            self._send(SaslAuthenticateRequest(auth_bytes=token), version)
+            response = self.receive(SaslAuthenticateResponse)
+            if response.error_code:
+                raise self._refused(response.error_message or ErrorCode(response.error_code).message)
+            try:
+                token = exchange.answer(response.auth_bytes)
+            except AuthenticationFailed as error:
+                raise self._refused(str(error)) from None
+            lifetime_ms = response.session_lifetime_ms
+        self._login_ends_s = self._clock() + lifetime_ms * _PART_OF_SESSION / 1000 if lifetime_ms > 0 else None
+
+    def _refused(self, problem: str) -> LoginRefused:
+        self.close()
+        return LoginRefused(f"{self.address} refuses the login: {problem}")
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from barnabas.spark.security_settings import ClientLogin, ClientTls
+
 CLIENT_ID = "barnabas-spark"
 
 
@@ -16,13 +18,10 @@ class ConnectionSettings:
     """How long a response may take (request.timeout.ms)."""
     connect_timeout_s: float = 10.0
     receive_buffer_bytes: int = 1024 * 1024
-    is_tls: bool = False
-    ca_file: str | None = None
-    """PEM certificates that sign the brokers' ones; None for those of the system."""
-    key_file: str | None = None
-    """PEM file with this client's key and certificates."""
-    key_password: str | None = None
-    checks_host_name: bool = True
+    tls: ClientTls | None = None
+    """None: nothing is encrypted."""
+    login: ClientLogin | None = None
+    """None: nobody asks who this client is, or its certificate says it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
-"""The jobs from an installed wheel, in an empty folder: their help and refusals without Java, each of them on this broker and
-on Apache Kafka, Spark's connector beside a broken `~/.m2`, and a standalone Spark cluster whose executors have the wheel alone."""
+"""The jobs from an installed wheel, in an empty folder.
+
+Their help and refusals without Java, each of them on this broker and on Apache Kafka, Spark's connector beside a broken
+`~/.m2`, and a standalone Spark cluster whose executors have the wheel alone.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ def look(_):
     import time
     import barnabas.spark.source
     time.sleep(1)  # so that one executor does not do it all
-    found = [name for name in ("protocol", "config", "storage", "runtime") if importlib.util.find_spec(name) is not None]
+    names = ("protocol", "config", "storage", "runtime", "security")
+    found = [name for name in names if importlib.util.find_spec(name) is not None]
     return os.getcwd(), barnabas.spark.source.__file__, found
 
 seen = spark.sparkContext.parallelize(range(8), 8).map(look).collect()

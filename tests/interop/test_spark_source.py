@@ -54,7 +54,7 @@ def servers(data: Path) -> Iterator[str]:
         assert " ERROR " not in broker.log, broker.log
 
 
-USERS = ("protocol", "config", "storage", "runtime")
+USERS = ("protocol", "config", "storage", "runtime", "security")
 
 
 @pytest.fixture(scope="module")

@@ -103,8 +103,8 @@ def test_positions(options: dict[str, str], start: Position, end: Position) -> N
             r"'subscrib' is not known. Did you mean 'subscribe'\? Valid are: assign, .*subscribePattern",
         ),
         (READ | {"kafka.isolation.levl": "x"}, "Did you mean 'kafka.isolation.level'"),
-        (READ | {"kafka.sasl.mechanism": "x"}, "'kafka.sasl.mechanism' is not known.*kafka.security.protocol"),
-        (READ | {"kafka.security.protocol": "SASL_SSL"}, "one of plaintext, ssl, not 'SASL_SSL'"),
+        (READ | {"kafka.sasl.kerberos.x": "x"}, "'kafka.sasl.kerberos.x' is not known.*kafka.security.protocol"),
+        (READ | {"kafka.security.protocol": "TLS"}, "one of plaintext, ssl, sasl_plaintext, sasl_ssl, not 'TLS'"),
         (READ | {"kafka.ssl.truststore.location": "/x"}, "needs kafka.security.protocol SSL"),
         (
             READ | {"kafka.ssl.truststore.location": "/x", "kafka.security.protocol": "ssl"},

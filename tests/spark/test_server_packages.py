@@ -14,17 +14,17 @@ import barnabas
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 
 ROOT = Path(barnabas.__file__).parents[1]
-NAMES = ("protocol", "config", "storage", "runtime")
+NAMES = ("protocol", "config", "storage", "runtime", "security")
 USER_CODE = """
 import sys
-import protocol, config, storage, runtime
+import protocol, config, storage, runtime, security
 before = list(sys.path)
 import barnabas.spark
 from barnabas.spark import client, columns
 from barnabas._private.storage import checkpoint
 from barnabas._private.protocol.errors import ErrorCode
 import barnabas._private.protocol as private
-for name in ("protocol", "config", "storage", "runtime"):
+for name in ("protocol", "config", "storage", "runtime", "security"):
     assert sys.modules[name].WHOSE == "the user's", name
     assert not [other for other in sys.modules if other.startswith(name + ".")], name
 assert sys.path == before
