@@ -26,6 +26,7 @@ from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.coordinator_elections import CoordinatorElections
 from broker.cluster.delegation_tokens import DelegationTokens, TokenSettings
 from broker.cluster.deleted_topics import DeletedTopics
+from broker.cluster.group_lag import GroupLag
 from broker.cluster.internal_topics import ACKS_ALL, InternalLog, InternalTopics
 from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
 from broker.cluster.producer_id_blocks import producer_id_blocks
@@ -176,6 +177,7 @@ class Components:
             producer_ids=producer_ids,
             internal_topics=InternalTopics(topic_admin, base.tasks),
             groups=groups,
+            group_lag=self._group_lag(groups, partitions),
             transactions=transactions,
             marker_appender=marker_appender,
             transaction_markers=transaction_markers,
@@ -308,6 +310,14 @@ class Components:
             reader=log,
             partitions_count=lambda: base.metadata.image.partitions_count(log.topic),
         )
+
+    def _group_lag(self, groups: GroupCoordinator, partitions: Partitions) -> GroupLag:
+        base = self._infrastructure
+        return GroupLag(
+            base.broker_id, groups, partitions, base.metadata,
+            lambda broker_id: self._client_of(broker_id, f"broker-{base.broker_id}-group-lag"),
+            version=base.version, clock=base.clock, tasks=base.tasks, interval_ms=base.settings.barnabas_lag_interval_ms,
+        )  # fmt: skip
 
     # --- transactions ---
 

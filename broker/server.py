@@ -235,6 +235,7 @@ class Broker:
         self._enter("waiting to be announced by the controller")
         await self._announced()
         services.groups.start()
+        services.group_lag.start()
         services.transactions.start()
         if self.has_others:
             self._acceptor.open()  # other brokers need this one before its topics are created
@@ -439,6 +440,7 @@ class Broker:
         if services is not None:
             await services.controller.retire()
             services.groups.close()
+            services.group_lag.close()
             services.transactions.close()
             services.transaction_markers.close()
             services.transaction_verification.close()

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.delegation_tokens import DelegationTokens
+    from broker.cluster.group_lag import GroupLag
     from broker.cluster.internal_topics import InternalTopics
     from broker.cluster.transaction_markers import TransactionMarkerSender
     from broker.cluster.transaction_verification import CoordinatorVerification
@@ -69,6 +70,7 @@ class Services:
     producer_ids: ProducerIds
     internal_topics: InternalTopics
     groups: GroupCoordinator
+    group_lag: GroupLag
     transactions: TransactionCoordinator
     marker_appender: MarkerAppender
     transaction_markers: TransactionMarkerSender

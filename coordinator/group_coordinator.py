@@ -20,6 +20,7 @@ from coordinator.group.committing import FetchedOffsets, commit_response, transa
 from coordinator.group.describing import described_error
 from coordinator.group.group import GroupState
 from coordinator.group.joining import Join
+from coordinator.group.offsets import CommittedOffset
 from coordinator.group.removing import offset_delete_error
 from coordinator.group.responses import join_error, offset_append_error, sync_error
 from coordinator.group.settings import GroupSettings
@@ -321,6 +322,11 @@ class GroupCoordinator:
 
     def offsets_count(self) -> int:
         return sum(shard.offsets_count() for shard in self.runtime.active_shards())
+
+    def committed_offsets(self) -> Iterator[tuple[str, dict[TopicPartition, CommittedOffset]]]:
+        """Yield the committed offsets of each group that this broker coordinates. Groups may change between two steps."""
+        for shard in self.runtime.active_shards():
+            yield from shard.committed_offsets()
 
     # --- finding a shard -------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ Source: Kafka ReplicaManager, Partition, UnifiedLog, KafkaController, GroupMetad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,13 @@ from broker.observability import metric_table as table
 from broker.observability.metric_table import Metric
 from broker.observability.metrics import Sample
 from controller.event_times import ControllerState
+from coordinator.group.commit_window import GroupStatus
 from coordinator.group.group import GroupState
 from security.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
 
 if TYPE_CHECKING:
+    from broker.cluster.group_lag import GroupLag
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
     from controller.event_times import EventTimes
@@ -244,7 +247,21 @@ def _groups(services: Services) -> Iterator[Sample]:
         yield Sample(metric, (), counts[state])
     yield Sample(table.OFFSETS, (), services.groups.offsets_count())
     yield Sample(table.GROUP_WAITING, (), services.groups.waiting_bytes)
+    yield from _group_lag(services.group_lag)
     yield from _load_times(services.groups.runtime.load_times, services, table.GROUP_LOADS_AVG, table.GROUP_LOADS_MAX)
+
+
+def _group_lag(measured: GroupLag) -> Iterator[Sample]:
+    lags, statuses = measured.lags, measured.statuses
+    for each in lags:
+        labels = (each.group_id, each.topic_partition[0], str(each.topic_partition[1]))
+        yield Sample(table.GROUP_LAG, labels, math.nan if each.lag is None else each.lag)
+    for each in lags:
+        labels = (each.group_id, each.topic_partition[0], str(each.topic_partition[1]))
+        yield Sample(table.GROUP_LAG_SECONDS, labels, math.nan if each.age_ms is None else each.age_ms / 1000)
+    for group_id, status in statuses.items():
+        for other in GroupStatus:
+            yield Sample(table.GROUP_STATUS, (group_id, other.name.lower()), int(other is status))
 
 
 def _transactions(services: Services) -> Iterator[Sample]:

@@ -200,6 +200,12 @@ _GROUP_LOADS, _TXN_LOADS = "group-coordinator-metrics", "transaction-coordinator
 GROUP_LOADS_AVG    = _load_time(_GROUP_LOADS, "partition-load-time-avg", "Mean load of a partition, last 30 s, ms.")
 GROUP_LOADS_MAX    = _load_time(_GROUP_LOADS, "partition-load-time-max", "Longest load, last 30 s, ms.")
 REBALANCES_DONE    = _group("group-completed-rebalance-count", "Rebalances completed.")
+GROUP_LAG          = _own_gauge("kafka", "consumergroup", "lag", "group", "topic", "partition",
+                                doc="Records behind the committed offset; NaN while the leader does not answer.")
+GROUP_LAG_SECONDS  = _own_gauge("kafka", "consumergroup", "lag-seconds", "group", "topic", "partition",
+                                doc="Age of the record at the committed offset; 0 without lag.")
+GROUP_STATUS       = _own_gauge("barnabas", "group", "status", "group", "status",
+                                doc="1 for the status of a group: ok, warning, stalled or stopped; 0 for the others.")
 GROUP_WAITING      = _own_gauge("barnabas", "group", "waiting-bytes", doc="Bytes of requests that wait for their groups.")
 REBALANCES         = Metric("barnabas", "group", "rebalances-total", Kind.COUNTER, ("reason",),
                             "Rebalances begun, by reason.", own=True)

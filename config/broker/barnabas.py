@@ -32,6 +32,8 @@ class OwnSettings(SettingTable):
     barnabas_http_port: int | None = setting(
         "barnabas.http.port", INT, None, between(0, 65_535, optional=True), effective=True,
         doc="Port that serves /metrics, /ready and /live; 0 picks a free one, without it none is opened.")
+    barnabas_lag_interval_ms: int = setting("barnabas.lag.interval.ms", INT, 10_000, at_least(0), effective=True,
+        doc="Time between two measurements of how far groups are behind; 0 measures nothing.")
     barnabas_produce_validation: str = setting(
         "barnabas.produce.validation", STRING, "structure", one_of("header", "structure", "full"), effective=True,
         doc="How far a produced batch is checked: its header, the bounds of its records and fields, or offsets as well.")

@@ -12,7 +12,7 @@ Source: Kafka GroupCoordinator and GroupMetadataManager in the form of the newer
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from coordinator.group.committing import Committing, FetchedOffsets, commit_response, fetch_offsets
@@ -247,6 +247,12 @@ class GroupShard:
             for group in self._groups.values()
             if group.stored is not None or len(group.offsets) or group.offsets.transactional_offsets()
         }
+
+    def committed_offsets(self) -> Iterator[tuple[str, dict[TopicPartition, CommittedOffset]]]:
+        """Yield the committed offsets of each group that has some. Groups may change between two steps."""
+        for group in list(self._groups.values()):
+            if len(group.offsets):
+                yield group.group_id, group.offsets.committed_offsets()
 
     # --- the context's events --------------------------------------------------------------------------------------
 

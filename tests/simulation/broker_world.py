@@ -88,6 +88,7 @@ def plan_settings(rng: Random) -> dict[str, str]:
         "offsets.topic.num.partitions": "2",
         "offsets.topic.segment.bytes": str(rng.choice((6_000, 1 << 20))),
         "group.initial.rebalance.delay.ms": "200",
+        "barnabas.lag.interval.ms": "0",  # tests of its own
         "group.min.session.timeout.ms": "1000",
         "log.flush.scheduler.interval.ms": "500",
         "log.flush.offset.checkpoint.interval.ms": str(rng.choice((1_500, 5_000, 60_000))),

@@ -80,6 +80,7 @@ def _plan_settings(rng: Random, session_timeout_s: float) -> dict[str, str]:
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": "3",
         "group.initial.rebalance.delay.ms": "200",
+        "barnabas.lag.interval.ms": "0",  # tests of its own
         "group.min.session.timeout.ms": "1000",
         "replica.lag.time.max.ms": str(rng.choice((1_500, 3_000, 6_000))),
         "replica.fetch.wait.max.ms": str(rng.choice((500, 1_000))),

@@ -1,0 +1,95 @@
+"""The lag of groups, measured by the coordinator's broker over a simulated cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+
+from broker.cluster.group_lag import timestamp_in
+from broker.observability import metric_table as table
+from broker.observability.gauges import gauges
+from broker.server import Broker
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from protocol.records.record import Record, encode_batch
+from tests.broker.cluster_world import ClusterWorld
+from tests.simulation.loop import SimLoop, simulate
+
+GROUP = "readers"
+
+
+async def coordinator_of(world: ClusterWorld) -> int:
+    while True:
+        found = await world.ask(1, FindCoordinatorRequest(key=GROUP), 0, FindCoordinatorResponse)
+        if found.error_code == ErrorCode.NONE:
+            return found.node_id
+        await asyncio.sleep(0.5)
+
+
+async def commit(world: ClusterWorld, broker_id: int, offsets: dict[int, int]) -> None:
+    rows = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
+        for index, offset in offsets.items()
+    ]
+    request = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="orders", partitions=rows)])
+    while True:
+        response = await world.ask(broker_id, request, 2, OffsetCommitResponse)
+        codes = {row.error_code for topic in response.topics for row in topic.partitions}
+        if codes == {ErrorCode.NONE}:
+            return
+        assert codes <= {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}, codes
+        await asyncio.sleep(0.5)
+
+
+def measured(broker: Broker, metric: table.Metric) -> dict[int, float]:
+    return {int(sample.labels[2]): sample.value for sample in gauges(broker.services) if sample.metric is metric}
+
+
+def test_lag_is_measured_at_all_leaders_and_unknown_without_one() -> None:
+    async def program(loop: SimLoop) -> None:
+        world = ClusterWorld(loop, barnabas_lag_interval_ms="0")
+        await world.start()
+        await world.create_topic("orders", partitions=3, replicas=1)
+        coordinator_id = await coordinator_of(world)
+        for index in range(3):
+            for number in range(5):
+                await world.produce("orders", f"{number}".encode(), index)
+        await commit(world, coordinator_id, {0: 5, 1: 3, 2: 0})
+        broker = world.machines[coordinator_id].broker
+        assert broker is not None
+        lag = broker.services.group_lag
+        await lag.measure()
+        assert measured(broker, table.GROUP_LAG) == {0: 0, 1: 2, 2: 5}
+        ages = measured(broker, table.GROUP_LAG_SECONDS)
+        assert ages[0] == 0
+        assert 0 <= ages[1] <= ages[2]
+        assert not any(math.isnan(age) for age in ages.values())
+        other = next(index for index in range(3) if world.leader_of("orders", index) != coordinator_id)
+        world.network.cut(f"host{coordinator_id}", f"host{world.leader_of('orders', other)}")
+        await lag.measure()
+        found = measured(broker, table.GROUP_LAG)
+        assert math.isnan(found.pop(other))
+        assert not any(math.isnan(value) for value in found.values())
+
+    simulate(1, program)
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(10, 1_000), (11, 1_500), (12, 2_000), (99, 2_000)])
+def test_a_timestamp_between_two_is_taken_evenly(offset: int, expected: int) -> None:
+    records = [
+        Record(offset_of, timestamp, None, b"x") for offset_of, timestamp in ((10, 1_000), (11, 1_900), (12, 2_000))
+    ]
+    assert timestamp_in(encode_batch(records, base_offset=10), offset) == expected
+
+
+def test_what_is_no_batch_has_no_timestamp() -> None:
+    assert timestamp_in(b"", 0) is None
+    assert timestamp_in(b"\x00" * 70, 0) is None
