@@ -32,6 +32,8 @@ class AclIndex:
 
     def __init__(self) -> None:
         self._entries: dict[ResourcePattern, frozenset[AclEntry]] = {}
+        self._literal: dict[ResourceType, dict[str, frozenset[AclEntry]]] = {each: {} for each in ResourceType}
+        self._prefixed: dict[ResourceType, dict[str, frozenset[AclEntry]]] = {each: {} for each in ResourceType}
         self._prefix_lengths: dict[ResourceType, dict[int, int]] = {}  # how many patterns have a prefix of this length
         # Names of the patterns with this very entry, for questions about any resource of a type.
         self._names: dict[tuple[AclEntry, ResourceType, PatternType], set[str]] = {}
@@ -62,10 +64,12 @@ class AclIndex:
             return False
         self._count += len(new) - len(old)
         self._count_prefix(pattern, bool(new) - bool(old))
+        is_prefixed = pattern.pattern_type == PatternType.PREFIXED
+        by_name = (self._prefixed if is_prefixed else self._literal)[pattern.resource_type]
         if new:
-            self._entries[pattern] = new
+            self._entries[pattern] = by_name[pattern.name] = new
         else:
-            del self._entries[pattern]
+            del self._entries[pattern], by_name[pattern.name]
         for entry in old - new:
             key = (entry, pattern.resource_type, pattern.pattern_type)
             self._names[key].discard(pattern.name)
@@ -107,16 +111,11 @@ class AclIndex:
         return is_allowed
 
     def _applying(self, resource_type: ResourceType, name: str) -> list[frozenset[AclEntry]]:
-        patterns = [
-            ResourcePattern(resource_type, WILDCARD, PatternType.LITERAL),
-            ResourcePattern(resource_type, name, PatternType.LITERAL),
-        ]
-        patterns += (
-            ResourcePattern(resource_type, name[:length], PatternType.PREFIXED)
-            for length in self._prefix_lengths.get(resource_type, ())
-            if length <= len(name)
-        )
-        return [entries for pattern in patterns if (entries := self._entries.get(pattern)) is not None]
+        literal, prefixed = self._literal[resource_type], self._prefixed[resource_type]
+        found = [literal.get(WILDCARD), literal.get(name)]
+        if prefixed:
+            found += [prefixed.get(name[:length]) for length in self._prefix_lengths[resource_type]]
+        return [entries for entries in found if entries is not None]
 
     # --- any resource of a type ---
 
