@@ -85,7 +85,8 @@ def _authorizer(services: Services) -> Iterator[Sample]:
     if isinstance(authorizer, AclAuthorizer):
         yield Sample(table.ACLS, (), len(authorizer.acls))
         yield Sample(table.AUTHORIZATIONS, (), authorizer.decided_count)
-        yield Sample(table.DENIALS, (), authorizer.denied_count)
+        yield Sample(table.ALLOWED, (), authorizer.decided_count - authorizer.denied_count)
+        yield Sample(table.DENIED, (), authorizer.denied_count)
     if audit.file is not None:
         yield Sample(table.AUDIT_DROPPED, (), audit.file.dropped_count)
 

@@ -247,10 +247,14 @@ SESSION_CONNECTS   = _counter(*_STORE, "ZooKeeperSyncConnectsPerSec", doc="Conne
 SESSION_DISCONNECTS = _counter(*_STORE, "ZooKeeperDisconnectsPerSec", doc="Connections that a session has lost.")
 SESSION_EXPIRES    = _counter(*_STORE, "ZooKeeperExpiresPerSec", doc="Sessions that ZooKeeper has ended.")
 
-_AUTHORIZER = ("barnabas", "authorizer")
-ACLS               = _own_gauge(*_AUTHORIZER, "acls", doc="ACLs in force.")
-AUTHORIZATIONS     = Metric(*_AUTHORIZER, "authorizations-total", Kind.COUNTER, (), "Decisions of the authorizer.", own=True)
-DENIALS            = Metric(*_AUTHORIZER, "denials-total", Kind.COUNTER, (), "Decisions that were no.", own=True)
+_AUTHORIZER = ("kafka.server", "authorizer-metrics")  # the names of a quorum's brokers: those of ZooKeeper mode have none
+ACLS               = Metric(*_AUTHORIZER, "acls-total-count", Kind.GAUGE, (), "ACLs in force.", attribute=True, own=True)
+AUTHORIZATIONS     = Metric(*_AUTHORIZER, "authorization-request-total", Kind.COUNTER, (), "Decisions of the authorizer.",
+                            attribute=True, own=True)
+ALLOWED            = Metric(*_AUTHORIZER, "authorization-allowed-total", Kind.COUNTER, (), "Decisions that were yes.",
+                            attribute=True, own=True)
+DENIED             = Metric(*_AUTHORIZER, "authorization-denied-total", Kind.COUNTER, (), "Decisions that were no.",
+                            attribute=True, own=True)
 AUDIT_DROPPED      = Metric("barnabas", "audit", "dropped-lines-total", Kind.COUNTER, (),
                             "Lines of the audit log that were not written.", own=True)
 

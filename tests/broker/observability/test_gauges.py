@@ -10,13 +10,19 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.observability.gauges import _fetchers, gauges
+from broker.observability.gauges import _authorizer, _fetchers, gauges
 from broker.observability.http import header, sample_line
 from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX, Metric
 from broker.server import Broker
+from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from replication.fetchers import Fetchers
+from security.access import Operation, ResourceType
+from security.acl_authorizer import AclAuthorizer
+from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
+from security.authorizer import EverybodyAllowed
+from security.principal import Principal
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -182,3 +188,25 @@ def test_the_loads_of_a_transaction_coordinator_are_shown_for_half_a_minute() ->
         assert all(math.isnan(each) for each in loads()[1:])
 
     simulate(3, program)
+
+
+def test_an_authorizer_with_acls_counts_its_decisions() -> None:
+    alice, host = Principal("User", "alice"), "10.0.0.1"
+    authorizer = AclAuthorizer()
+    pattern = ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
+    authorizer.replace(pattern, [AclEntry(alice, "*", Operation.READ, PermissionType.ALLOW)])
+    for name in ("orders", "orders", "payments"):
+        authorizer.allows(alice, host, Operation.READ, ResourceType.TOPIC, name)
+    authorizer.allows_any(alice, host, Operation.WRITE, ResourceType.TOPIC)
+    file = SimpleNamespace(dropped_count=7)
+    services = SimpleNamespace(authorizer=authorizer, audit=SimpleNamespace(file=file))
+    read = {sample.metric.name: sample.value for sample in _authorizer(cast(Services, services))}
+    assert read == {
+        "acls-total-count": 1,
+        "authorization-request-total": 4,
+        "authorization-allowed-total": 2,
+        "authorization-denied-total": 2,
+        "dropped-lines-total": 7,
+    }
+    nothing = SimpleNamespace(authorizer=EverybodyAllowed(), audit=SimpleNamespace(file=None))
+    assert not list(_authorizer(cast(Services, nothing)))
