@@ -21,6 +21,7 @@ MAIN_CLASSES = {
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
