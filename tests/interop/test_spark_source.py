@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +16,23 @@ import pytest
 
 from barnabas import EmbeddedBroker
 from tests.interop.spark_feed import REPOSITORY, feed
-from tests.oracle import java
+from tests.interop.spark_sources import (
+    CODECS,
+    PARTITIONS,
+    WAIT_S,
+    Produced,
+    create,
+    fill_mixed,
+    given,
+    load,
+    rows,
+    source_session,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-PARTITIONS = 3
-WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def servers(data: Path) -> Iterator[str]:
+def broker(data: Path) -> Iterator[tuple[str, Produced]]:
     for module in ("pyspark", "pyarrow", "numpy"):
         pytest.importorskip(module, reason="the extra spark is not installed")
     settings = {
@@ -49,9 +53,18 @@ def servers(data: Path) -> Iterator[str]:
         "log.segment.bytes": 64 * 1024,
     }
     with EmbeddedBroker({"mixed": PARTITIONS}, settings, log_level="INFO") as broker:
-        fill_mixed(broker.bootstrap_servers)
-        yield broker.bootstrap_servers
+        yield broker.bootstrap_servers, fill_mixed(broker.bootstrap_servers)
         assert " ERROR " not in broker.log, broker.log
+
+
+@pytest.fixture(scope="module")
+def servers(broker: tuple[str, Produced]) -> str:
+    return broker[0]
+
+
+@pytest.fixture(scope="module")
+def mixed(broker: tuple[str, Produced]) -> Produced:
+    return broker[1]
 
 
 USERS = ("protocol", "config", "storage", "runtime", "security")
@@ -68,105 +81,13 @@ def users_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(servers: str, users_modules: Path) -> Iterator[SparkSession]:
-    import pyspark
-    from pyspark.sql import SparkSession
-
-    from barnabas.spark import BarnabasDataSource
-
-    path = os.pathsep.join((str(users_modules), str(REPOSITORY)))
-    before = dict(os.environ)
-    os.environ |= {**java.spark_environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
-    builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC")
-    settings = {
-        "spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    if "SPARK_IVY" in os.environ:
-        settings["spark.jars.ivy"] = os.environ["SPARK_IVY"]
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    folder_before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:  # Spark leaves folders where its JVM starts
-        os.chdir(folder)
-        try:
-            spark = builder.getOrCreate()
-        finally:
-            os.chdir(folder_before)
-        spark.sparkContext.setLogLevel("ERROR")
-        spark.dataSource.register(BarnabasDataSource)
+    with source_session(os.pathsep.join((str(users_modules), str(REPOSITORY)))) as spark:
         yield spark
-        spark.stop()
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     return str(request.node.name).replace("[", "-").replace("]", "").replace("test_", "")[:80]
-
-
-def fill_mixed(servers: str) -> None:
-    """Records of every codec and shape, alone and in transactions."""
-    from confluent_kafka import Producer
-
-    for codec in CODECS:
-        producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 50})
-        for n in range(400):
-            value = [None, b"", b"v" * (n % 300), codec.encode() * 40][n % 4]
-            headers = [[("a", b"1"), ("a", None), ("é", b"")], None, [("n", str(n).encode())]][n % 3]
-            key = None if n % 5 == 0 else str(n % 17).encode()
-            producer.produce(
-                "mixed", value, key, partition=n % PARTITIONS, headers=headers, timestamp=1_700_000_000_000 + n
-            )
-        assert producer.flush(60) == 0
-        transactional = Producer(
-            {"bootstrap.servers": servers, "compression.type": codec, "transactional.id": f"mixed-{codec}"}
-        )
-        transactional.init_transactions(60)
-        for number in range(4):
-            transactional.begin_transaction()
-            for n in range(60):
-                transactional.produce(
-                    "mixed", f"{codec}-{number}-{n}", partition=n % PARTITIONS, timestamp=1_700_000_001_000
-                )
-            transactional.flush(60)
-            (transactional.abort_transaction if number % 2 else transactional.commit_transaction)(60)
-
-
-def given(servers: str, options: dict[str, object]) -> dict[str, str]:
-    texts = {name: json.dumps(each) if isinstance(each, dict) else str(each) for name, each in options.items()}
-    return {
-        "kafka.bootstrap.servers": servers,
-        "includeHeaders": "true",
-        "kafka.isolation.level": "read_committed",
-        **texts,
-    }
-
-
-def load(spark: SparkSession, form: str, servers: str, **options: object) -> DataFrame:
-    return spark.read.format(form).options(**given(servers, options)).load()
-
-
-def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    """What was read, by partition and offset; what is there twice is listed twice."""
-    found = [
-        (
-            row["topic"],
-            row["partition"],
-            row["offset"],
-            row["key"],
-            row["value"],
-            row["timestamp"],
-            row["timestampType"],
-            None if row["headers"] is None else [(each["key"], each["value"]) for each in row["headers"]],
-        )
-        for row in frame.collect()
-    ]
-    return sorted(found, key=lambda row: row[:3])
 
 
 def both(spark: SparkSession, servers: str, **options: object) -> list[tuple[Any, ...]]:
@@ -195,16 +116,14 @@ def test_users_modules_stay_theirs_in_executors(spark: SparkSession) -> None:
     assert found == ("barnabas.spark.fetching", "barnabas._private.protocol.errors", *theirs)
 
 
-EACH = 400 + 2 * 60  # records of a codec that are committed
+def test_all_codecs_shapes_and_committed_transactions(spark: SparkSession, servers: str, mixed: Produced) -> None:
+    assert len(mixed.rows) == len(CODECS) * (400 + 2 * 60)
+    assert both(spark, servers, subscribe="mixed") == mixed.rows
 
 
-def test_all_codecs_shapes_and_committed_transactions(spark: SparkSession, servers: str) -> None:
-    assert len(both(spark, servers, subscribe="mixed")) == EACH * len(CODECS)
-
-
-def test_all_records_when_uncommitted_ones_are_wanted(spark: SparkSession, servers: str) -> None:
+def test_all_records_when_uncommitted_ones_are_wanted(spark: SparkSession, servers: str, mixed: Produced) -> None:
     options = {"subscribe": "mixed", "kafka.isolation.level": "read_uncommitted", "minPartitions": 7}
-    assert len(both(spark, servers, **options)) == (EACH + 2 * 60) * len(CODECS)
+    assert both(spark, servers, **options) == mixed.all_rows
 
 
 @pytest.mark.parametrize(
@@ -226,159 +145,6 @@ def test_log_files_say_what_the_broker_says(spark: SparkSession, servers: str, d
     uncommitted = {"kafka.isolation.level": "read_uncommitted", "minPartitions": 5}
     expected = rows(load(spark, "kafka", servers, subscribe="mixed", **uncommitted))
     assert rows(found.options(**uncommitted).load()) == expected
-
-
-def administer(servers: str, do: Callable[[Any], dict[Any, Any]]) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    client = AdminClient({"bootstrap.servers": servers})
-    for future in do(client).values():
-        future.result(60)
-
-
-def create(servers: str, topic: str, partitions: int = PARTITIONS, **config: str) -> None:
-    from confluent_kafka.admin import NewTopic
-
-    names = {name.replace("_", "."): value for name, value in config.items()}
-    administer(servers, lambda client: client.create_topics([NewTopic(topic, partitions, 1, config=names)]))
-
-
-def is_created(servers: str, topic: str) -> bool:
-    """Whether a topic could be created: not while one of its name is being deleted."""
-    from confluent_kafka import KafkaException
-
-    try:
-        create(servers, topic)
-    except KafkaException as error:
-        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-            raise
-        return False
-    return True
-
-
-def test_compaction_leaves_gaps(spark: SparkSession, servers: str, topic: str) -> None:
-    from confluent_kafka import Producer
-
-    create(servers, topic, 1, cleanup_policy="compact", segment_bytes="4096", min_cleanable_dirty_ratio="0.01")
-    producer = Producer({"bootstrap.servers": servers, "batch.num.messages": 20, "linger.ms": 5})
-    for n in range(2000):
-        producer.produce(topic, b"v%d" % n, b"once-%d" % n if n % 100 == 0 else b"often-%d" % (n % 7))
-        producer.poll(0)
-    assert producer.flush(60) == 0
-
-    def offsets() -> list[int]:
-        return [row[2] for row in rows(load(spark, "barnabas", servers, subscribe=topic))]
-
-    until(lambda: len(offsets()) < 500, "compaction")
-    found = both(spark, servers, subscribe=topic)
-    assert {bytes(row[3]) for row in found} >= {b"once-%d" % n for n in range(0, 2000, 100)}
-
-
-def test_deleted_records(spark: SparkSession, servers: str, topic: str) -> None:
-    from confluent_kafka import TopicPartition
-    from pyspark.errors import PySparkException
-
-    feed(servers, topic, PARTITIONS, 0, 300)
-    administer(servers, lambda client: client.delete_records([TopicPartition(topic, 0, 40)]))
-    assert len(both(spark, servers, subscribe=topic)) == 260
-    start = {topic: {"0": 10, "1": 90, "2": 0}}
-    with pytest.raises(PySparkException, match="offsets 10 to 39 are gone"):
-        load(spark, "barnabas", servers, subscribe=topic, startingOffsets=start).count()
-    assert len(both(spark, servers, subscribe=topic, startingOffsets=start, failOnDataLoss="false")) == 60 + 10 + 100
-
-
-# Streams
-
-
-class Streamed:
-    """A streaming query whose rows are gathered in this process, by batch: a batch that is interrupted before Spark has
-    recorded its end comes again, as in every sink that `foreachBatch` writes to. `before` is what an earlier query gathered."""
-
-    def __init__(
-        self, spark: SparkSession, servers: str, checkpoint: Path, before: Streamed | None = None, **options: object
-    ) -> None:
-        self._rows_by_batch: dict[int, list[tuple[Any, ...]]] = {} if before is None else dict(before._rows_by_batch)
-        self.batches: list[int] = []
-        frame = spark.readStream.format("barnabas").options(**given(servers, options)).load()
-        self.query = (
-            frame.writeStream.foreachBatch(self._add)
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
-
-    def _add(self, frame: DataFrame, batch_id: int) -> None:
-        found = rows(frame)
-        self._rows_by_batch[batch_id] = found
-        self.batches.append(len(found))
-
-    @property
-    def rows(self) -> list[tuple[Any, ...]]:
-        return [row for batch_id in sorted(self._rows_by_batch) for row in self._rows_by_batch[batch_id]]
-
-    def until(self, count: int) -> list[tuple[Any, ...]]:
-        until(lambda: len(self.rows) >= count or self.query.exception(), f"{count} rows")
-        assert self.query.exception() is None
-        return sorted(self.rows, key=lambda row: row[:3])
-
-
-def until(reached: Callable[[], Any], what: str) -> None:
-    """Look every few milliseconds: the answer is in other processes."""
-    deadline = time.monotonic() + WAIT_S
-    while not reached():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S} s"
-        time.sleep(0.05)
-
-
-@pytest.mark.long
-def test_a_stream_of_a_topic_that_grows(spark: SparkSession, servers: str, topic: str, tmp_path: Path) -> None:
-    from confluent_kafka.admin import NewPartitions
-
-    feed(servers, topic, PARTITIONS, 0, 900)
-    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 200}
-    options["checkpointLocation"] = tmp_path / "checkpoint"
-    stream = Streamed(spark, servers, tmp_path / "checkpoint", **options)
-    try:
-        stream.until(900)
-        administer(servers, lambda client: client.create_partitions([NewPartitions(topic, PARTITIONS + 2)]))
-        feed(servers, topic, PARTITIONS + 2, 900, 500)
-        stream.until(1400)
-    finally:
-        stream.query.stop()
-    assert max(stream.batches) <= 200
-    feed(servers, topic, PARTITIONS + 2, 1400, 300)
-    again = Streamed(spark, servers, tmp_path / "checkpoint", stream, **options)
-    try:
-        again.until(1700)
-    finally:
-        again.query.stop()
-    assert max(again.batches) <= 200, "also the first batch of a restarted query is limited"
-    everything = sorted(again.rows, key=lambda row: row[:3])
-    assert everything == rows(load(spark, "kafka", servers, subscribe=topic))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_topic_that_is_made_again_in_mid_stream(
-    spark: SparkSession, servers: str, topic: str, tmp_path: Path, fails: bool
-) -> None:
-    feed(servers, topic, PARTITIONS, 0, 300)
-    options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": str(fails).lower()}
-    stream = Streamed(spark, servers, tmp_path / "checkpoint", **options)
-    try:
-        stream.until(300)
-        administer(servers, lambda client: client.delete_topics([topic]))
-        if fails:
-            until(stream.query.exception, "an error")
-            assert "does not exist" in str(stream.query.exception()) or "made again" in str(stream.query.exception())
-            return
-        until(lambda: is_created(servers, topic), "the deletion")
-        feed(servers, topic, PARTITIONS, 1000, 600)  # more than before
-        stream.until(900)
-    finally:
-        stream.query.stop()
-    values = sorted(json.loads(row[4])["n"] for row in stream.rows)
-    assert values == [*range(300), *range(1000, 1600)]
 
 
 # Writes

@@ -1,0 +1,130 @@
+"""Each job once on a small topic, in one Spark session, without a jar. What jobs do in all cases stands in the long tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas import EmbeddedBroker
+from barnabas.pipeline import aggregate, archive, audit, deduplicate, inspect, mirror, replay, retry, route, session
+from tests.interop.pipeline_cases import Given, consume, need_spark, produce, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(600)]
+
+START_MS = 1_769_853_600_000  # 2026-01-31T10:00:00Z
+TOPICS = (
+    "orders", "replayed", "sales", "sales-per-minute", "routed", "routed-fr", "dead", "parked", "clicks", "clicks-once",
+    "west.orders",
+)  # fmt: skip
+ORDERS = [
+    Given({"n": n}, f"k{n % 4}", {"barnabas-producer": "p", "barnabas-sequence": str(n)}, START_MS + n * 100)
+    for n in range(20)
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("broker") / "data"
+
+
+@pytest.fixture(scope="module")
+def servers(data: Path) -> Iterator[str]:
+    need_spark()
+    with EmbeddedBroker(dict.fromkeys(TOPICS, 1), {"log.retention.ms": -1, "log.dirs": data}) as broker:
+        produce(broker.bootstrap_servers, "orders", ORDERS)
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def spark(servers: str) -> Iterator[SparkSession]:
+    spark = session.spark_session("test")
+    yield spark
+    spark.stop()
+
+
+def content(servers: str, topic: str) -> list[tuple[str | None, Any, dict[str, str], int]]:
+    return [(each.key, each.value, each.headers, each.timestamp_ms) for each in consume(servers, topic)]
+
+
+def test_archive_and_replay(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    run = run_job(archive.job, spark, bootstrap_servers=servers, topics="orders", output=tmp_path / "archive",
+                  checkpoint=tmp_path / "checkpoint")  # fmt: skip
+    assert run.totals.summary() == "read 20, dropped 0, wrote 20"
+    rows = spark.read.parquet(str(tmp_path / "archive")).orderBy("offset").collect()
+    assert [(row["topic"], row["offset"], row["key"]) for row in rows] == [
+        ("orders", n, f"k{n % 4}".encode()) for n in range(20)
+    ]
+    run = run_job(replay.job, spark, bootstrap_servers=servers, archive=tmp_path / "archive", target="replayed")
+    assert run.totals.written == 20
+    assert [each[:3] for each in content(servers, "replayed")] == [each[:3] for each in content(servers, "orders")]
+
+
+def test_aggregate(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    at = ("10:00:10", "10:00:50", "10:02:00")
+    sales = [
+        Given({"key": "a", "amount": n, "time": f"2026-01-31T{time}Z"}, "a") for n, time in enumerate(at, 1)
+    ]  # fmt: skip
+    produce(servers, "sales", [*sales, Given(b"no JSON")])
+    settings = {"source": "sales", "target": "sales-per-minute", "checkpoint": tmp_path / "checkpoint"}
+    run = run_job(aggregate.job, spark, bootstrap_servers=servers, **settings)
+    assert run.totals.summary() == "read 4, dropped 1 (1 no key), wrote 1"
+    (found,) = consume(servers, "sales-per-minute")
+    assert (found.key, found.value["count"], found.value["sum"], found.value["start"]) == (
+        "a", 2, 3.0, "2026-01-31T10:00:00.000Z",
+    )  # fmt: skip
+
+
+def test_route_and_retry(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    produce(servers, "routed", [Given({"country": "FR"}, "a", {"trace": "1"}), Given(b"no JSON", "b")])
+    run = run_job(route.job, spark, bootstrap_servers=servers, source="routed", dead_letter="dead", json=True,
+                  checkpoint=tmp_path / "route", rule=["value.country = FR -> routed-fr"])  # fmt: skip
+    assert run.totals.summary() == "read 2, dropped 0, wrote 2, 1 dead letters"
+    assert [each[:3] for each in content(servers, "routed-fr")] == [("a", {"country": "FR"}, {"trace": "1"})]
+    (dead,) = consume(servers, "dead")
+    assert (dead.key, dead.headers["barnabas-reason"]) == ("b", "the value is no JSON")
+    while time.time() * 1000 < dead.timestamp_ms + 1000:  # the shortest delay that a job may be given
+        time.sleep(0.05)
+    run = run_job(retry.job, spark, bootstrap_servers=servers, dead_letter="dead", parked="parked",
+                  first_delay="1 second", checkpoint=tmp_path / "retry", trigger="available-now")  # fmt: skip
+    assert run.totals.summary() == "read 1, dropped 0, wrote 1, 0 parked, 0 waiting"
+    assert consume(servers, "routed")[-1].headers == {"barnabas-attempt": "1"}
+
+
+def test_deduplicate(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    clicks = [Given("1", "a", {"id": "x"}), Given("2", "a", {"id": "x"}), Given("3", "a", {"id": "y"}), Given("4")]
+    produce(servers, "clicks", clicks)
+    run = run_job(deduplicate.job, spark, bootstrap_servers=servers, source="clicks", target="clicks-once",
+                  by="header.id", within="10 minutes", checkpoint=tmp_path / "checkpoint")  # fmt: skip
+    assert run.totals.dropped == {"no header.id": 1, "duplicate": 1}
+    assert sorted(each.headers["id"] for each in consume(servers, "clicks-once")) == ["x", "y"]
+
+
+def test_audit(spark: SparkSession, servers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    run = run_job(audit.job, spark, bootstrap_servers=servers, topics="orders", strict=True)
+    assert run.totals.read == 20
+    assert "verdict: nothing is missing or repeated" in capsys.readouterr().out
+
+
+def test_mirror(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    """To topics with a prefix, which may be those of the same cluster."""
+    run = run_job(mirror.job, spark, bootstrap_servers=servers, target_servers=servers, topics="orders", prefix="west.",
+                  checkpoint=tmp_path / "checkpoint")  # fmt: skip
+    assert run.totals.summary() == "read 20, dropped 0, wrote 20"
+    assert content(servers, "west.orders") == content(servers, "orders")
+
+
+def test_inspect(spark: SparkSession, servers: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    run = run_job(inspect.job, spark, topic="orders", path=data, exact=True)
+    assert run.totals.read == 20
+    printed = capsys.readouterr().out
+    for line in ("records        20", "distinct_keys  4", "headers        40"):
+        assert line in printed, printed
