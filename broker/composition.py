@@ -5,6 +5,7 @@ Rules: no state, no IO, no order; every function makes one thing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
 from broker.network.authentication import ListenersAuthentication
 from broker.network.client_quota import Windows
+from broker.network.connection_rates import ConnectionRates, RateLimits
 from broker.network.connection_shared import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listeners import (
@@ -28,6 +30,7 @@ from broker.network.sasl_mechanisms import sasl_rules
 from broker.network.tls_listeners import TlsListeners
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
+from config.listener_values import ListenerValues
 from coordinator.group.settings import GroupSettings
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from coordinator.transaction.settings import TransactionSettings
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
 # Bytes of frames that connections together may keep before their clients have authenticated.
 AUTHENTICATION_BYTES = 16 * 1024 * 1024
 OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose responses contain record batches
+# A setting of one listener.
+_OWN_SETTING = re.compile(r"listener\.name\.(?P<listener>[^.A-Z]*)\.(?P<name>.*)")
 # AlterPartition by inter.broker.protocol.version: the newest version that every controller of such a cluster supports.
 _ALTER_PARTITION_SINCE = (("3.5-IV0", 3), ("3.3-IV0", 2), ("3.2-IV0", 1))
 _CONTROLLED_SHUTDOWN_SINCE = (("2.4-IV1", 3), ("2.2-IV0", 2))
@@ -155,6 +160,26 @@ def accept_limits(settings: BrokerSettings) -> AcceptLimits:
         max_connections_per_ip=settings.max_connections_per_ip,
         per_ip_overrides=settings.limits_by_address,
         max_idle_ms=settings.connections_max_idle_ms,
+        max_by_listener=_of_listeners(settings, "max.connections"),
+        rates=RateLimits(
+            settings.max_connection_creation_rate, _of_listeners(settings, "max.connection.creation.rate")
+        ),
+    )
+
+
+def _of_listeners(settings: BrokerSettings, name: str) -> dict[str, int]:
+    """Return the value of `name` of each listener that has one of its own."""
+    found = (_OWN_SETTING.fullmatch(given) for given in settings.given)
+    listeners = [match["listener"] for match in found if match is not None and match["name"] == name]
+    return {listener.upper(): ListenerValues(settings, listener).value(name) for listener in listeners}
+
+
+def connection_rates(settings: BrokerSettings, plans: Sequence[ListenerPlan]) -> ConnectionRates:
+    """Return the rates of new connections; a listener that brokers have for themselves is not the broker's."""
+    return ConnectionRates(
+        Windows(settings.quota_window_size_seconds * 1000, settings.quota_window_num),
+        settings.barnabas_quota_rates_max,
+        protected_listener=inter_broker_listener(plans) if len(plans) > 1 else None,
     )
 
 

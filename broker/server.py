@@ -37,6 +37,7 @@ from broker.composition import (
     accept_limits,
     authentication,
     connection_limits,
+    connection_rates,
     controlled_shutdown_version,
     gate,
     inter_broker_listener,
@@ -155,6 +156,7 @@ class Broker:
             accept_limits(settings),
             early_keys=early_keys,
             brokers_listener=inter_broker_listener(self._plans) if len(self._plans) > 1 else None,
+            rates=connection_rates(settings, self._plans),
         )
         limit_bytes = settings.queued_max_request_bytes
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
@@ -390,6 +392,7 @@ class Broker:
             except OSError as error:
                 raise OSError(f"listener {plan.name}: {error.strerror or error}") from error
             self._listeners.append(listener)
+            self._acceptor.listening(plan.name, listener)
             self.bound[plan.name] = listener.address
 
     def _registration(self) -> BrokerRegistration:

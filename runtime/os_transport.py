@@ -44,6 +44,8 @@ SENDING_THREADS = 8
 PATIENCE_MS = 20
 # The number of large writes without waiting after a peer took longer.
 HASTY_WRITES = 16
+# How long a listener waits for a free descriptor before it tries to accept connections again.
+RESUME_AGAIN_S = 1.0
 # The minimum time between two log lines about refused connections.
 REFUSALS_TOLD_EVERY_S = 60.0
 # Attempts to find a port that is free on every address of a listener.
@@ -304,13 +306,63 @@ class _LargeWrite:
 
 
 class OsListener:
-    """The sockets of one listener, one for each address."""
+    """The sockets of one listener, one for each address. The event loop accepts from duplicates of them, which are closed while
+    it is paused: the kernel goes on to queue connections."""
 
-    def __init__(self, address: Address, servers: list[asyncio.Server]) -> None:
+    def __init__(
+        self, address: Address, sockets: list[socket.socket], backlog: int, protocol: Callable[[], OsConnection]
+    ) -> None:
         self.address = address
-        self._servers = servers
+        self._sockets = sockets
+        self._backlog = backlog
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._servers: list[asyncio.Server] = []
+        self._is_accepting = True  # or about to
+        self._opening: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Raises OSError."""
+        for sock in self._sockets:
+            duplicate = sock.dup()
+            try:
+                server = await self._loop.create_server(self._protocol, sock=duplicate, backlog=self._backlog)
+            except BaseException:
+                duplicate.close()
+                raise
+            if not self._is_accepting:  # it was paused, or closed, meanwhile
+                server.close()
+                return
+            self._servers.append(server)
+
+    def pause(self) -> None:
+        self._is_accepting = False
+        self._stop_servers()
+
+    def resume(self) -> None:
+        if not self._is_accepting and self._sockets:
+            self._is_accepting = True
+            self._opening = self._loop.create_task(self._open_again(self._opening))
+
+    async def _open_again(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            if self._is_accepting and not self._servers:
+                await self.open()
+        except OSError as error:  # no descriptor is free
+            logger.warning("listener not resumed, trying again: address=%s error=%s", self.address, error.strerror)
+            self.pause()
+            self._loop.call_later(RESUME_AGAIN_S, self.resume)
 
     async def close(self) -> None:
+        self._is_accepting = False
+        self._stop_servers()
+        for sock in self._sockets:
+            sock.close()
+        self._sockets.clear()
+
+    def _stop_servers(self) -> None:
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -330,23 +382,20 @@ class OsNetwork:
             raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {Address(host, port)}: {error.strerror}") from error
         sockets = _bind_all(addresses, port)
         bound_port: int = sockets[0].getsockname()[1]
-        loop, options, senders = asyncio.get_running_loop(), self._options, self._threads()
+        options, senders = self._options, self._threads()
         spares = _Spares(options.last_descriptor)
-        servers: list[asyncio.Server] = []
+        listener = OsListener(
+            Address(host, bound_port),
+            sockets,
+            options.backlog,
+            lambda: _AcceptedConnection(factory(), options, senders, spares),
+        )
         try:
-            for sock in sockets:
-                servers.append(  # noqa: PERF401 - those that did start must be closed when one does not
-                    await loop.create_server(
-                        lambda: _AcceptedConnection(factory(), options, senders, spares),
-                        sock=sock,
-                        backlog=options.backlog,
-                    )
-                )
+            await listener.open()
         except OSError:
-            for sock in sockets:
-                sock.close()
+            await listener.close()
             raise
-        return OsListener(Address(host, bound_port), servers)
+        return listener
 
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
         loop, options, senders = asyncio.get_running_loop(), self._options, self._threads()

@@ -117,6 +117,10 @@ class Timer:
         self._handle: Cancellable | None = None
         self._is_closed = False
 
+    def now_ms(self) -> int:
+        """Return the time on the timer's clock."""
+        return self._clock.monotonic_ms()
+
     def schedule(self, delay_ms: int, callback: Callable[[], None], slack_ms: int = 0) -> TimerEntry:
         """Run `callback` once `delay_ms` have passed; 0 or less means as soon as this turn of the loop is over.
 

@@ -89,6 +89,11 @@ class ConnectionHandler(Protocol):
 class Listener(Protocol):
     address: Address
 
+    def pause(self) -> None:
+        """Accept no connection until `resume`. Those that are made wait, as many as the backlog holds."""
+
+    def resume(self) -> None: ...
+
     async def close(self) -> None:
         """Stop accepting connections; open ones go on."""
 

@@ -7,6 +7,8 @@ connection of a client is closed that has been quiet for the longest. One timer 
 is idle when nothing came from it for `connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that
 stops in the middle of a request while others wait for the memory that it has reserved is closed much sooner. When a request has
 waited long, so are those whose request comes so slowly that their client will have given up before it is complete.
+A listener at which connections are made faster than its rate, or the broker's, is paused (`broker.network.connection_rates`);
+the connections of an address that makes them too fast are closed a while later, and count nowhere.
 Invariants: the counts are those of the connections that were admitted and are not gone.
 Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager; KIP-402.
 """
@@ -20,14 +22,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.network.connection import RequestConnection
+from broker.network.connection_rates import ConnectionRates, RateLimits
 from broker.network.connection_shared import ConnectionShared
 
 if TYPE_CHECKING:
     from runtime.timer import Timer, TimerEntry
+    from runtime.transport import Listener
 
 logger = logging.getLogger(__name__)
 
 NO_LIMIT = 2**31 - 1
+# So many connections at a time wait for the end of their throttle time, to be closed; more are closed immediately.
+DELAYED_MAX = 1_000
 # Sweeps come at an eighth of the idle time, and at least this often.
 SWEEPS_PER_IDLE_PERIOD = 8
 LONGEST_SWEEP_PERIOD_MS = 5_000
@@ -47,6 +53,8 @@ class AcceptLimits:
     max_connections_per_ip: int = NO_LIMIT
     per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     max_idle_ms: int = 600_000  # below 0: no connection is ever idle
+    max_by_listener: Mapping[str, int] = field(default_factory=dict)
+    rates: RateLimits = field(default_factory=RateLimits)
 
 
 class Acceptor:
@@ -60,8 +68,14 @@ class Acceptor:
         *,
         early_keys: frozenset[int] = frozenset(),
         brokers_listener: str | None = None,
+        rates: ConnectionRates | None = None,
     ) -> None:
-        self.limits = limits or AcceptLimits()
+        self._rates = rates
+        self._limits = limits or AcceptLimits()
+        self._listeners: dict[str, Listener] = {}
+        self._resuming: dict[str, TimerEntry] = {}  # of the listeners that are paused
+        self._count_by_listener: dict[str, int] = {}
+        self._delayed: dict[RequestConnection, TimerEntry] = {}  # they are closed after their throttle time
         self._timer = timer
         self._early_keys = early_keys
         self._brokers_listener = brokers_listener
@@ -72,6 +86,16 @@ class Acceptor:
         self._shared: ConnectionShared | None = None
         self._is_open = False
         self._emptied = asyncio.Event()
+
+    @property
+    def limits(self) -> AcceptLimits:
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: AcceptLimits) -> None:
+        self._limits = limits
+        if self._rates is not None:
+            self._rates.limits = limits.rates
 
     def __len__(self) -> int:
         return len(self._open)
@@ -96,15 +120,40 @@ class Acceptor:
         shared = self._shared
         return lambda: RequestConnection(shared, listener, security_protocol)
 
+    def listening(self, name: str, listener: Listener) -> None:
+        """A listener is open: it is paused while connections are made too fast."""
+        self._listeners[name] = listener
+
+    def apply_entity(self, path: str, settings: Mapping[str, str]) -> None:
+        """Apply the settings of an address. Fits `EntityListener`."""
+        if self._rates is not None:
+            self._rates.apply_entity(path, settings)
+
+    @property
+    def rates(self) -> ConnectionRates | None:
+        return self._rates
+
     # --- called by connections ---
 
     def admit(self, connection: RequestConnection) -> str | None:
         assert connection.client is not None
-        host = connection.client.peer.host
-        limits = self.limits
+        host, listener = connection.client.peer.host, connection.client.listener
+        limits = self._limits
+        if self._rates is not None:
+            now_ms = self._timer.now_ms()
+            delay_ms = self._rates.accepted(listener, now_ms)
+            if delay_ms:
+                self._pause(listener, delay_ms)
+                connection.mute(delay_ms)
+            throttle_ms = self._rates.address_throttle_ms(host, now_ms)
+            if throttle_ms:
+                return self._close_later(connection, delay_ms + throttle_ms)
         is_full = len(self._open) >= limits.max_connections
         if is_full and not self._is_a_brokers(connection):
             return f"too many connections: max.connections={limits.max_connections}"
+        listener_count = self._count_by_listener.get(listener, 0)
+        if listener_count >= limits.max_by_listener.get(listener, NO_LIMIT):
+            return f"too many connections of one listener: max.connections={limits.max_by_listener[listener]}"
         count = self._count_by_host.get(host, 0)
         allowed = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
         if count >= allowed:
@@ -112,9 +161,41 @@ class Acceptor:
         if is_full:
             self._make_room()
         self._count_by_host[host] = count + 1
+        self._count_by_listener[listener] = listener_count + 1
         self._open[connection] = None
         if not self._is_open:
             connection.serve_only(self._early_keys)
+        return None
+
+    def _pause(self, name: str, duration_ms: int) -> None:
+        """Accept no connection at a listener for so long."""
+        listener, before = self._listeners.get(name), self._resuming.pop(name, None)
+        if listener is None:
+            return
+        until = self._timer.schedule(duration_ms, lambda: self._resume(name, listener))
+        if before is not None and before.deadline_tick > until.deadline_tick:
+            before, until = until, before
+        if before is not None:
+            before.cancel()
+        self._resuming[name] = until
+        listener.pause()
+
+    def _resume(self, name: str, listener: Listener) -> None:
+        del self._resuming[name]
+        listener.resume()
+
+    def _close_later(self, connection: RequestConnection, after_ms: int) -> str | None:
+        """Close a connection whose address makes too many after its throttle time, until which it gets no answer."""
+        reason = "connections are made too fast from one address: connection_creation_rate"
+        if len(self._delayed) >= DELAYED_MAX:
+            return reason
+        connection.mute(after_ms + 1)
+
+        def close() -> None:
+            del self._delayed[connection]
+            connection.close(reason, level=logging.INFO)
+
+        self._delayed[connection] = self._timer.schedule(after_ms, close)
         return None
 
     def _is_a_brokers(self, connection: RequestConnection) -> bool:
@@ -132,13 +213,17 @@ class Acceptor:
 
     def closed(self, connection: RequestConnection) -> None:
         self._closing.pop(connection, None)
-        if connection not in self._open:
-            return  # it was refused
+        if connection not in self._open:  # it was refused
+            delayed = self._delayed.pop(connection, None)
+            if delayed is not None:
+                delayed.cancel()
+            return
         del self._open[connection]
         if not self._open:
             self._emptied.set()
         assert connection.client is not None
-        host = connection.client.peer.host
+        host, listener = connection.client.peer.host, connection.client.listener
+        self._count_by_listener[listener] -= 1
         self._count_by_host[host] -= 1
         if not self._count_by_host[host]:
             del self._count_by_host[host]
@@ -162,11 +247,14 @@ class Acceptor:
             await self._emptied.wait()
 
     def abort_all(self) -> None:
-        for connection in list(self._open):
+        for connection in [*self._open, *self._delayed]:
             connection.abort()
 
     def stop(self) -> None:
-        """No more sweeps."""
+        """No more sweeps, and no listener is resumed."""
+        for entry in self._resuming.values():
+            entry.cancel()
+        self._resuming.clear()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None

@@ -13,6 +13,8 @@ from broker.composition import accept_limits
 from replication.leader_endpoint import FetchSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from broker.network.acceptor import Acceptor
     from broker.services import Services
     from broker.settings.replication_quotas import ReplicationQuotas
@@ -40,10 +42,14 @@ class SettingsEffects:
         for topic in dynamic.configured_topics:
             self._quotas.on_topic_settings(topic, dynamic.log_config(topic))
         for path, settings in dynamic.entities.items():
-            self._services.quotas.apply_entity(path, settings)
-        dynamic.on_entity_changed(self._services.quotas.apply_entity)
+            self._apply_entity(path, settings)
+        dynamic.on_entity_changed(self._apply_entity)
         dynamic.on_topic_changed(self._on_topic)
         dynamic.on_broker_changed(self._on_broker)
+
+    def _apply_entity(self, path: str, settings: Mapping[str, str]) -> None:
+        self._services.quotas.apply_entity(path, settings)
+        self._acceptor.apply_entity(path, settings)
 
     def _on_topic(self, topic: str, config: LogConfig) -> None:
         self._quotas.on_topic_settings(topic, config)

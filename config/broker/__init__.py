@@ -45,6 +45,8 @@ _MECHANISM_SETTINGS = (
 )
 # Those that have an effect as a listener's own, or as one of its mechanisms'.
 SASL_LISTENER_SETTINGS = frozenset((*_MECHANISM_SETTINGS, "sasl.enabled.mechanisms", "sasl.server.max.receive.size"))
+# Those that have an effect as a listener's own, beside `ssl.`.
+LISTENER_SETTINGS = SASL_LISTENER_SETTINGS | {"max.connections", "max.connection.creation.rate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class BrokerSettings(
             for name in sorted(self.given)
             if (row := self.definitions.get(base_name(name))) is not None
             and (
-                not (row.effective and (base_name(name) in SASL_LISTENER_SETTINGS or row.name.startswith("ssl.")))
+                not (row.effective and (base_name(name) in LISTENER_SETTINGS or row.name.startswith("ssl.")))
                 if name not in self.definitions
                 else not row.effective and self.value(name) != row.default
             )

@@ -53,7 +53,7 @@ class NetworkSettings(SettingTable):
         "max.connections.per.ip.overrides", STRING, "", None, CLUSTER_WIDE, effective=True,
         doc="Other limits for single addresses or names: address:limit, separated by commas.")
     max_connection_creation_rate: int = setting(
-        "max.connection.creation.rate", INT, INT_MAX, at_least(0), CLUSTER_WIDE,
+        "max.connection.creation.rate", INT, INT_MAX, at_least(0), CLUSTER_WIDE, effective=True,
         doc="New connections a second at most.")
     connections_max_idle_ms: int = setting("connections.max.idle.ms", LONG, 600_000, effective=True,
         doc="Time after which an idle connection is closed.")

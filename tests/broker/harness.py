@@ -12,6 +12,7 @@ from typing import Any, cast
 from broker.network.acceptor import AcceptLimits, Acceptor
 from broker.network.authentication import ListenersAuthentication
 from broker.network.connection import RequestConnection
+from broker.network.connection_rates import ConnectionRates
 from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
 from broker.network.dispatch import Dispatch, DispatchTable, Handler, RequestObserver
 from broker.network.gate import Gate
@@ -77,12 +78,15 @@ class Broker:
         is_open: bool = True,
         early_keys: frozenset[int] = frozenset(),
         brokers_listener: str | None = None,
+        rates: ConnectionRates | None = None,
         authentication: Callable[[ManualClock], ListenersAuthentication] | None = None,
     ) -> None:
         self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
         self.timer = Timer(self.clock, self.turns.call_later)
-        self.acceptor = Acceptor(self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener)
+        self.acceptor = Acceptor(
+            self.timer, accept, early_keys=early_keys, brokers_listener=brokers_listener, rates=rates
+        )
         self.budget = MemoryBudget(budget_bytes)
         self.plain_budget = MemoryBudget(budget_bytes)
         self.response_memory = ResponseMemory(MemoryBudget(response_bytes), self.timer)

@@ -43,12 +43,13 @@ def test_what_was_set_without_effect_is_named() -> None:
             "num.partitions": "7", "ssl.client.auth": "required", "ssl.keymanager.algorithm": "PKIX",
             "auto.include.jmx.reporter": "false", "broker.id": "1",
             "listener.name.inside.ssl.keystore.password": "hunter2", "listener.name.inside.max.connections": "5",
+            "listener.name.inside.num.network.threads": "5",
             "group.share.max.groups": "10", "authorizer.class.name": "", "my.plugin.thing": "2",
         }
     )  # fmt: skip
     assert found.without_effect == (
         "auto.include.jmx.reporter",
-        "listener.name.inside.max.connections",
+        "listener.name.inside.num.network.threads",
         "ssl.keymanager.algorithm",
     )
 

@@ -293,3 +293,46 @@ def test_every_address_of_a_name_is_tried(run: Callable[[Coroutine[Any, Any, Any
             await network.connect("localhost", listener.address.port, Recorder())
 
     run(main())
+
+
+def test_a_paused_listener_accepts_what_waits_when_it_is_resumed(
+    run: Callable[[Coroutine[Any, Any, Any]], Any],
+) -> None:
+    async def main() -> None:
+        network = OsNetwork()
+        served: list[Recorder] = []
+
+        def serve() -> Recorder:
+            served.append(Recorder(echo=True))
+            return served[-1]
+
+        listener = await network.listen("127.0.0.1", 0, serve)
+        first, second = Recorder(), Recorder()
+        await network.connect("127.0.0.1", listener.address.port, first)
+        await first.until(lambda: len(served) == 1)
+        for _ in range(3):
+            listener.pause()
+            listener.resume()
+        listener.pause()
+        connection = await network.connect("127.0.0.1", listener.address.port, second)
+        connection.write([b"waits"])
+        connection = first.connection
+        assert connection is not None
+        connection.write([b"goes on"])
+        await first.until(lambda: first.data == b"goes on")
+        assert len(served) == 1
+        listener.resume()
+        listener.resume()
+        await second.until(lambda: second.data == b"waits")
+        listener.pause()
+        listener.resume()
+        await listener.close()
+        for client in (first, second):
+            assert client.connection is not None
+            client.connection.abort()
+        for one in served:
+            await one.until(lambda one=one: "disconnected" in one.events)
+        with pytest.raises(OSError):  # noqa: PT011 - whatever the kernel says
+            await network.connect("127.0.0.1", listener.address.port, Recorder())
+
+    run(main())

@@ -254,7 +254,14 @@ class SimListener:
         self.address = address
         self.factory = factory
         self.owner = owner
+        self.is_paused = False
         self._network = network
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
 
     async def close(self) -> None:
         self._network.stop_listening(self.owner.name, self.address.port, self)
@@ -374,7 +381,7 @@ class SimNetwork:
             await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(110, f"no route from {node} to {target}")
         listener = self._listeners.get((target, port))
-        while listener is not None and _is_paused(listener.owner.process):
+        while listener is not None and (listener.is_paused or _is_paused(listener.owner.process)):
             await asyncio.sleep(CONNECT_RETRY_S)
             listener = self._listeners.get((target, port))
         if listener is None:

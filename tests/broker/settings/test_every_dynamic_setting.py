@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from broker.cluster.topics_at_start import TopicAtStart
+from broker.network.connection_rates import RateLimits
 from broker.process import open_embedded_store
 from broker.server import Broker, Dependencies
 from config.broker import BrokerSettings
@@ -95,6 +96,7 @@ class Row:
 ROWS: dict[str, Row] = {
     "producer.id.expiration.ms": Row("60000", forgets_a_producer_of_yesterday, False, True),
     "max.connections": Row("700", of_the_acceptor("max_connections"), 2**31 - 1, 700),
+    "max.connection.creation.rate": Row("77", of_the_acceptor("rates"), RateLimits(), RateLimits(77)),
     "max.connections.per.ip": Row("70", of_the_acceptor("max_connections_per_ip"), 2**31 - 1, 70),
     "max.connections.per.ip.overrides": Row("127.0.0.9:7", of_the_acceptor("per_ip_overrides"), {}, {"127.0.0.9": 7}),
     "log.cleaner.threads": Row("3", cleaner_threads, 1, 3),

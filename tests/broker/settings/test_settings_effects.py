@@ -63,9 +63,8 @@ def followed(dynamic: Dynamic | None = None, acceptor: Any = None) -> tuple[Held
     held, dynamic = Held(), dynamic or Dynamic()
     services = SimpleNamespace(broker_id=1, dynamic_settings=dynamic, partitions=held, logs=held, quotas=quotas_of())
     quotas = SimpleNamespace(on_broker_settings=lambda _layers: None, on_topic_settings=lambda _topic, _config: None)
-    effects = SettingsEffects(
-        cast(Services, services), cast(Acceptor, acceptor or SimpleNamespace()), cast(ReplicationQuotas, quotas), None
-    )
+    acceptor = acceptor or SimpleNamespace(apply_entity=lambda _path, _settings: None)
+    effects = SettingsEffects(cast(Services, services), cast(Acceptor, acceptor), cast(ReplicationQuotas, quotas), None)
     effects.follow()
     return held, dynamic
 
