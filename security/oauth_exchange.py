@@ -119,6 +119,10 @@ class OAuthBearerClient:
     """The client's side of one exchange: a `security.sasl.SaslClient`. `current_token` returns the token to show."""
 
     def __init__(self, current_token: Callable[[], str], extensions: dict[str, str] | None = None) -> None:
+        """Raises ValueError for an extension that cannot be sent."""
+        for name, text in (extensions or {}).items():
+            if name == _AUTH or not _KEY.fullmatch(name) or not _VALUE.fullmatch(text):
+                raise ValueError(f"the extension {name} cannot be sent")
         self._current_token = current_token
         self._extensions = extensions or {}
 

@@ -3,11 +3,14 @@
 Rules: a token has the algorithm `none` and an empty signature. It must have an expiry time and the claim that names the
 principal. Options of the login module, as in Apache Kafka: `unsecuredValidatorPrincipalClaimName`,
 `unsecuredValidatorScopeClaimName`, `unsecuredValidatorRequiredScope`, `unsecuredValidatorAllowableClockSkewMs`.
-Source: Kafka OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredJws, OAuthBearerValidationUtils; RFC 7515.
+Source: Kafka OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredLoginCallbackHandler, OAuthBearerUnsecuredJws,
+OAuthBearerValidationUtils; RFC 7515.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -82,3 +85,56 @@ class UnsecuredTokenValidator:
         if issued_s is not None and expires_s <= issued_s:
             raise TokenRefused("the token expires before it was issued")
         return round(expires_s * 1000)
+
+
+# --- the broker's own token, towards other brokers ---
+
+_LOGIN: Final = f"{OPTION_PREFIX}Login"
+_STRING_CLAIM: Final = f"{_LOGIN}StringClaim_"
+_NUMBER_CLAIM: Final = f"{_LOGIN}NumberClaim_"
+_LIST_CLAIM: Final = f"{_LOGIN}ListClaim_"
+_LIFETIME_S: Final = f"{_LOGIN}LifetimeSeconds"
+_NAME_CLAIM: Final = f"{_LOGIN}PrincipalClaimName"
+_EXTENSION: Final = f"{_LOGIN}Extension_"
+_DEFAULT_LIFETIME_S: Final = "3600"
+_RESERVED_CLAIMS: Final = ("iat", "exp")
+
+
+def unsecured_extensions(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the SASL extensions among the options of a login module."""
+    return {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
+
+
+def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
+    """Return the token that the options of a login module describe, as of now. Raises ValueError."""
+    claims: dict[str, Any] = {}
+    for name, text in options.items():
+        for prefix, value_of in ((_STRING_CLAIM, str), (_NUMBER_CLAIM, _number), (_LIST_CLAIM, _listed)):
+            if name.startswith(prefix):
+                claims[name.removeprefix(prefix)] = value_of(text)
+    for reserved in _RESERVED_CLAIMS:
+        if reserved in claims:
+            raise ValueError(f"the claim {reserved} cannot be set by an option of the login module")
+    name_claim = options.get(_NAME_CLAIM, "").strip() or "sub"
+    if not isinstance(claims.get(name_claim), str) or not claims[name_claim].strip():
+        raise ValueError(f"{_STRING_CLAIM}{name_claim} is needed, the name of this broker")
+    now_s = now_ms / 1000
+    claims |= {"iat": now_s, "exp": now_s + _number(options.get(_LIFETIME_S, "").strip() or _DEFAULT_LIFETIME_S)}
+    return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
+
+
+def _number(text: str) -> float:
+    """Raises ValueError."""
+    value = float(text)
+    if not -(2**53) < value < 2**53:
+        raise ValueError("a number of the login module's options is too large")
+    return value
+
+
+def _listed(text: str) -> list[str]:
+    """Split a list whose first character is its separator: ",a,b"."""
+    return text[1:].split(text[0]) if len(text) > 1 else []
+
+
+def _encoded(value: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).rstrip(b"=").decode()

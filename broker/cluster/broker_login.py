@@ -1,8 +1,8 @@
 """Who this broker is to other brokers, where their listener wants SASL.
 
 The mechanism is `sasl.mechanism.inter.broker.protocol`; name and password are options of the same login module by which the
-listener's clients are checked: `listener.name.<listener>.<mechanism>.sasl.jaas.config`. `CLIENTS` is the table of what a
-mechanism makes of them.
+listener's clients are checked: `listener.name.<listener>.<mechanism>.sasl.jaas.config`. A bearer token has settings of its own.
+`CLIENTS` is the table of what a mechanism makes of them.
 Rules: no IO. Every mistake is a ConfigError that names the setting, and none has a secret in its text.
 Source: Kafka ChannelBuilders (the server's context for connections between brokers), KafkaConfig.validateValues.
 """
@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.network.oauth_mechanism import oauth_client
 from broker.network.sasl_mechanisms import JAAS, MECHANISMS, MechanismContext, enabled_mechanisms, login_module
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from security.plain import PlainClient
-from security.sasl import PLAIN, SaslClientFactory
+from security.sasl import OAUTHBEARER, PLAIN, SaslClientFactory
 from security.scram import MECHANISMS as SCRAM
 from security.scram import NONCE_BYTES, TOKEN_EXTENSION, SaltedPasswords, ScramClient
 
@@ -55,9 +56,14 @@ def _scram(context: MechanismContext) -> SaslClientFactory:
     )
 
 
+def _oauth(context: MechanismContext) -> SaslClientFactory:
+    return oauth_client(context.values, context.options, context.sources.oauth, context.sources.clock.wall_ms)
+
+
 CLIENTS: Mapping[str, Callable[[MechanismContext], SaslClientFactory]] = {
     PLAIN: _plain,
     **dict.fromkeys(SCRAM, _scram),
+    OAUTHBEARER: _oauth,
 }
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.network.oauth_sources import KEYS_URL, OAuthSources, no_keys
+from broker.network.oauth_sources import KEYS_URL, TOKEN_URL, OAuthSources, no_keys
 from config.errors import ConfigError
-from security.oauth_exchange import OAuthBearerServer
+from security.oauth_exchange import OAuthBearerClient, OAuthBearerServer
 from security.oauth_signed import ClaimRules, SignedTokenValidator
 from security.oauth_token import TokenValidator
-from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured
-from security.sasl import OAUTHBEARER, SaslServerFactory
+from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured, unsecured_extensions, unsecured_token
+from security.sasl import OAUTHBEARER, SaslClientFactory, SaslServerFactory
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues
@@ -30,6 +30,7 @@ _SIGNED_HANDLERS: Final = tuple(
     f"{_PACKAGE}.{name}"
     for name in ("OAuthBearerValidatorCallbackHandler", "secured.OAuthBearerValidatorCallbackHandler")
 )
+_EXTENSION: Final = "extension_"
 _UNSECURED_HANDLER: Final = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 # Kafka's own classes that may be named, since this broker does the same.
 CLASSES: Final = frozenset(
@@ -49,6 +50,29 @@ def oauth_exchanges(
     """Return what makes the exchanges of a listener. `options` are those of its login module. Raises ConfigError."""
     validator = _validator(values, options, sources, wall_ms)
     return lambda: OAuthBearerServer(validator)
+
+
+def oauth_client(
+    values: ListenerValues, options: Mapping[str, str], sources: OAuthSources, wall_ms: Callable[[], int]
+) -> SaslClientFactory:
+    """Return what makes the exchanges with other brokers: with a token from `sasl.oauthbearer.token.endpoint.url`, or an
+    unsecured one that the options describe. Raises ConfigError."""
+    try:
+        if _value(values, TOKEN_URL) is None and names_unsecured(options):
+            unsecured_token(options, wall_ms())
+            return _client(lambda: unsecured_token(options, wall_ms()), unsecured_extensions(options))
+        extensions = {
+            name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)
+        }
+        return _client(sources.token(values, options), extensions)
+    except ValueError as error:
+        raise ConfigError(f"{values.setting_name('sasl.jaas.config', OAUTHBEARER)}: {error}") from error
+
+
+def _client(current_token: Callable[[], str], extensions: dict[str, str]) -> SaslClientFactory:
+    """Raises ValueError."""
+    OAuthBearerClient(current_token, extensions)
+    return lambda: OAuthBearerClient(current_token, extensions)
 
 
 def _validator(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from security.oauth_token import BearerToken, TokenRefused
-from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured
+from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured, unsecured_extensions, unsecured_token
 from tests.security.bearer_tokens import CLAIMS, NOW_S, rsa_key, signed, unsecured
 
 
@@ -73,3 +73,39 @@ def test_options_that_are_refused(skew: str) -> None:
 def test_which_options_name_unsecured_tokens() -> None:
     assert names_unsecured({"unsecuredLoginStringClaim_sub": "admin"}) and names_unsecured({"unsecuredValidatorX": ""})
     assert not names_unsecured({}) and not names_unsecured({"clientId": "unsecured"})
+
+
+# --- the broker's own token ---
+
+
+def test_an_own_token_is_accepted_by_others() -> None:
+    options = {
+        "unsecuredLoginStringClaim_sub": "broker",
+        "unsecuredLoginListClaim_scope": "|a|b",
+        "unsecuredLoginNumberClaim_n": "1.5",
+        "unsecuredLoginLifetimeSeconds": "60",
+        "unsecuredLoginExtension_traceId": "7",
+    }
+    token = unsecured_token(options, NOW_S * 1000)
+    assert validator().validated(token) == BearerToken("broker", (NOW_S + 60) * 1000, frozenset(("a", "b")))
+    assert unsecured_extensions(options) == {"traceId": "7"}
+    named = {"unsecuredLoginPrincipalClaimName": "me", "unsecuredLoginStringClaim_me": "x"}
+    expected = BearerToken("x", (NOW_S + 3600) * 1000, frozenset())
+    assert validator(PrincipalClaimName="me").validated(unsecured_token(named, NOW_S * 1000)) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"unsecuredLoginStringClaim_sub": " "},
+        {"unsecuredLoginNumberClaim_sub": "1"},
+        {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginNumberClaim_exp": "1"},
+        {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginNumberClaim_n": "x"},
+        {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginNumberClaim_n": "nan"},
+        {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginLifetimeSeconds": "1e99"},
+    ],
+)
+def test_options_that_describe_no_token(options: dict[str, str]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - one error for all
+        unsecured_token(options, NOW_S * 1000)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from broker.network.oauth_mechanism import oauth_exchanges
+from broker.network.oauth_mechanism import oauth_client, oauth_exchanges
 from broker.network.oauth_sources import OAuthSources
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -263,3 +263,50 @@ def test_a_file_without_a_token_stops_the_start() -> None:
         assert "rubbish" not in str(caught.value)
 
     run(case, token=b"rubbish")
+
+
+# --- the exchange with other brokers ---
+
+
+def test_a_broker_shows_the_token_of_a_file_to_others() -> None:
+    async def case(world: World) -> None:
+        values = world.values({TOKEN_URL: "file:///token"})
+        make = oauth_client(values, {"extension_pool": "a b"}, world.sources, world.clock.wall_ms)
+        with pytest.raises(AuthenticationFailed):
+            make().first()
+        await world.sources.start()
+        message = FirstMessage.parse(make().first())
+        assert (message.token, message.extensions) == (signed(rsa_key()), {"pool": "a b"})
+
+    run(case, token=signed(rsa_key()).encode())
+
+
+def test_brokers_with_unsecured_tokens_know_each_other() -> None:
+    async def case(world: World) -> None:
+        options = {"unsecuredLoginStringClaim_sub": "broker"}
+        exchanges = world.exchanges({}, **options)
+        make = oauth_client(world.values({}), options, world.sources, world.clock.wall_ms)
+        server, client = exchanges(), make()
+        assert client.answer(server.step(client.first())) is None
+        assert server.identity == Identity(Principal("User", "broker"), (NOW_S + 3600) * 1000)
+
+    run(case)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "reason"),
+    [
+        ({}, {}, f"{TOKEN_URL} must be a URL"),
+        ({}, {"unsecuredValidatorRequiredScope": "a"}, "unsecuredLoginStringClaim_sub is needed"),
+        ({TOKEN_URL: "file:///t"}, {"extension_x1": "a"}, "extension x1 cannot be sent"),
+        ({}, {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginExtension_auth": "a"}, "auth cannot be sent"),
+    ],
+)
+def test_settings_of_the_exchange_with_others_that_stop_the_start(
+    given: dict[str, str], options: dict[str, str], reason: str
+) -> None:
+    async def case(world: World) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            oauth_client(world.values(given), options, world.sources, world.clock.wall_ms)
+
+    run(case)
