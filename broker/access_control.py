@@ -57,6 +57,6 @@ def audit_log(settings: BrokerSettings, dependencies: Dependencies, tasks: TaskS
     """Return the log of denials and administration, with its file if there is one."""
     path = settings.barnabas_audit_log
     if path is None:
-        return AuditLog()
+        return AuditLog(dependencies.clock)
     queue = dependencies.disk.queue(f"{path}#audit")
     return AuditLog(dependencies.clock, AuditFile(path, dependencies.filesystem, queue, tasks))

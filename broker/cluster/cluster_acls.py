@@ -2,8 +2,8 @@
 
 Rules: everything is read at the start and with each new session, then the notifications of the two folders are processed in
 order; each broker removes old ones. At the start an ACL node that cannot be read stops the broker, because it may deny
-something; later, the ACLs that were there before stay in force. An entry whose principal, operation or permission is unknown
-has no effect, and stays in its node.
+something; later, the ACLs that were there before stay in force. An entry whose operation or permission is unknown has no
+effect, and stays in its node.
 Invariants: a change of this broker is in force here when it returns, and on the others when they have read its notification.
 Source: Kafka AclAuthorizer.
 """
@@ -134,7 +134,7 @@ class ClusterAcls:
             entry = _entry(row)
             if entry is None:
                 logger.warning(
-                    "ACL without effect: path=%s error=%s", node.path, f"unknown principal or operation in {row}"
+                    "ACL without effect: path=%s error=%s", node.path, f"unknown operation or permission in {row}"
                 )
             else:
                 entries.append(entry)
@@ -285,7 +285,4 @@ def _entry(row: AclRow) -> AclEntry | None:
     operation, permission = _OPERATIONS.get(row.operation), _PERMISSIONS.get(row.permission)
     if operation is None or permission is None:
         return None
-    try:
-        return AclEntry(Principal.parse(row.principal), row.host, operation, permission)
-    except ValueError:
-        return None
+    return AclEntry(Principal.parse(row.principal), row.host, operation, permission)

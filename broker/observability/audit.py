@@ -1,9 +1,9 @@
 """What is written about clients' authorisation and administration: who was refused what, and who has changed what.
 
-Rules: a log line for each denial at INFO, unless the client has only asked what it may do; one for each permission at DEBUG, as
-Kafka's authorizer writes them. With `barnabas.audit.log` there is a file of JSON lines besides: one for each denial, and one or
-several for each request of administration, with what became of it. Nothing has secrets: resources are named, their contents are
-not.
+Rules: a log line for each denial at INFO, up to a limit a second, unless the client has only asked what it may do; one for each
+permission at DEBUG, as Kafka's authorizer writes them. With `barnabas.audit.log` there is a file of JSON lines besides: one for
+each denial, and one or several for each request of administration, with what became of it. Nothing has secrets: resources are
+named, their contents are not.
 Invariant: an API of administration is audited wherever it is handled: its handler is wrapped once, in the table of handlers.
 Source: Kafka AclAuthorizer.logAuditMessage; the file is ours.
 """
@@ -31,16 +31,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESOURCES_PER_LINE = 100
+DENIALS_PER_S = 1000
+"""Log lines about denials in a second: a client that may do nothing, and asks for everything, fills no disk."""
 NAME_CHARACTERS_MAX = 512
 """A longer name, which only a hostile client has, is cut."""
 
 
 class AuditLog:
-    """One object for a broker. `file` is None without `barnabas.audit.log`."""
+    """One object for a broker. `file` is None without `barnabas.audit.log`. Without a clock every denial is logged."""
 
     def __init__(self, clock: Clock | None = None, file: AuditFile | None = None) -> None:
         self._clock = clock
         self.file = file
+        # Denials of this second that were logged, and those that were not.
+        self._second = self._shown_count = self._hidden_count = 0
 
     async def open(self) -> None:
         """Open the file, if there is one. Raises OSError."""
@@ -59,11 +63,12 @@ class AuditLog:
 
     def denied(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """`context` is of the request that was refused, as a whole or for one resource; no name stands for any resource."""
-        logger.info(
-            "operation denied: principal=%r operation=%s resource_type=%s resource_name=%r api=%s address=%s listener=%s",
-            str(context.principal), operation.name, resource_type.name, name, context.api_name, context.client_host,
-            context.listener,
-        )  # fmt: skip
+        if self._may_log_denial():
+            logger.info(
+                "operation denied: principal=%r operation=%s resource_type=%s resource_name=%r api=%s address=%s listener=%s",
+                str(context.principal), operation.name, resource_type.name, name, context.api_name, context.client_host,
+                context.listener,
+            )  # fmt: skip
         if self.file is not None:
             resources = [(name, ErrorCode.NONE)]
             self._write("denied", context, context.api_name, operation, resource_type.name, resources)
@@ -74,6 +79,20 @@ class AuditLog:
             str(context.principal), operation.name, resource_type.name, name, context.api_name, context.client_host,
             context.listener,
         )  # fmt: skip
+
+    def _may_log_denial(self) -> bool:
+        if self._clock is None:
+            return True
+        second = self._clock.monotonic_ms() // 1000
+        if second != self._second:
+            if self._hidden_count:
+                logger.info("more operations denied, not shown: operations=%d", self._hidden_count)
+            self._second, self._shown_count, self._hidden_count = second, 0, 0
+        if self._shown_count == DENIALS_PER_S:
+            self._hidden_count += 1
+            return False
+        self._shown_count += 1
+        return True
 
     # --- administration ---
 

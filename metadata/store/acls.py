@@ -112,10 +112,14 @@ def decode_rows(data: bytes) -> list[AclRow]:
     value = decode_json(data, "ACLs")
     if value.get("version") != VERSION:
         raise ValueError(f"version {value.get('version')!r} is not known")
-    return [
+    rows = [
         AclRow(*(_text(each, key) for key in ("principal", "permissionType", "host", "operation")))
         for each in require(value, "acls", "ACLs")
     ]
+    for row in rows:
+        if ":" not in row.principal:
+            raise ValueError(f"principal {row.principal!r} has no type")
+    return rows
 
 
 def _text(value: dict[str, object], key: str) -> str:

@@ -97,6 +97,7 @@ VOCABULARY = {
     "offset": "an offset in a partition",
     "offsets": "how many committed offsets",
     "operation": "what a client wanted to do, in the words of ACLs",
+    "operations": "how many operations",
     "outcome": "how an attempt ended",
     "outcomes": "how often each error or success came about",
     "partition": "a partition's number in its topic",

@@ -166,7 +166,6 @@ def test_entries_that_nobody_understands_have_no_effect_and_stay(caplog: pytest.
             strange = [
                 AclRow("User:alice", "Allow", "*", "Fly"),
                 AclRow("User:alice", "Perhaps", "*", "Read"),
-                AclRow("alice", "Allow", "*", "Read"),
             ]
             await nodes.ensure_acl_paths(world.store)
             await world.store.create("/kafka-acl/Topic/orders", nodes.encode_rows(strange))

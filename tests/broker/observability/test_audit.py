@@ -12,6 +12,7 @@ import pytest
 from broker.handlers import ALL
 from broker.network.dispatch import Handler
 from broker.network.request_context import ClientConnection, RequestContext
+from broker.observability import audit as audit_module
 from broker.observability.audit import RESOURCES_PER_LINE, AuditLog
 from broker.observability.audit_file import AuditFile
 from broker.observability.audited_apis import AUDITED
@@ -247,6 +248,24 @@ def test_denials_are_in_the_log_and_in_the_file(caplog: pytest.LogCaptureFixture
         "operation denied: principal='User:alice' operation=DESCRIBE resource_type=TOPIC resource_name='orders\\n' "
         "api=Metadata address=10.0.0.1 listener=EXTERNAL"
     ) in caplog.text
+
+
+def test_denials_are_logged_up_to_a_limit_and_counted_beyond_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "DENIALS_PER_S", 3)
+    caplog.set_level("INFO")
+    clock, lines = ManualClock(5_000), Lines()
+    audit = AuditLog(clock, cast(AuditFile, lines))
+    for now_ms, logged in ((5_000, 3), (5_999, 0), (6_000, 3), (7_000, 3)):
+        clock.now_ms = now_ms
+        caplog.clear()
+        for _ in range(5):
+            audit.denied(context(), Operation.READ, ResourceType.TOPIC, "t")
+        assert caplog.text.count("operation denied") == logged
+        assert ("more operations denied, not shown: operations=7" in caplog.text) == (now_ms == 6_000)
+    assert "more operations denied, not shown: operations=2" in caplog.text
+    assert len(lines.lines) == 20, "the file has all"
 
 
 def test_permissions_are_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:

@@ -76,6 +76,7 @@ def test_the_rows_of_a_node() -> None:
         b"not JSON", b"[]", b"{}", b'{"version":2,"acls":[]}', b'{"acls":[]}', b'{"version":1}', b'{"version":1,"acls":7}',
         b'{"version":1,"acls":[7]}', b'{"version":1,"acls":[{"principal":"User:a"}]}',
         b'{"version":1,"acls":[{"principal":7,"permissionType":"Allow","host":"*","operation":"Read"}]}', b"\xff",
+        b'{"version":1,"acls":[{"principal":"alice","permissionType":"Allow","host":"*","operation":"Read"}]}',
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_read(data: bytes) -> None:
