@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 
+COMPLETION = "_BARNABAS_COMPLETE"
+"""What a shell sets when it asks for completions."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -32,7 +34,7 @@ def run() -> int:
         sys.path.append(packages)
     from tools.names import COMMANDS  # noqa: PLC0415  the path above comes first
 
-    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+    if COMPLETION in os.environ or (sys.argv[1:2] and sys.argv[1] in COMMANDS):
         return run_tool(sys.argv[1:])
     from broker.__main__ import main  # noqa: PLC0415
 

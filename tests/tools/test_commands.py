@@ -172,8 +172,7 @@ def test_a_line_without_the_separator_ends_the_command(tool: Tool) -> None:
 
 def test_a_record_is_found_in_the_partition_of_its_key_and_in_others(tool: Tool) -> None:
     ok(tool("topics", "create", "searched", "--partitions", "4"))
-    write(tool, "searched", [f"k{number}={number}" for number in range(40)], "--key-separator", "=",
-          "--producer-property", "partitioner=murmur2")  # fmt: skip
+    write(tool, "searched", [f"k{number}={number}" for number in range(40)], "--key-separator", "=")
     write(tool, "searched", ["strayed"], "--key", "k7", "--partition", str((by_murmur2(b"k7", 4) + 1) % 4))
     run = ok(tool("find", "searched", "--key", "k7", "--format", "%v"))
     assert run.lines == ["7", "strayed"]

@@ -86,7 +86,14 @@ def command(
 
     cluster.admin  # noqa: B018  says at once that nobody answers
     given = [(name, value.encode()) for name, value in parsing.settings(headers, "--header").items()]
-    settings = {"compression.type": compression_type, "acks": acks, "linger.ms": 5, "enable.idempotence": acks == "all"}
+    # As Java's clients choose partitions, so that a key is where they look for it.
+    settings = {
+        "partitioner": "murmur2_random",
+        "compression.type": compression_type,
+        "acks": acks,
+        "linger.ms": 5,
+        "enable.idempotence": acks == "all",
+    }
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     progress = _Progress()
     read = _json_records if form == "json" else _line_records

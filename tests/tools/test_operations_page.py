@@ -1,0 +1,68 @@
+"""The page of everyday questions: its commands are run as they stand there, and print what it shows.
+
+Only the address changes: `localhost:9092` is where the broker under test happens to be. `...` in what the page shows stands for
+anything; standard error comes behind standard output.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from barnabas.embedded import EmbeddedBroker
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+# (the command, what it prints)
+EXAMPLES = [
+    (example.partition("\n")[0].removeprefix("$ "), example.partition("\n")[2])
+    for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    for example in re.split(r"^(?=\$ )", block, flags=re.MULTILINE)
+    if example
+]
+CHECK = doctest.OutputChecker().check_output
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+    assert len(EXAMPLES) > 25
+    script = tmp_path / "barnabas"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m barnabas.cli "$@"\n')
+    script.chmod(0o755)
+    settings = {"auto.create.topics.enable": False}
+    with EmbeddedBroker(settings=settings) as broker:
+        profiles = tmp_path / "barnabas.d" / "barnabas"
+        profiles.mkdir(parents=True)
+        (profiles / "page.properties").write_text(f"bootstrap.servers={broker.bootstrap_servers}\n")
+        environment = os.environ | {
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "XDG_CONFIG_HOME": str(tmp_path / "barnabas.d"),
+            "BARNABAS_PROFILE": "page",
+        }
+        for command, shown in EXAMPLES:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, env=environment, text=True,
+                capture_output=True, timeout=60, check=False,
+            )  # fmt: skip
+            # What is said beside the result comes first for a description, last for the rest.
+            printed = (done.stdout + done.stderr, done.stderr + done.stdout)
+            assert done.returncode == 0, f"{command}\n{printed[0]}"
+            assert any(CHECK(shown, text, FLAGS) for text in printed), f"{command}\n{printed[0]}"
+
+
+def test_every_command_of_the_page_exists() -> None:
+    """Also those in the text, which are not run."""
+    from tools.command import root
+
+    for words in re.findall(r"`barnabas ([a-z]+)(?: ([a-z]+))?", PAGE):
+        if words[0] in ("log", "pipeline", "start", "settings"):
+            continue
+        group = root.get_command(None, words[0])  # type: ignore[arg-type]
+        assert group is not None, words
+        inner = getattr(group, "commands", {})
+        assert not inner or words[1] in inner, words
