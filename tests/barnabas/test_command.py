@@ -205,15 +205,17 @@ def test_settings_are_listed() -> None:
     effective, _, others = answer.partition("Accepted, without effect:")
     assert "log.segment.bytes = 1073741824\n    Size at which" in effective
     assert "\n    int, [14,...]\n" in effective
-    assert "    ssl.keystore.password" in others
+    assert "    zookeeper.ssl.truststore.password" in others
     everything = run("settings", "--all").stdout
-    assert "ssl.keystore.password = null (no effect)" in everything
+    assert "zookeeper.ssl.truststore.password = null (no effect)" in everything
 
 
 def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
     """From the same sources, each value with what it would be otherwise; a secret is not shown."""
     file = tmp_path / "server.properties"
-    file.write_text("num.partitions=5\nlog.dirs=/from/file\nlog.segmnt.bytes=7\nssl.keystore.password=hunter2\n")
+    file.write_text(
+        "num.partitions=5\nlog.dirs=/from/file\nlog.segmnt.bytes=7\nzookeeper.ssl.truststore.password=hunter2\n"
+    )
     environment = {"KAFKA_LOG_DIRS": "/from/environment", "KAFKA_BROKER_ID": "2"}
     answer = run("settings", "--all", str(file), "--override", "broker.id=3", environment=environment)
     assert answer.returncode == 0
@@ -223,8 +225,8 @@ def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
     assert blocks["log.dirs"][0::2] == ["log.dirs = /from/environment", "    string; default null"]
     assert blocks["broker.id"][0] == "broker.id = 3"
     assert blocks["inter.broker.protocol.version"][2] == "    string, a Kafka version"
-    assert blocks["ssl.keystore.password"][0::2] == [
-        "ssl.keystore.password = [hidden] (no effect)",
+    assert blocks["zookeeper.ssl.truststore.password"][0::2] == [
+        "zookeeper.ssl.truststore.password = [hidden] (no effect)",
         "    password; default null",
     ]
     assert "hunter2" not in answer.stdout
@@ -239,7 +241,7 @@ def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
         (["--override", "log.segment.bytes=1"], "log.segment.bytes: Value must be at least 14 (valid: [14,...])"),
         (["--override", "log.segment.bytes"], "--override log.segment.bytes is not of the form name=value"),
         (["--override", "listeners=nonsense"], "nonsense"),
-        (["--override", "listeners=SSL://:9093"], "only PLAINTEXT"),
+        (["--override", "listeners=SSL://:9093"], "a listener with TLS needs a certificate"),
         (["--override", "authorizer.class.name=org.example.Authorizer"], "this broker runs no Java; it must be empty"),
         (["--override", "zookeeper.connect=x:port"], "zookeeper.connect"),
         (["--topic", "a:b"], "'a:b' is not of the form name[:partitions[:replicas]]"),
@@ -279,7 +281,7 @@ def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> No
     file.write_text("broker.id=1\nnum.partitions=5\nlog.segmnt.bytes=7\n")
     environment = {"KAFKA_BROKER_ID": "2", "KAFKA_CREATE_TOPICS": "from-environment:2", "KAFKA_OPTS": "-Xmx1g"}
     arguments = [str(file), "--override", "broker.id=3", "--topic", "from-option", "--log-level", "warn"]
-    arguments += ["--override", "ssl.client.auth=required", "--override", "ssl.keystore.password=hunter2"]
+    arguments += ["--override", "background.threads=7", "--override", "zookeeper.ssl.truststore.password=hunter2"]
     with started(tmp_path, *arguments, environment=environment) as (process, banner):
         assert "broker    3" in banner
         assert f"data      {tmp_path}/data" in banner
@@ -289,7 +291,7 @@ def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> No
     log = (tmp_path / "log").read_text()
     assert 'reason=unknown setting log.segmnt.bytes: did you mean log.segment.bytes?"' in log
     assert "settings without effect, this broker lacks what they configure: " in log
-    assert "settings=ssl.client.auth, ssl.keystore.password" in log
+    assert "settings=background.threads, zookeeper.ssl.truststore.password" in log
     assert "hunter2" not in log
     assert "opts" not in log.lower()
 
