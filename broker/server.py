@@ -195,6 +195,10 @@ class Broker:
         return self.metadata.image.cluster_id or ""
 
     @property
+    def acceptor(self) -> Acceptor:
+        return self._acceptor
+
+    @property
     def plans(self) -> list[ListenerPlan]:
         return self._plans
 

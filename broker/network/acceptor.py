@@ -71,6 +71,8 @@ class Acceptor:
         rates: ConnectionRates | None = None,
     ) -> None:
         self._rates = rates
+        self.refused_count = 0
+        """How many connections were closed because of a limit."""
         self._limits = limits or AcceptLimits()
         self._listeners: dict[str, Listener] = {}
         self._resuming: dict[str, TimerEntry] = {}  # of the listeners that are paused
@@ -133,9 +135,19 @@ class Acceptor:
     def rates(self) -> ConnectionRates | None:
         return self._rates
 
+    def counts_by_listener(self) -> dict[str, int]:
+        """Return how many connections are open, of listeners that ever had one."""
+        return dict(self._count_by_listener)
+
     # --- called by connections ---
 
     def admit(self, connection: RequestConnection) -> str | None:
+        """Return why a connection is closed immediately, or None."""
+        refusal = self._admit(connection)
+        self.refused_count += refusal is not None
+        return refusal
+
+    def _admit(self, connection: RequestConnection) -> str | None:
         assert connection.client is not None
         host, listener = connection.client.peer.host, connection.client.listener
         limits = self._limits

@@ -88,6 +88,23 @@ class Mutations:
 class Quotas:
     """Fits `broker.network.gate.Charging` and `Meter`. The public quotas are read by the metrics."""
 
+    __slots__ = (
+        "_clock",
+        "_exempt",
+        "_is_on",
+        "_kinds",
+        "_now_ms",
+        "_window_ms",
+        "counts_fetches",
+        "fetch",
+        "mutation",
+        "produce",
+        "request",
+        "throttles",
+        "throttles_ms",
+        "times_requests",
+    )
+
     def __init__(self, clock: Clock, windows: Windows, mutation_windows: Windows, rates_max: int) -> None:
         self._clock = clock
         self._now_ms = clock.monotonic_ms

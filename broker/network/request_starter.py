@@ -97,12 +97,13 @@ class RequestStarter:
             return False
         observer = self._observer
         stamp = 0 if observer is None else observer.began(route, len(frame))
-        handle = self._shared.dispatch.handle_fast
+        dispatch = self._shared.dispatch
         outcome: bytes | Outcome | Deferred[Outcome]
         if self._meter.times_requests:
+            handle = dispatch.handle_fast
             outcome = self._meter.timed(path.context.connection, handle, path, frame, new, correlation_id)
         else:
-            outcome = handle(path, frame, new, correlation_id)
+            outcome = dispatch.handle_fast(path, frame, new, correlation_id)
         if isinstance(outcome, bytes):
             self._responses.respond_encoded(outcome, path, correlation_id, len(frame), stamp)
             return True

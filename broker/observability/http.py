@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from broker.observability.gauges import gauges, memory
 from broker.observability.metric_table import Metric
 from broker.observability.metrics import Sample
+from broker.observability.quota_gauges import connection_samples, quota_samples
 from runtime.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection, Listener, Network
@@ -126,6 +127,8 @@ class HttpServer:
             samples = chain(
                 services.metrics.samples(),
                 gauges(services),
+                quota_samples(services.quotas, services.clock.monotonic_ms()),
+                connection_samples(self._broker.acceptor, services.clock.monotonic_ms()),
                 memory(self._broker.request_budget, self._broker.plain_budget),
             )
         page = _Page()

@@ -76,6 +76,10 @@ def _listener(attribute: str, doc: str) -> Metric:
     return Metric("kafka.server", "socket-server-metrics", attribute, Kind.COUNTER, labels, doc, attribute=True)
 
 
+def _quota(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
+    return Metric("kafka.server", type, attribute, Kind.GAUGE, ("user", "client-id"), doc, attribute=True)
+
+
 def _load_time(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
     return Metric("kafka.server", type, attribute, Kind.GAUGE, (), doc, attribute=True)
 
@@ -267,6 +271,29 @@ AUTHENTICATIONS_FAILED = _listener("failed-authentication-total", "Clients that 
 REAUTHENTICATIONS  = _listener("successful-reauthentication-total", "Sessions that were extended.")
 REAUTHENTICATIONS_FAILED = _listener("failed-reauthentication-total", "Sessions that were to be, and were not.")
 EXPIRED_CONNECTIONS = _listener("expired-connections-killed-count", "Connections closed, their sessions being over.")
+CONNECTIONS        = Metric("kafka.server", "socket-server-metrics", "connection-count", Kind.GAUGE,
+                            ("listener", "networkProcessor"), "Open connections.", attribute=True)
+BROKER_ACCEPT_RATE = Metric("kafka.server", "socket-server-metrics", "broker-connection-accept-rate", Kind.GAUGE, (),
+                            "New connections a second, without those of a listener that only brokers use.", attribute=True)
+ACCEPT_RATE        = Metric("kafka.server", "socket-server-metrics", "connection-accept-rate", Kind.GAUGE, ("listener",),
+                            "New connections a second.", attribute=True)
+_CONNECTIONS = ("barnabas", "connections")
+CONNECTIONS_REFUSED = Metric(*_CONNECTIONS, "refused", Kind.COUNTER, (), "Connections above a limit.", own=True)
+ACCEPT_DELAYS      = Metric(*_CONNECTIONS, "accept-delay-ms", Kind.COUNTER, (),
+                            "Time for which listeners accepted no connections, since they were made too fast.", own=True)
+ADDRESSES_THROTTLED = Metric(*_CONNECTIONS, "address-throttled", Kind.COUNTER, (),
+                            "Connections that were closed because their address makes too many.", own=True)
+
+PRODUCE_RATE       = _quota("Produce", "byte-rate", "Bytes of produce requests a second that count for a quota.")
+PRODUCE_THROTTLE   = _quota("Produce", "throttle-time", "Mean throttle time of late, in milliseconds.")
+FETCH_RATE         = _quota("Fetch", "byte-rate", "Bytes of responses to consumers a second that count for a quota.")
+FETCH_THROTTLE     = _quota("Fetch", "throttle-time", "Mean throttle time of late, in milliseconds.")
+REQUEST_TIME       = _quota("Request", "request-time", "Percent of the event loop's time that count for a quota.")
+REQUEST_THROTTLE   = _quota("Request", "throttle-time", "Mean throttle time of late, in milliseconds.")
+MUTATION_RATE      = _quota("ControllerMutation", "mutation-rate", "Partitions created and deleted a second.")
+MUTATION_TOKENS    = _quota("ControllerMutation", "tokens", "Partitions that may be created or deleted at once.")
+MUTATION_THROTTLE  = _quota("ControllerMutation", "throttle-time", "Mean throttle time of late, in milliseconds.")
+THROTTLE_TIME      = _summary(*_REQUEST, "ThrottleTimeMs", "request", doc="Throttle times of the requests that had one.")
 # fmt: on
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

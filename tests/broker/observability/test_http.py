@@ -21,6 +21,8 @@ from broker.server import Broker
 from runtime.filesystem import FileSystem
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
+from tests.broker.harness import Broker as HarnessBroker
+from tests.broker.quota_world import quotas_of
 from tests.clocks import ManualClock
 
 PATIENCE_S = 60
@@ -34,11 +36,17 @@ def serve(
         metrics = BrokerMetrics(ManualClock(1_000))
         metrics.produced('odd "topic"\\\n', 10, 2)
         topics = {'odd "topic"\\\n': None}
-        services = SimpleNamespace(metrics=metrics, metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)))
+        services = SimpleNamespace(
+            metrics=metrics,
+            metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)),
+            quotas=quotas_of(),
+            clock=ManualClock(),
+        )
         broker = SimpleNamespace(
             is_ready=False,
             phase="loading logs",
             services=services,
+            acceptor=HarnessBroker([]).acceptor,
             request_budget=MemoryBudget(100),
             plain_budget=MemoryBudget(100),
         )
