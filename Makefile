@@ -21,7 +21,7 @@ MAY_BE_NONE = $(if $(ARGS),|| test $$? -eq 5)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cli test test-fast format lint types coverage bench bench-spark spark-cluster interop interop-long fuzz sim docs cluster example-spark lock clean
+.PHONY: help setup run cli test test-fast format lint types coverage bench bench-spark spark-cluster interop interop-long fuzz sim docs cluster cluster-secure example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,9 @@ cli: $(RUN)/.cli ## The command line for any cluster: .venv-run/bin/barnabas top
 
 cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a ZooKeeper, without Docker (needs Java; ZOOKEEPER=host:port takes yours)
 	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
+
+cluster-secure: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## The same with SASL over TLS, ACLs, generated certificates and users
+	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster --secure --folder cluster-secure-data $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
 
 spark-cluster: $(DEV)/.spark ## A Spark master and two workers, without Docker (needs Java)
 	@exec $(DEV)/bin/python -m pipelines.spark_cluster $(ARGS)

@@ -1,5 +1,8 @@
 """Three brokers and a ZooKeeper on this machine, without Docker: `python -m barnabas.cluster`, or `make cluster`.
 
+With `--secure` (`make cluster-secure`) brokers and clients use SASL over TLS, with generated certificates and users, and ACLs
+are in force (`barnabas.security`).
+
 Rules: standard library only; nothing of the server is imported: brokers are started as their own processes. The ZooKeeper
 comes from the jars in the pyspark package, unless `--zookeeper` names a running one. Data and logs stay in the folder, so that
 the next start finds them. Ctrl-C, or the end of the terminal, ends the brokers in order, then the ZooKeeper; a second Ctrl-C
@@ -26,10 +29,12 @@ from types import FrameType
 from typing import NoReturn
 
 from barnabas.launch import command
+from barnabas.security import SASL_SSL, GeneratedSecurity
 
 BROKERS = 3
 FIRST_PORT = 9092
 ZOOKEEPER_PORT = 2181
+EXAMPLE_USERS = ("alice", "bob")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
@@ -40,6 +45,9 @@ SETTINGS = {
     "zookeeper.connection.timeout.ms": "45000",  # the ZooKeeper starts beside its brokers, on a busy machine for long
 }
 """Return the settings of every broker; `--override` is applied after them."""
+
+SECURE_SETTINGS = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+"""Return the settings of every secured broker, beside the generated ones."""
 
 
 class ClusterStartError(RuntimeError):
@@ -62,13 +70,16 @@ class Child:
 
 @dataclass
 class Cluster:
-    """The processes. `zookeeper` is a running one; without it one is started on `zookeeper_port`."""
+    """The processes. `zookeeper` is a running one; without it one is started on `zookeeper_port`. `users` are those of a
+    secured cluster beside admin; None: it is not secured."""
 
     folder: Path
     zookeeper: str | None = None
     overrides: Sequence[str] = ()
     first_port: int = FIRST_PORT
     zookeeper_port: int = ZOOKEEPER_PORT
+    users: Sequence[str] | None = None
+    security: GeneratedSecurity | None = None
     children: list[Child] = field(default_factory=list)
     _connect: str = ""
     _lifeline: tuple[int, int] | None = None
@@ -86,6 +97,11 @@ class Cluster:
         """Start the processes; return when every broker serves. Raises ClusterStartError."""
         self._lifeline = os.pipe()
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.users is not None:
+            folder = self.folder / "security"
+            folder.mkdir(exist_ok=True)
+            self.security = GeneratedSecurity(SASL_SSL, folder, self.users)
+            self.security.write_properties()
         self._connect = self.zookeeper or self._start_zookeeper()
         brokers = [self._start_broker(number) for number in range(1, BROKERS + 1)]
         for child in brokers:
@@ -163,17 +179,19 @@ class Cluster:
             **SETTINGS,
             "broker.id": str(number),
             "broker.rack": f"rack{number}",
-            "listeners": f"PLAINTEXT://{address}",
+            "listeners": f"{'PLAINTEXT' if self.security is None else 'SASL_SSL'}://{address}",
             "log.dirs": str(self.folder / name),
             "zookeeper.connect": self._connect,
+            **({} if self.security is None else SECURE_SETTINGS),
         }
+        files = [] if self.security is None else [self.security.path("broker.properties")]
         given = [f"{setting}={value}" for setting, value in settings.items()] + list(self.overrides)
         arguments = [part for override in given for part in ("--override", override)]
         assert self._lifeline is not None
         ready, ready_end = os.pipe()
         try:
             descriptors = (ready_end, self._lifeline[0])
-            line = command("start", *arguments, "--no-banner", "--ready-fd", str(ready_end))
+            line = command("start", *files, *arguments, "--no-banner", "--ready-fd", str(ready_end))
             line += ["--lifeline-fd", str(self._lifeline[0])]
             return self._run(name, number, address, line, ready, descriptors)
         finally:
@@ -235,6 +253,15 @@ def jars() -> Path:
     return Path(found.origin).parent / "jars"
 
 
+def signing_in(security: GeneratedSecurity, port: int) -> str:
+    """Return how clients sign in; passwords stay in their files."""
+    lines = [f"{user:<12} {security.path(f'{user}.properties')}" for user in security.users]
+    example = (
+        f"barnabas topics list --bootstrap-server localhost:{port} --command-config {security.path('admin.properties')}"
+    )
+    return "\n".join(["user         client properties, also for the kafka-*.sh tools", *lines, "", example])
+
+
 def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201  a command's answer
 
@@ -247,11 +274,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting of every broker"
     )
     parser.add_argument("--port", type=int, default=FIRST_PORT, help="the first broker's port; the others follow it")
+    parser.add_argument("--secure", action="store_true", help="SASL over TLS, generated certificates and users, ACLs")
+    parser.add_argument("--user", action="append", default=[], help="a user of a secured cluster; may be repeated")
     parser.add_argument("--zookeeper-port", type=int, default=ZOOKEEPER_PORT, metavar="PORT", help="of the one started")
     options = parser.parse_args(arguments)
     cluster = Cluster(
-        options.folder.absolute(), options.zookeeper, options.override, options.port, options.zookeeper_port
-    )
+        options.folder.absolute(), options.zookeeper, options.override, options.port, options.zookeeper_port,
+        (options.user or EXAMPLE_USERS) if options.secure or options.user else None,
+    )  # fmt: skip
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
         signal.signal(signal.SIGHUP, _hang_up)
@@ -260,6 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cluster.start()
         told = f"{BROKERS} brokers serve on {cluster.bootstrap_servers}; Ctrl-C stops them"
         print(f"{told}\n\n{cluster.table()}\n", flush=True)  # noqa: T201  a command's answer
+        if cluster.security is not None:
+            print(f"{signing_in(cluster.security, cluster.ports[0])}\n", flush=True)  # noqa: T201  the same
         ended = cluster.keep_running()
         tell(f"{ended.name} ended with {ended.process.returncode}; its log is {ended.log}")
     except ClusterStartError as error:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.launch import command
+from barnabas.properties import write_properties
 from barnabas.security import ADMIN, GeneratedSecurity
 
 START_TIMEOUT_S = 30.0
@@ -149,8 +150,7 @@ class EmbeddedBroker:
         settings = {
             "log.dirs": os.path.join(self._folder, "data"), **DEFAULTS, **self._secured_settings(), **self._settings,
         }  # fmt: skip
-        with open(properties, "w", encoding="latin-1") as file:  # a file, since all users can read arguments
-            file.writelines(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
+        write_properties(properties, settings)
         lifeline_end, self._lifeline = os.pipe()
         ready, ready_end = os.pipe()
         arguments = ["start", properties, "--log-level", self._log_level, "--no-banner"]
@@ -186,20 +186,6 @@ class EmbeddedBroker:
 def _text(value: object) -> str:
     """Return a Python value as text for a properties file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _escaped(text: str) -> str:
-    """Escape a text for a properties file, which is ASCII here."""
-    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    for character in " =:#!":
-        plain = plain.replace(character, f"\\{character}")
-    units = [plain_unit for character in plain for plain_unit in _units(character)]
-    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
-
-
-def _units(character: str) -> list[int]:
-    raw = character.encode("utf-16-be", "surrogatepass")
-    return [int.from_bytes(raw[index : index + 2], "big") for index in range(0, len(raw), 2)]
 
 
 def _read_line(pipe: int, timeout_s: float) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from barnabas import EmbeddedBroker
-from barnabas.security import PROTOCOLS, GeneratedSecurity
+from barnabas.launch import command
+from barnabas.security import PROTOCOLS, GeneratedSecurity, main
+from config.sources import read_properties
+from tests.oracle.ports import lasting_port
 
 PATIENCE_S = 30
 
@@ -44,11 +48,42 @@ def test_an_unknown_protocol_is_refused_and_leaves_nothing() -> None:
 def test_files_are_their_owners_only(tmp_path: Path) -> None:
     security = GeneratedSecurity("ssl", tmp_path, ["alice"])
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["admin.pem", "alice.pem", "authority.pem", "broker.pem"]
+    assert files == ["admin.pem", "alice.pem", "authority.pem", "broker.pem", "made.json"]
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tmp_path.iterdir())
     java = security.java_settings("alice")
     assert java["ssl.keystore.location"] == str(tmp_path / "alice.pem")
     assert java["security.protocol"] == "SSL"
+
+
+def test_what_was_made_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    first = GeneratedSecurity("sasl_ssl", tmp_path, ["alice"])
+    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    again = GeneratedSecurity("sasl_ssl", tmp_path, ["alice"])
+    assert again.passwords == first.passwords
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == kept
+    more = GeneratedSecurity("sasl_ssl", tmp_path, ["alice", "bob"])
+    assert more.users == ["admin", "alice", "bob"]
+    assert more.passwords["alice"] != first.passwords["alice"]
+
+
+def test_properties_have_everything_in_line(tmp_path: Path) -> None:
+    """As containers get them: a broker with a listener for brokers and one for clients, settings in the environment."""
+    folder, ports = tmp_path / "security", (lasting_port(), lasting_port())
+    arguments = ["--listener", "INSIDE", "--listener", "OUTSIDE", "--user", "alice"]
+    assert main([str(folder), *arguments]) == 0
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("broker.properties", "alice.properties"):
+        (folder / name).rename(moved / name)
+    settings = read_properties((moved / "broker.properties").read_text())
+    settings["listeners"] = f"INSIDE://localhost:{ports[0]},OUTSIDE://localhost:{ports[1]}"
+    with EmbeddedBroker(["orders"], settings):
+        for port in ports:
+            options = ["--bootstrap-server", f"localhost:{port}", "--command-config", str(moved / "alice.properties")]
+            listed = subprocess.run(
+                command("topics", "list", *options), capture_output=True, text=True, timeout=PATIENCE_S, check=True
+            )
+            assert listed.stdout.split() == ["orders"]
 
 
 def test_java_signs_in_with_a_login_line(tmp_path: Path) -> None:

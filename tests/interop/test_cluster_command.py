@@ -17,6 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.cluster import EXAMPLE_USERS
+from barnabas.security import SASL_SSL, GeneratedSecurity
 from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import hear_interrupts, wait_until
@@ -26,9 +28,9 @@ pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
 
 
 @contextmanager
-def cluster(folder: Path, port: int, zookeeper_port: int) -> Iterator[tuple[str, dict[str, int]]]:
+def cluster(folder: Path, port: int, zookeeper_port: int, *more: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Yields the bootstrap servers, and the process ids of its table by name."""
-    arguments = ["--folder", str(folder), "--port", str(port), "--zookeeper-port", str(zookeeper_port)]
+    arguments = ["--folder", str(folder), "--port", str(port), "--zookeeper-port", str(zookeeper_port), *more]
     arguments += ["--override", "offsets.topic.num.partitions=3"]
     with subprocess.Popen(
         [sys.executable, "-m", "barnabas.cluster", *arguments],
@@ -105,3 +107,33 @@ def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
     assert listed_brokers("localhost", port) == 0
     with cluster(tmp_path, port, zookeeper_port) as (bootstrap, _):
         assert wait_until(lambda: [end_offset(bootstrap, one) for one in range(3)] == [100, 100, 100], 90, 0.2)
+
+
+def test_a_secured_cluster_has_users_and_acls(tmp_path: Path) -> None:
+    if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
+        pytest.skip("java and pyspark are needed")
+    port = lasting_port(count=3)
+    with cluster(tmp_path, port, lasting_port(), "--secure") as (bootstrap, _):
+        security = GeneratedSecurity(SASL_SSL, tmp_path / "security", EXAMPLE_USERS)  # what the command has made
+        servers = {"log_level": 0, "bootstrap.servers": bootstrap}
+        admin = AdminClient({**servers, **security.client_settings()})
+        for future in admin.create_topics([NewTopic("orders", 3, 3)]).values():
+            future.result(60)
+        refused: list[str] = []
+
+        def produce(user: str) -> None:
+            producer = Producer({**servers, **security.client_settings(user), "acks": "all"})
+            for number in range(30):
+                producer.produce(
+                    "orders", b"%d" % number, partition=number % 3,
+                    on_delivery=lambda error, _message: refused.append(error.name()) if error else None,
+                )  # fmt: skip
+            assert producer.flush(60) == 0
+
+        produce("admin")
+        assert refused == []
+        stranger = {**servers, **security.client_settings("alice"), "sasl.password": "guessed"}
+        with pytest.raises(KafkaException):
+            AdminClient(stranger).list_topics(timeout=3)
+        logs = "".join((tmp_path / f"broker{one}.log").read_text() for one in (1, 2, 3))
+        assert not any(secret in logs for secret in security.passwords.values())
