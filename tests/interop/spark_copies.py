@@ -89,10 +89,11 @@ class CopiesProcess:
         assert self._process is not None and self._process.poll() is None, f"{what}: ended before\n{self}"
 
     def wait_for_batches(self, count: int) -> None:
-        """Until so many batches are done since the start, of both queries together; at the least until both have begun."""
+        """Until both queries have begun, and so many batches are done since the start or the last call, of both together."""
         self.wait_until("the queries begin", lambda: f"{RUNNING}\n" in self._text()[self._printed_before :])
         wanted = self._batches_before + count
         self.wait_until(f"{count} batches", lambda: sum(self.batches()) >= wanted)
+        self._batches_before = sum(self.batches())
 
     def finish(self, tasks: int) -> None:
         """Run once more, in large batches, until nothing is left to read."""

@@ -70,15 +70,14 @@ def play(broker: Barnabas, folder: Path, faults: list[str], *, count: int, per_b
         feeding: Future[None] = pool.submit(feed_all, servers, count)
         copies.start(chance.choice((1, 3, 5)))
         for number, fault in enumerate(faults):
+            copies.wait_for_batches(chance.randint(0, 4))
+            time.sleep(chance.uniform(0, 2))
+            copies.assert_alive(f"fault {number}")
+            print(f"{fault} at batches {copies.batches()}")
             if fault == KILL:
-                copies.wait_for_batches(chance.randint(0, 4))
-                time.sleep(chance.uniform(0, 2))
-                copies.assert_alive(f"fault {number}")
                 copies.kill()
-                print(f"{fault} at batches {copies.batches()}")
                 copies.start(chance.choice((1, 3, 5)))
             else:
-                time.sleep(chance.uniform(0, 4))
                 (broker.kill if fault == KILL_BROKER else broker.stop)()
                 broker.start()
         copies.wait_for_batches(1)
