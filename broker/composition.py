@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.cluster.broker_login import BrokerLogin, broker_login
 from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
+from broker.network.admission import AccessAdmission
 from broker.network.authentication import ListenersAuthentication
 from broker.network.client_quota import Windows
 from broker.network.connection_rates import ConnectionRates, RateLimits
@@ -99,8 +100,9 @@ def inter_broker_listener(plans: Sequence[ListenerPlan]) -> str:
 
 
 def gate(services: Services) -> Gate:
-    """Return the gate that all requests pass."""
-    return BrokerGate(admission=OpenGate(), charging=services.quotas, meter=services.quotas)
+    """Return the gate that all requests pass. Without an authorizer it admits everything."""
+    admission = OpenGate() if services.authorizer.is_open else AccessAdmission()
+    return BrokerGate(admission=admission, charging=services.quotas, meter=services.quotas)
 
 
 def client_quotas(settings: BrokerSettings, clock: Clock) -> Quotas:

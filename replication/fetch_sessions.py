@@ -43,7 +43,9 @@ EVICTION_AGE_MS = 120_000
 
 SessionPartition: TypeAlias = tuple[str | bytes, int]
 """Topic name or topic id, partition index."""
-FetchParameters = tuple[int | str, ...]
+FetchRights = tuple[object, ...]
+"""What the client is and may, as far as it can change: of all clients the same, where everybody may read everything."""
+FetchParameters = tuple[object, ...]
 """Everything in a request, besides its partitions, that the results depend on."""
 
 _place = attrgetter("place")
@@ -309,15 +311,16 @@ class FetchSessions:
     def cached_partitions_count(self) -> int:
         return sum(len(session.items) for session in self._sessions.values())
 
-    def resolve(self, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
-        """Find or create the session of `request`. The caller passes each result to `end`."""
+    def resolve(self, request: FetchRequest, version: int, now_ms: int, rights: FetchRights = ()) -> ResolvedFetch:
+        """Find or create the session of `request`. When `rights` are others than before, all of its partitions are inspected.
+        The caller passes each result to `end`."""
         if version < 7 or request.session_epoch == FINAL_EPOCH:
             if request.session_id != NO_SESSION:
                 self._drop(request.session_id)
-            return self._begin(NO_SESSION, request, version, now_ms)
+            return self._begin(NO_SESSION, request, version, now_ms, rights)
         if request.session_epoch == INITIAL_EPOCH:
             self._drop(request.session_id)
-            return self._create(request, version, now_ms)
+            return self._create(request, version, now_ms, rights)
         found = self._sessions.get(request.session_id)
         if found is None:
             return _nothing(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -325,7 +328,7 @@ class FetchSessions:
             return _nothing(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if found.uses_topic_ids != (version >= TOPIC_IDS_VERSION):
             return _nothing(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return self._continue(found, request, _parameters(request, version), now_ms)
+        return self._continue(found, request, _parameters(request, version, rights), now_ms)
 
     def is_unchanged(
         self, resolved: ResolvedFetch, item: FetchItem, high_watermark: int, log_start_offset: int
@@ -383,18 +386,20 @@ class FetchSessions:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         return ResolvedFetch(session, items, is_incremental=True, expected_epoch=session.epoch)
 
-    def _begin(self, session_id: int, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
+    def _begin(
+        self, session_id: int, request: FetchRequest, version: int, now_ms: int, rights: FetchRights
+    ) -> ResolvedFetch:
         """Create a session and apply its first request."""
-        parameters = () if session_id == NO_SESSION else _parameters(request, version)
+        parameters = () if session_id == NO_SESSION else _parameters(request, version, rights)
         session = FetchSession(session_id, now_ms, parameters, uses_topic_ids=version >= TOPIC_IDS_VERSION)
         session.is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
         return ResolvedFetch(session, session.first_request(request))
 
-    def _create(self, request: FetchRequest, version: int, now_ms: int) -> ResolvedFetch:
+    def _create(self, request: FetchRequest, version: int, now_ms: int, rights: FetchRights) -> ResolvedFetch:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._randomness.randrange(1, INT32_MAX)
-        resolved = self._begin(session_id, request, version, now_ms)
+        resolved = self._begin(session_id, request, version, now_ms, rights)
         session = resolved.session
         is_full = len(self._sessions) >= self._slots_max
         if is_full and not self._evict(len(session.items), session.is_follower, now_ms):
@@ -442,7 +447,7 @@ def _nothing(error: ErrorCode) -> ResolvedFetch:
     return ResolvedFetch(FetchSession(NO_SESSION), [], error=error)
 
 
-def _parameters(request: FetchRequest, version: int) -> FetchParameters:
+def _parameters(request: FetchRequest, version: int, rights: FetchRights) -> FetchParameters:
     replica = request.replica_state
     return (
         version,
@@ -452,4 +457,5 @@ def _parameters(request: FetchRequest, version: int) -> FetchParameters:
         replica.replica_epoch,
         request.rack_id,
         request.max_bytes < 0,
+        rights,
     )

@@ -37,12 +37,14 @@ class AclAuthorizer:
         self._allows_without_acl = allows_without_acl
         self._decisions: dict[_Question, bool] = {}
         self.decided_count = self.denied_count = 0
+        self.changes_count = 0
 
     def replace(self, pattern: ResourcePattern, entries: Iterable[AclEntry]) -> bool:
         """Set the entries of a pattern; none remove it. Returns whether anything has changed."""
         has_changed = self.acls.replace(pattern, entries)
         if has_changed:
             self._decisions.clear()
+            self.changes_count += 1
         return has_changed
 
     def allows(

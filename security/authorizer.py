@@ -20,6 +20,10 @@ class Authorizer(Protocol):
     def is_open(self) -> bool:
         """Whether everything is allowed to everybody: then callers need not ask for one resource after the other."""
 
+    @property
+    def changes_count(self) -> int:
+        """How often a decision may have changed: whoever keeps one asks again when this is another number."""
+
     def allows(
         self,
         principal: Principal,
@@ -38,6 +42,7 @@ class EverybodyAllowed:
     """The authorizer of a broker without `authorizer.class.name`."""
 
     is_open = True
+    changes_count = 0
 
     def allows(
         self,

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 
 from broker.handlers.fenced_producer import fenced_error
 from broker.network.dispatch import handles
+from broker.network.error_rows import add_partitions_to_txn as refused
 from broker.network.request_context import RequestContext
 from metadata.image import is_internal
 from protocol.errors import ErrorCode
@@ -27,7 +28,7 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from protocol.topic_partition import TopicPartition
-from security.access import Operation, ResourceType, on_each
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
 _BATCHED_SINCE = 4
 _FENCED_SINCE = 2
@@ -52,8 +53,12 @@ async def add_partitions_to_txn(
             verify_only=False,
             topics=request.v3_and_below_topics,
         )
+        if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, own.transactional_id):
+            return refused(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
         results = await _results(own, context, is_client=True)
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return refused(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -73,10 +78,10 @@ async def _results(
     """Return a row for each partition; if all have the same error, a row each time the request names one."""
     transactions = context.services.transactions
     partitions = _partitions(transaction.topics)
-    refused = await _refused(partitions, context, is_client=is_client)
+    errors = await _errors(partitions, context, is_client=is_client)
     transactional_id, producer_id = transaction.transactional_id, transaction.producer_id
-    if refused:
-        return _topic_results({each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions})
+    if errors:
+        return _topic_results({each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions})
     if transaction.verify_only:
         return _topic_results(
             transactions.verify_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
@@ -100,18 +105,19 @@ def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
     return list(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
 
 
-async def _refused(
+async def _errors(
     partitions: Collection[TopicPartition], context: RequestContext, *, is_client: bool
 ) -> dict[TopicPartition, ErrorCode]:
     image = context.services.metadata.image
-    refused: dict[TopicPartition, ErrorCode] = {}
+    errors: dict[TopicPartition, ErrorCode] = {}
+    may_write = context.may(Operation.WRITE, ResourceType.TOPIC)
     async with context.services.serial_queue.begin(len(partitions)) as slices:
         async for topic, index in slices.over(partitions):
-            if is_client and is_internal(topic):
-                refused[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if is_client and (is_internal(topic) or not may_write(topic)):
+                errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif image.partition(topic, index) is None:
-                refused[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refused
+                errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return errors
 
 
 def _topic_results(errors: Mapping[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:

@@ -9,6 +9,7 @@ Source: KIP-133, KIP-226; Kafka ConfigAdminManager.preprocess, ZkAdminManager.al
 from __future__ import annotations
 
 from broker.handlers.config_resources import (
+    ConfigAccess,
     ConfigResourceType,
     check_entries,
     check_names_this_broker,
@@ -39,12 +40,13 @@ from security.access import Operation, ResourceType, on_each
 async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
+    access = ConfigAccess(context, Operation.ALTER_CONFIGS)
     async for resource in Slices(context.services.clock).over(request.resources):
         code, message = ErrorCode.NONE, None
         try:
             if (resource.resource_type, resource.resource_name) in twice:
                 raise refused("Each resource must appear at most once.")
-            await _alter(resource, context, validate_only=request.validate_only)
+            await _alter(resource, context, access, validate_only=request.validate_only)
         except KafkaError as error:
             code, message = error.code, error.message
         rows.append(
@@ -58,8 +60,10 @@ async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -
     return AlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
-async def _alter(resource: AlterConfigsResource, context: RequestContext, *, validate_only: bool) -> None:
-    """Raises KafkaError."""
+async def _alter(
+    resource: AlterConfigsResource, context: RequestContext, access: ConfigAccess, *, validate_only: bool
+) -> None:
+    """Raises KafkaError. Values for a broker are validated before access is checked, as in Kafka."""
     services, name = context.services, resource.resource_name
     check_entries(
         [entry.name for entry in resource.configs], [entry.name for entry in resource.configs if entry.value is None]
@@ -69,6 +73,7 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
     try:
         match resource_type:
             case ConfigResourceType.TOPIC:
+                access.check_topic(name)
                 if not name:
                     raise refused("Default topic resources are not allowed.")
                 if name not in services.metadata.image.topics:
@@ -78,8 +83,9 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
                 if name:
                     check_names_this_broker(name, services.broker_id)
                 await services.dynamic_settings.alter_broker(
-                    lambda _: given, per_broker=bool(name), validate_only=validate_only
+                    lambda _: given, per_broker=bool(name), validate_only=validate_only or not access.is_on_cluster
                 )
+                access.check_cluster()
             case ConfigResourceType.CLIENT_METRICS:
                 raise refused(
                     "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"

@@ -9,12 +9,17 @@ import enum
 import logging
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from broker.settings.stored_passwords import PasswordsRefused
 from config.errors import ConfigError
 from config.java_values import java_integer
 from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
 from protocol.errors import ErrorCode, KafkaError
+from security.access import CLUSTER_NAME, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.network.request_context import RequestContext
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +47,30 @@ class ConfigResourceType(enum.IntEnum):
 
 def refused(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+class ConfigAccess:
+    """Whether a client may do an operation on the settings of resources: those of brokers belong to the cluster."""
+
+    __slots__ = ("_may_on_cluster", "_may_on_topic")
+
+    def __init__(self, context: RequestContext, operation: Operation) -> None:
+        self._may_on_cluster = context.may(operation, ResourceType.CLUSTER)
+        self._may_on_topic = context.may(operation, ResourceType.TOPIC)
+
+    def check_topic(self, name: str) -> None:
+        """Raises TOPIC_AUTHORIZATION_FAILED."""
+        if not self._may_on_topic(name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    @property
+    def is_on_cluster(self) -> bool:
+        return self._may_on_cluster(CLUSTER_NAME)
+
+    def check_cluster(self) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED."""
+        if not self.is_on_cluster:
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def check_names_this_broker(name: str, broker_id: int) -> None:

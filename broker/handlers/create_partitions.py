@@ -33,6 +33,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
     mutations = services.quotas.mutations(context, _STRICT_SINCE)
     outcomes: dict[str, Outcome] = {}
     wanted: list[NewPartitions] = []
+    may_alter = context.may(Operation.ALTER, ResourceType.TOPIC)
     async with services.serial_queue.begin(len(request.topics)) as slices:
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
@@ -40,6 +41,10 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
                 outcomes[topic.name] = Outcome(ErrorCode.NOT_CONTROLLER)
             elif names[topic.name] > 1:
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            elif not may_alter(topic.name):
+                outcomes[topic.name] = Outcome(
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed."
+                )
             elif known.is_being_deleted(topic.name):
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
             else:

@@ -12,7 +12,7 @@ Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.handlers.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
 from broker.network.dispatch import handles
@@ -29,12 +29,13 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.primitives import Encoded
+from protocol.primitives import ZERO_UUID, Encoded
 from runtime.slices import Slices
-from security.access import Operation, ResourceType, on_each
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
 _SETTINGS_SINCE = 5
 _STRICT_SINCE = 6
+UNKNOWN_COUNT = -1
 
 
 @handles(
@@ -50,6 +51,7 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
     mutations = services.quotas.mutations(context, _STRICT_SINCE)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
+    may_create, may_describe_configs = _rights(context)
     async with services.serial_queue.begin(len(request.topics)) as slices:
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
@@ -57,10 +59,15 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
                 results[topic.name] = _refused(topic.name, ErrorCode.NOT_CONTROLLER, None)
             elif names[topic.name] > 1:
                 message = "Found multiple entries for this topic."
-                results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
+                row = results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
+                _hide_settings(row, may_describe_configs(topic.name) or topic.name == CLUSTER_METADATA_TOPIC)
             elif topic.name == CLUSTER_METADATA_TOPIC:
                 message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
                 results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
+            elif not may_create(topic.name):
+                denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                row = results[topic.name] = _refused(topic.name, denied, "Authorization failed.")
+                _hide_settings(row, may_describe_configs(topic.name))
             else:
                 wanted.append(_new_topic(topic))
     if wanted:
@@ -74,11 +81,34 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
         effective = _EffectiveSettings(context)
         async with services.serial_queue.begin(len(created)) as slices:
             async for name, topic_created in slices.over(created.items()):
-                results[name] = _result(name, topic_created, effective)
+                row = results[name] = _result(name, topic_created, effective)
+                if not may_describe_configs(name):
+                    row.topic_id = ZERO_UUID
+                    _hide_settings(row, row.error_code != ErrorCode.NONE)
     return CreateTopicsResponse(
         throttle_time_ms=0 if mutations is None else mutations.throttle_time_ms,
         topics=[results[topic.name] for topic in request.topics],
     )
+
+
+def _rights(context: RequestContext) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
+    """Return whether the client may create a topic, and whether it may see the settings of one."""
+    may_create = context.may(Operation.CREATE, ResourceType.TOPIC)
+    if context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        may_create = _anything
+    return may_create, context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, logs_denial=False)
+
+
+def _anything(_name: str) -> bool:
+    return True
+
+
+def _hide_settings(row: CreatableTopicResult, are_visible: bool) -> None:
+    """Remove what only those may see who may describe the topic's settings, unless they `are_visible`."""
+    if not are_visible:
+        row.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        row.num_partitions = row.replication_factor = UNKNOWN_COUNT
+        row.configs = []
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from security.access import Operation, ResourceType, on_each
 
 
 @handles(DeleteGroupsRequest, on_each(Operation.DELETE, ResourceType.GROUP))
 async def delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    may_delete = context.may(Operation.DELETE, ResourceType.GROUP)
     distinct = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(throttle_time_ms=0, results=await context.services.groups.delete_groups(distinct))
+    async with context.services.serial_queue.begin(len(distinct)) as slices:
+        allowed = [group_id async for group_id in slices.over(distinct) if may_delete(group_id)]
+        refused = [
+            DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for group_id in distinct
+            if not may_delete(group_id)
+        ]
+    results = await context.services.groups.delete_groups(allowed) if allowed else []
+    return DeleteGroupsResponse(throttle_time_ms=0, results=[*results, *refused])

@@ -38,6 +38,7 @@ _Followers: TypeAlias = DelayedOperation[DeleteRecordsPartitionResult]
 @handles(DeleteRecordsRequest, on_each(Operation.DELETE, ResourceType.TOPIC))
 async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     services = context.services
+    may_delete = context.may(Operation.DELETE, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     with DelayedOperation(_on_outcome) as followers:
         async with services.serial_queue.begin(rows_count) as slices:
@@ -45,7 +46,10 @@ async def delete_records(request: DeleteRecordsRequest, context: RequestContext)
                 DeleteRecordsTopicResult(
                     name=topic.name,
                     partitions=[
-                        _delete(topic.name, row, context, followers) async for row in slices.over(topic.partitions)
+                        _delete(topic.name, row, context, followers)
+                        if may_delete(topic.name)
+                        else _refused(row, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                        async for row in slices.over(topic.partitions)
                     ],
                 )
                 async for topic in slices.over(request.topics)
@@ -69,15 +73,19 @@ def _delete(
     try:
         partition, offset, low_watermark = _delete_here(topic, row, context)
     except KafkaError as error:
-        return DeleteRecordsPartitionResult(
-            partition_index=row.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=error.code
-        )
+        return _refused(row, error.code)
     answer = DeleteRecordsPartitionResult(
         partition_index=row.partition_index, low_watermark=low_watermark, error_code=ErrorCode.NONE
     )
     if low_watermark < offset:
         followers.wait_until_deleted(partition, offset, answer)
     return answer
+
+
+def _refused(row: DeleteRecordsPartition, error: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=row.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=error
+    )
 
 
 def _delete_here(topic: str, row: DeleteRecordsPartition, context: RequestContext) -> tuple[Partition, int, int]:

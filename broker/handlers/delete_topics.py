@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -45,7 +44,7 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
                     async for topic in slices.over(wanted)
                 ]
             )
-        rows = await _rows(wanted, services.metadata.image, slices)
+        rows = await _rows(wanted, context, slices)
     names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
     mutations = services.quotas.mutations(context, _STRICT_SINCE)
     outcomes = await services.topic_admin.delete(names, request.timeout_ms, mutations)
@@ -71,8 +70,14 @@ def _refusal(wanted: Sequence[DeleteTopicState], context: RequestContext) -> Err
     return ErrorCode.NONE
 
 
-async def _rows(wanted: Iterable[DeleteTopicState], image: ClusterImage, slices: Slices) -> list[DeletableTopicResult]:
-    """Return the rows of the response, with an error for unknown topics."""
+async def _rows(
+    wanted: Iterable[DeleteTopicState], context: RequestContext, slices: Slices
+) -> list[DeletableTopicResult]:
+    """Return the rows of the response, with an error for topics that are unknown, or that the client may not delete. Who may
+    not describe a topic does not learn its name from its id."""
+    image = context.services.metadata.image
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
+    may_delete = context.may(Operation.DELETE, ResourceType.TOPIC)
     rows: list[DeletableTopicResult] = []
     refused: set[tuple[str | None, bytes]] = set()
     async for topic in slices.over(wanted):
@@ -82,6 +87,10 @@ async def _rows(wanted: Iterable[DeleteTopicState], image: ClusterImage, slices:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         elif name is None:
             row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # neither name nor id: Kafka's error
+        elif topic.topic_id != ZERO_UUID and not may_describe(name):
+            row.name, row.error_code = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not may_delete(name):
+            row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif name not in image.topics:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if row.error_code != ErrorCode.NONE:

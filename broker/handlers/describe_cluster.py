@@ -8,7 +8,7 @@ Source: KIP-700, KIP-919; Kafka AuthHelper.computeDescribeClusterResponse.
 
 from __future__ import annotations
 
-from broker.handlers.metadata import CLUSTER_OPERATIONS
+from broker.handlers.authorized_operations import cluster_operations
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
@@ -53,7 +53,7 @@ async def describe_cluster(request: DescribeClusterRequest, context: RequestCont
         brokers=brokers,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context)
     return response
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from broker.handlers.config_resources import (
     KEPT_KINDS,
     MAX_SETTINGS_BYTES,
+    ConfigAccess,
     ConfigResourceType,
     check_describes_this_broker,
     refused,
@@ -70,6 +71,7 @@ async def _results(
         code = ErrorCode.INVALID_REQUEST
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
+    access = ConfigAccess(context, Operation.DESCRIBE_CONFIGS)
     bytes_left = MAX_SETTINGS_BYTES
     for first in range(0, len(request.resources), READ_TOGETHER):
         resources = request.resources[first : first + READ_TOGETHER]
@@ -77,6 +79,10 @@ async def _results(
             await description.read(resources)
         async for resource in slices.over(resources):
             try:
+                if resource.resource_type == ConfigResourceType.TOPIC:
+                    access.check_topic(resource.resource_name)
+                else:
+                    access.check_cluster()
                 if bytes_left < 0:
                     raise refused(
                         f"One answer holds no more than {MAX_SETTINGS_BYTES} bytes of settings: ask for fewer resources"

@@ -6,25 +6,37 @@ Source: Kafka KafkaApis.handleDescribeGroupsRequest; KIP-430 (authorized operati
 
 from __future__ import annotations
 
+from broker.handlers.authorized_operations import authorized_operations
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from security.access import Operation, ResourceType, on_each
 
-# Without an authorizer every operation on a group is allowed: bits by AclOperation's number.
-_READ, _DELETE, _DESCRIBE = 3, 6, 8
-ALL_GROUP_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
-
 
 @handles(DescribeGroupsRequest, on_each(Operation.DESCRIBE, ResourceType.GROUP))
 async def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     services = context.services
     groups: list[DescribedGroup] = []
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.GROUP)
     async with services.serial_queue.begin(len(request.groups)) as slices:
         async for group_id in slices.over(request.groups):
+            if not may_describe(group_id):
+                groups.append(_hidden(group_id))
+                continue
             group = services.groups.describe_group(group_id)
             if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_GROUP_OPERATIONS
+                group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group_id)
             groups.append(group)
         return DescribeGroupsResponse(groups=groups)
+
+
+def _hidden(group_id: str) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        group_id=group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )

@@ -18,12 +18,16 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from runtime.slices import Slices
-from security.access import Operation, ResourceType, on_each
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 from storage.description import DirectoryDescription
 
 
 @handles(DescribeLogDirsRequest, on_each(Operation.DESCRIBE, ResourceType.CLUSTER))
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return DescribeLogDirsResponse(
+            throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[]
+        )
     services = context.services
     wanted = None
     if request.topics is not None:

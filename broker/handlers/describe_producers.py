@@ -7,6 +7,8 @@ Source: KIP-664; Kafka KafkaApis.handleDescribeProducersRequest, Partition.activ
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.handlers.partition_lookup import held_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
@@ -27,17 +29,22 @@ from storage.log.producer_state import ProducerDescription
 @handles(DescribeProducersRequest, on_each(Operation.READ, ResourceType.TOPIC))
 async def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     topics: list[TopicResponse] = []
+    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     # The number of producers of a partition is known only when it is read.
     async with context.services.serial_queue.begin(None) as slices:
         for topic in request.topics:
-            rows = [await _describe(topic.name, index, context, slices) for index in topic.partition_indexes]
+            rows = [await _describe(topic.name, index, context, may_read, slices) for index in topic.partition_indexes]
             topics.append(TopicResponse(name=topic.name, partitions=rows))
     return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
 
-async def _describe(topic: str, index: int, context: RequestContext, slices: Slices) -> PartitionResponse:
+async def _describe(
+    topic: str, index: int, context: RequestContext, may_read: Callable[[str], bool], slices: Slices
+) -> PartitionResponse:
     try:
         check_name(topic)
+        if not may_read(topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         log = held_partition(context.services, topic, index).log
     except KafkaError as error:
         return PartitionResponse(

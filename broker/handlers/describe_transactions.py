@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from coordinator.transaction.describing import described_error
+from protocol.errors import ErrorCode
+from protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
 from security.access import Operation, ResourceType, on_each
 
 
@@ -18,12 +24,20 @@ from security.access import Operation, ResourceType, on_each
 async def describe_transactions(
     request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    services = context.services
-    async with services.serial_queue.begin(len(request.transactional_ids)) as slices:
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    may_describe_topic = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
+
+    def described(transactional_id: str) -> TransactionState:
+        if not may_describe(transactional_id):
+            return described_error(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        state = context.services.transactions.describe(transactional_id)
+        state.topics = [topic for topic in state.topics if may_describe_topic(topic.topic)]
+        return state
+
+    async with context.services.serial_queue.begin(len(request.transactional_ids)) as slices:
         return DescribeTransactionsResponse(
             throttle_time_ms=0,
             transaction_states=[
-                services.transactions.describe(transactional_id)
-                async for transactional_id in slices.over(request.transactional_ids)
+                described(transactional_id) async for transactional_id in slices.over(request.transactional_ids)
             ],
         )

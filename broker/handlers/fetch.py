@@ -24,6 +24,7 @@ from replication.fetch_read import (
     NO_ERROR,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    FetchReader,
     PartitionRead,
     available_bytes,
     fill,
@@ -36,7 +37,7 @@ from replication.fetch_read import (
 )
 from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
 from runtime.slices import SHORT_ROWS, Slices
-from security.access import Operation, ResourceType, on_each
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -60,7 +61,12 @@ def fetch_all(
     services = context.services
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         return refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    resolved = services.fetch_sessions.resolve(request, context.api_version, services.clock.monotonic_ms())
+    now_ms = services.clock.monotonic_ms()
+    if services.authorizer.is_open:
+        resolved = services.fetch_sessions.resolve(request, context.api_version, now_ms)
+    else:
+        rights = (context.principal, context.client_host, services.authorizer.changes_count)
+        resolved = services.fetch_sessions.resolve(request, context.api_version, now_ms, rights)
     if resolved.error is not NO_ERROR:
         return FetchResponse(error_code=resolved.error, session_id=NO_SESSION, responses=[])
     if len(resolved.items) > LONG_FETCH_ITEMS:
@@ -86,6 +92,14 @@ FETCH_ACCESS = (
 fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17")(fetch_all)
 
 
+def _readable(context: RequestContext, reader: FetchReader) -> Callable[[str], bool]:
+    """Return whether the client may read a topic: as a follower all topics, or none."""
+    if not reader.is_replica:
+        return partial(context.allows, Operation.READ, ResourceType.TOPIC)
+    is_broker = context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    return lambda _topic: is_broker
+
+
 class ParkedFetch:
     """One fetch from its plan to its response, parked or not. It checks the touched partitions of its session when it
     arrives and while it waits. It completes once."""
@@ -94,6 +108,7 @@ class ParkedFetch:
         "_available_bytes",
         "_context",
         "_max_bytes",
+        "_may_read",
         "_min_bytes",
         "_reader",
         "_reads",
@@ -116,6 +131,7 @@ class ParkedFetch:
         self._max_bytes = max_bytes
         min_bytes = request.min_bytes
         self._min_bytes = min_bytes if min_bytes < max_bytes else max_bytes
+        self._may_read = None if services.authorizer.is_open else _readable(context, self._reader)
         self._reads: dict[FetchItem, PartitionRead] = {}
         self._available_bytes = 0
         self._timer: TimerEntry | None = None
@@ -181,6 +197,8 @@ class ParkedFetch:
         if partition is None:
             return PartitionRead(item, None, self._missing(item))
         item.known_topic = partition.topic
+        if self._may_read is not None and not self._may_read(partition.topic):
+            return PartitionRead(item, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         error = self._refusal(item, partition)
         if error is not None:
             refused = PartitionRead(item, partition, error)
@@ -217,7 +235,10 @@ class ParkedFetch:
     def _missing(self, item: FetchItem) -> ErrorCode:
         """Return the error for a partition without a replica on this broker."""
         image = self._services.metadata.image
-        topic = image.topics.get(item.topic or image.names_by_id.get(item.topic_id, ""))
+        name = item.topic or image.names_by_id.get(item.topic_id, "")
+        if self._may_read is not None and (name or self._reader.is_replica) and not self._may_read(name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic = image.topics.get(name)
         if topic is None:
             if not item.topic and item.known_topic in image.topics:
                 return ErrorCode.INCONSISTENT_TOPIC_ID  # deleted and created again under its name

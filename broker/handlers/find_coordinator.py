@@ -19,7 +19,7 @@ from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from metadata.image import PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from security.access import Operation, ResourceType, on_each
+from security.access import DENIED, Operation, ResourceType, on_each
 
 _BATCHED_SINCE = 4
 _SHARE_SINCE = 6
@@ -31,6 +31,10 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
+_DESCRIBED = {
+    CoordinatorType.GROUP: ResourceType.GROUP,
+    CoordinatorType.TRANSACTION: ResourceType.TRANSACTIONAL_ID,
+}
 COORDINATOR_TYPES = frozenset(kind.value for kind in CoordinatorType)
 
 
@@ -79,6 +83,9 @@ def _find(key_type: int, key: str, context: RequestContext) -> _Found:
     if key_type not in COORDINATOR_TYPES or (key_type == CoordinatorType.SHARE and context.api_version < _SHARE_SINCE):
         return _Found(ErrorCode.INVALID_REQUEST)
     services = context.services
+    resource_type = _DESCRIBED.get(CoordinatorType(key_type))
+    if resource_type is not None and not context.allows(Operation.DESCRIBE, resource_type, key):
+        return _Found(DENIED[resource_type])
     if key_type == CoordinatorType.GROUP:
         topic, index = GROUP_METADATA_TOPIC, services.groups.partition_for(key)
     elif key_type == CoordinatorType.TRANSACTION:

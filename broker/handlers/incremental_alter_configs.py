@@ -14,6 +14,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.handlers.config_resources import (
+    ConfigAccess,
     ConfigResourceType,
     check_entries,
     check_names_this_broker,
@@ -58,12 +59,13 @@ async def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
+    access = ConfigAccess(context, Operation.ALTER_CONFIGS)
     async for resource in Slices(context.services.clock).over(request.resources):
         code, message = ErrorCode.NONE, None
         try:
             if (resource.resource_type, resource.resource_name) in twice:
                 raise refused("Each resource must appear at most once.")
-            await _alter(resource, context, validate_only=request.validate_only)
+            await _alter(resource, context, access, validate_only=request.validate_only)
         except KafkaError as error:
             code, message = error.code, error.message
         rows.append(
@@ -77,8 +79,10 @@ async def incremental_alter_configs(
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
-async def _alter(resource: AlterConfigsResource, context: RequestContext, *, validate_only: bool) -> None:
-    """Raises KafkaError."""
+async def _alter(
+    resource: AlterConfigsResource, context: RequestContext, access: ConfigAccess, *, validate_only: bool
+) -> None:
+    """Raises KafkaError. Values for a broker are validated before access is checked, as in Kafka."""
     name, services = resource.resource_name, context.services
     check_entries(
         [entry.name for entry in resource.configs],
@@ -92,6 +96,7 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
     try:
         match resource_type:
             case ConfigResourceType.TOPIC:
+                access.check_topic(name)
                 if not name:
                     raise refused("Default topic resources are not allowed.")
                 if name not in services.metadata.image.topics:
@@ -102,8 +107,12 @@ async def _alter(resource: AlterConfigsResource, context: RequestContext, *, val
                 if name:
                     check_names_this_broker(name, services.broker_id)
                 edit = _edit(resource.configs, broker_definition)
-                await services.dynamic_settings.alter_broker(edit, per_broker=bool(name), validate_only=validate_only)
+                await services.dynamic_settings.alter_broker(
+                    edit, per_broker=bool(name), validate_only=validate_only or not access.is_on_cluster
+                )
+                access.check_cluster()
             case ConfigResourceType.BROKER_LOGGER:
+                access.check_cluster()
                 _alter_loggers(resource, services.broker_id, validate_only=validate_only)
             case ConfigResourceType.CLIENT_METRICS:
                 raise refused(

@@ -16,7 +16,7 @@ from coordinator.transaction.initializing import ProducerIdAndEpoch, init_error
 from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from security.access import Operation, ResourceType, on_each, on_named
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each, on_named
 
 FIRST_EPOCH = 0
 _FENCED_SINCE = 4
@@ -31,6 +31,8 @@ _FENCED_SINCE = 4
     ),
 )
 async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+    if request.transactional_id is None and not _may_write(context):
+        return init_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     names_id = request.producer_id != NO_PRODUCER_ID
     names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
     if names_id != names_epoch:
@@ -49,3 +51,10 @@ async def init_producer_id(request: InitProducerIdRequest, context: RequestConte
     return InitProducerIdResponse(
         throttle_time_ms=0, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=FIRST_EPOCH
     )
+
+
+def _may_write(context: RequestContext) -> bool:
+    """Whether the client may write to anything (KIP-679)."""
+    if context.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        return True
+    return context.allows_any(Operation.WRITE, ResourceType.TOPIC)

@@ -10,15 +10,10 @@ Source: KIP-380, KIP-516; Kafka KafkaApis.handleLeaderAndIsrRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
+from broker.network.error_rows import leader_and_isr as refused
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
-from protocol.messages.leader_and_isr import (
-    LeaderAndIsrPartitionError,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LeaderAndIsrTopicError,
-)
+from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from security.access import Operation, on_cluster
 
 _ANSWERS_BY_ID_SINCE = 5
@@ -29,30 +24,10 @@ async def leader_and_isr(request: LeaderAndIsrRequest, context: RequestContext) 
     control = context.services.control
     refusal = await control.refusal(request)
     if refusal is not ErrorCode.NONE:
-        return _refused(request, refusal, context.api_version)
+        return refused(request, context.api_version, refusal)
     answer = await control.on_leader_and_isr(request)
     if answer.error_code != ErrorCode.NONE:
-        return _refused(request, answer.error_code, context.api_version)
+        return refused(request, context.api_version, answer.error_code)
     if context.api_version >= _ANSWERS_BY_ID_SINCE:
         return LeaderAndIsrResponse(error_code=answer.error_code, topics=answer.topics)
     return LeaderAndIsrResponse(error_code=answer.error_code, partition_errors=answer.partition_errors)
-
-
-def _refused(request: LeaderAndIsrRequest, error: int, version: int) -> LeaderAndIsrResponse:
-    """Return the response to a refused request, with the error for each partition, too."""
-    if version >= _ANSWERS_BY_ID_SINCE:
-        topics = [
-            LeaderAndIsrTopicError(
-                topic_id=topic.topic_id,
-                partition_errors=[_row(topic.topic_name, state, error) for state in topic.partition_states],
-            )
-            for topic in request.topic_states
-        ]
-        return LeaderAndIsrResponse(error_code=error, topics=topics)
-    rows = [_row(state.topic_name, state, error) for state in request.ungrouped_partition_states]
-    rows += [_row(topic.topic_name, state, error) for topic in request.topic_states for state in topic.partition_states]
-    return LeaderAndIsrResponse(error_code=error, partition_errors=rows)
-
-
-def _row(topic: str, state: LeaderAndIsrPartitionState, error: int) -> LeaderAndIsrPartitionError:
-    return LeaderAndIsrPartitionError(topic_name=topic, partition_index=state.partition_index, error_code=error)

@@ -68,12 +68,15 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
     async with services.serial_queue.begin(rows_count) as slices:
         if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
             return await _refused(request, ErrorCode.INVALID_REQUEST, slices)
+        may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
         asked = await _asked(request, slices) if context.api_version > 0 else Counter()
         async for topic in slices.over(request.topics):
             rows: list[ListOffsetsPartitionResponse] = []
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
             async for row in slices.over(topic.partitions):
                 try:
+                    if not may_describe(topic.name):
+                        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                     if asked[topic.name, row.partition_index] > 1:
                         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
                     rows.append(_answer(request, topic.name, row, context, searches))

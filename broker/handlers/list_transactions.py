@@ -21,6 +21,9 @@ async def list_transactions(request: ListTransactionsRequest, context: RequestCo
         frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
     )
     error, states = await context.services.transactions.list_transactions(wanted)
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    async with context.services.serial_queue.begin(len(states)) as slices:
+        states = [state async for state in slices.over(states) if may_describe(state.transactional_id)]
     return ListTransactionsResponse(
         throttle_time_ms=0,
         error_code=error,

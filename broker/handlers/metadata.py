@@ -2,7 +2,8 @@
 
 Behaviour: the response is made from this broker's cluster image. No topics means all in v0, none from v1 on, where null means
 all. A missing topic that is requested by name is created when the client and `auto.create.topics.enable` allow it, and gets
-LEADER_NOT_AVAILABLE, which clients retry. Without an authorizer every operation is authorized.
+LEADER_NOT_AVAILABLE, which clients retry; for that the client needs CREATE, on the cluster or the topic. Of topics that it may
+not describe the client cannot tell whether they exist: TOPIC_AUTHORIZATION_FAILED, or no row when it asks for all topics.
 Versions: v1 rack, controller, internal flag; v4 clients may forbid auto creation; v5 offline replicas; v7 leader epochs;
 v8-10 authorized operations; v10 topic ids, usable in requests from v12 on. A leader without the client's listener is
 LISTENER_NOT_FOUND from v6 on. v0 omits replicas that cannot be reached, with REPLICA_NOT_AVAILABLE.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from broker.handlers.authorized_operations import authorized_operations, cluster_operations
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from metadata.admin import topic_rules as topic_rules
@@ -29,13 +31,7 @@ from protocol.messages.metadata import (
 )
 from protocol.primitives import ZERO_UUID
 from runtime.slices import Slices
-from security.access import Operation, ResourceType, on_each
-
-# Bits of AclOperation that apply to a topic and to the cluster, as a broker without an authorizer grants them.
-TOPIC_OPERATIONS = 0b1101_1111_1000  # read write create delete alter describe describe_configs alter_configs
-CLUSTER_OPERATIONS = (
-    0b1_1111_1010_0000  # create alter describe cluster_action describe_configs alter_configs idempotent_write
-)
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
 
 @handles(
@@ -55,21 +51,29 @@ async def metadata(request: MetadataRequest, context: RequestContext) -> Metadat
             return await _refusal(wanted, slices)
     image = services.metadata.image
     asked = _asked(wanted, image)
+    if not services.authorizer.is_open:
+        await _hide(asked, context, is_asked=wanted is not None)
     created: dict[str, ErrorCode] = {}
     settings = services.dynamic_settings.settings
     if asked.missing and request.allow_auto_topic_creation and settings.auto_create_topics_enable:
-        created = await services.topic_admin.auto_create(asked.missing, services.quotas.mutations(context, None))
+        uncreatable = await _uncreatable(asked, context)
+        creatable = [name for name in asked.missing if name not in uncreatable]
+        created = await services.topic_admin.auto_create(creatable, services.quotas.mutations(context, None))
+        created |= dict.fromkeys(uncreatable, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     async with services.serial_queue.begin(asked.rows_count) as slices:
         view = _View(image, context.listener, version, slices)
-        rows = [_error_row(ErrorCode.UNKNOWN_TOPIC_ID, None, each) async for each in slices.over(asked.unknown_ids)]
-        rows += [await view.row(topic) async for topic in slices.over(asked.topics)]
+        rows = [await view.row(topic) async for topic in slices.over(asked.topics)]
         rows += [
             _error_row(created[name] if name in created else _missing_code(name), name)
             async for name in slices.over(asked.missing)
         ]
         if version >= 8 and request.include_topic_authorized_operations:
             async for row in slices.over(rows):
-                row.topic_authorized_operations = TOPIC_OPERATIONS
+                if row.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    row.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, row.name or "")
+        unknown = [_error_row(ErrorCode.UNKNOWN_TOPIC_ID, None, each) async for each in slices.over(asked.unknown_ids)]
+        rows = unknown + rows
+        rows += [_hidden_row(name, topic_id) async for name, topic_id in slices.over(asked.hidden)]
     image = services.metadata.image
     response = MetadataResponse(
         brokers=_broker_rows(image, context),
@@ -78,7 +82,7 @@ async def metadata(request: MetadataRequest, context: RequestContext) -> Metadat
         topics=rows,
     )
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context)
     return response
 
 
@@ -128,11 +132,39 @@ class _Asked:
     topics: list[TopicImage] = field(default_factory=list)
     unknown_ids: list[bytes] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    is_by_id: bool = False
+    hidden: list[tuple[str | None, bytes]] = field(default_factory=list)
+    """Topics that the client may not describe, by name or by id as it has named them."""
 
     @property
     def rows_count(self) -> int:
-        topics_count = len(self.topics) + len(self.unknown_ids) + len(self.missing)
+        topics_count = len(self.topics) + len(self.unknown_ids) + len(self.missing) + len(self.hidden)
         return topics_count + sum(len(topic.partitions) for topic in self.topics)
+
+
+async def _hide(asked: _Asked, context: RequestContext, *, is_asked: bool) -> None:
+    """Move what the client may not describe to `hidden`; drop it unless the client has asked for it."""
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC, logs_denial=is_asked)
+    topics, missing = asked.topics, asked.missing
+    async with context.services.serial_queue.begin(len(topics) + len(missing)) as slices:
+        asked.topics = [topic async for topic in slices.over(topics) if may_describe(topic.name)]
+        asked.missing = [name async for name in slices.over(missing) if may_describe(name)]
+        if is_asked:
+            asked.hidden = [
+                (None, topic.topic_id) if asked.is_by_id else (topic.name, ZERO_UUID)
+                for topic in topics
+                if not may_describe(topic.name)
+            ]
+            asked.hidden += [(name, ZERO_UUID) for name in missing if not may_describe(name)]
+
+
+async def _uncreatable(asked: _Asked, context: RequestContext) -> set[str]:
+    """Return the missing topics that the client may not create."""
+    if context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        return set()
+    may_create = context.may(Operation.CREATE, ResourceType.TOPIC)
+    async with context.services.serial_queue.begin(len(asked.missing)) as slices:
+        return {name async for name in slices.over(asked.missing) if not may_create(name)}
 
 
 def _asked(wanted: Sequence[MetadataRequestTopic] | None, image: ClusterImage) -> _Asked:
@@ -147,6 +179,7 @@ def _asked(wanted: Sequence[MetadataRequestTopic] | None, image: ClusterImage) -
         else:
             asked.topics.append(image.topics[name])
     if ids:
+        asked.is_by_id = True
         return asked
     for name in dict.fromkeys(topic.name for topic in wanted if topic.name is not None):
         topic = image.topics.get(name)
@@ -169,6 +202,13 @@ def _error_row(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -
         topic_id=topic_id,
         is_internal=name is not None and is_internal(name),
         partitions=[],
+    )
+
+
+def _hidden_row(name: str | None, topic_id: bytes) -> MetadataResponseTopic:
+    """Return a row that tells no more of the topic than the request did."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id, is_internal=False, partitions=[]
     )
 
 

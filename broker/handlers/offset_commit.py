@@ -7,9 +7,10 @@ Source: Kafka KafkaApis.handleOffsetCommitRequest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.handlers.legacy_offsets import commit_legacy_offset
+from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from coordinator.group.committing import metadata_is_too_large
@@ -34,16 +35,18 @@ from security.access import Operation, ResourceType, on_each, on_named
 )
 async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     services = context.services
+    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.serial_queue.begin(rows_count) as slices:
         if services.groups.refuses(request.group_instance_id):
             return await _refused(request, ErrorCode.UNSUPPORTED_VERSION, slices)
-        known = await _known_topics(request.topics, services.metadata.image, slices)
+        allowed = [topic async for topic in slices.over(request.topics) if may_read(topic.name)]
+        known = await _known_topics(allowed, services.metadata.image, slices)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         answered = await _commit(request, known, context)
     async with services.serial_queue.begin(rows_count) as slices:
-        return await _merged(request, answered, slices)
+        return await _merged(request, answered, may_read, slices)
 
 
 async def _refused(request: OffsetCommitRequest, error: ErrorCode, slices: Slices) -> OffsetCommitResponse:
@@ -94,9 +97,12 @@ async def _known_topics(
 
 
 async def _merged(
-    request: OffsetCommitRequest, answered: Iterable[OffsetCommitResponseTopic], slices: Slices
+    request: OffsetCommitRequest,
+    answered: Iterable[OffsetCommitResponseTopic],
+    may_read: Callable[[str], bool],
+    slices: Slices,
 ) -> OffsetCommitResponse:
-    """Return one row for each row of the request, in its order; partitions without a result do not exist."""
+    """Return one row for each row of the request, in its order; partitions without a result do not exist, or are hidden."""
     errors = {
         (topic.name, partition.partition_index): partition.error_code
         for topic in answered
@@ -104,9 +110,10 @@ async def _merged(
     }
     rows: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
     async for topic in slices.over(request.topics):
+        missing = missing_error(may_read(topic.name))
         async for partition in slices.over(topic.partitions):
             index = partition.partition_index
-            error = errors.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            error = errors.get((topic.name, index), missing)
             row = OffsetCommitResponsePartition(partition_index=index, error_code=error)
             rows.setdefault(topic.name, {})[index] = row
     return OffsetCommitResponse(

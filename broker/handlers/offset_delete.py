@@ -7,8 +7,9 @@ Source: Kafka KafkaApis.handleOffsetDeleteRequest; KIP-496.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from metadata.image import ClusterImage
@@ -31,27 +32,33 @@ from security.access import Operation, ResourceType, on_each, on_named
 )
 async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     services = context.services
+    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.serial_queue.begin(rows_count) as slices:
-        known = await _known_topics(request.topics, services.metadata.image, slices)
+        allowed = [topic async for topic in slices.over(request.topics) if may_read(topic.name)]
+        known = await _known_topics(allowed, services.metadata.image, slices)
     to_coordinator = OffsetDeleteRequest(group_id=request.group_id, topics=known)
     response = await services.groups.delete_offsets(to_coordinator)
     if response.error_code != ErrorCode.NONE:
         return response
     async with services.serial_queue.begin(rows_count) as slices:
-        return await _merged(request, response.topics, slices)
+        return await _merged(request, response.topics, may_read, slices)
 
 
 async def _merged(
-    request: OffsetDeleteRequest, answered: Iterable[OffsetDeleteResponseTopic], slices: Slices
+    request: OffsetDeleteRequest,
+    answered: Iterable[OffsetDeleteResponseTopic],
+    may_read: Callable[[str], bool],
+    slices: Slices,
 ) -> OffsetDeleteResponse:
-    """Return one row for each row of the request, in its order; partitions without a result do not exist."""
+    """Return one row for each row of the request, in its order; partitions without a result do not exist, or are hidden."""
     errors = {(topic.name, row.partition_index): row.error_code for topic in answered for row in topic.partitions}
     rows: dict[str, dict[int, OffsetDeleteResponsePartition]] = {}
     async for asked in slices.over(request.topics):
+        missing = missing_error(may_read(asked.name))
         async for partition in slices.over(asked.partitions):
             index = partition.partition_index
-            error = errors.get((asked.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            error = errors.get((asked.name, index), missing)
             row = OffsetDeleteResponsePartition(partition_index=index, error_code=error)
             rows.setdefault(asked.name, {})[index] = row
     return OffsetDeleteResponse(

@@ -47,12 +47,13 @@ Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions
 async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.api_version == 0:
         return await _fetch_legacy(request, context)
-    groups, stable = context.services.groups, request.require_stable
+    stable = request.require_stable
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
     if context.api_version < _BATCHED_SINCE:
         topics = None if request.topics is None else [_in_group_form(topic) for topic in request.topics]
         wanted = _without_empty_topics(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
         async with context.services.serial_queue.begin(_rows_count([wanted])) as slices:
-            found = groups.fetch_offsets(wanted, require_stable=stable)
+            found = await _fetch(wanted, context, may_describe, slices, require_stable=stable)
             return OffsetFetchResponse(
                 error_code=found.error,
                 topics=await _topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition, slices),
@@ -60,10 +61,42 @@ async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> 
     answered: list[OffsetFetchResponseGroup] = []
     async with context.services.serial_queue.begin(_rows_count(request.groups)) as slices:
         async for group in slices.over(request.groups):
-            found = groups.fetch_offsets(_without_empty_topics(group), require_stable=stable)
+            found = await _fetch(_without_empty_topics(group), context, may_describe, slices, require_stable=stable)
             of_group = await _topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, slices)
             answered.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=of_group, error_code=found.error))
         return OffsetFetchResponse(groups=answered)
+
+
+async def _fetch(
+    wanted: OffsetFetchRequestGroup,
+    context: RequestContext,
+    may_describe: Callable[[str], bool],
+    slices: Slices,
+    *,
+    require_stable: bool,
+) -> FetchedOffsets:
+    """Return the offsets that the client may see. Of topics that it has named and may not describe there is an error."""
+    groups = context.services.groups
+    if context.services.authorizer.is_open:
+        return groups.fetch_offsets(wanted, require_stable=require_stable)
+    if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):
+        return FetchedOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
+    if wanted.topics is None:
+        found = groups.fetch_offsets(wanted, require_stable=require_stable)
+        topics = found.topic_partitions
+        visible = {name: topics[name] async for name in slices.over(topics) if may_describe(name)}
+        return FetchedOffsets(found.error, visible)
+    hidden = [topic async for topic in slices.over(wanted.topics) if not may_describe(topic.name)]
+    wanted.topics = [topic async for topic in slices.over(wanted.topics) if may_describe(topic.name)]
+    found = groups.fetch_offsets(wanted, require_stable=require_stable)
+    if found.error is not ErrorCode.NONE or not hidden:
+        return found
+    rows = dict(found.topic_partitions)
+    async for topic in slices.over(hidden):
+        rows.setdefault(topic.name, {}).update(
+            dict.fromkeys(topic.partition_indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        )
+    return FetchedOffsets(found.error, rows)
 
 
 def _without_empty_topics(group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
@@ -129,12 +162,18 @@ def _row(index: int, offset: int, error: int) -> OffsetFetchResponsePartition:
 
 async def _fetch_legacy(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     slices = Slices(context.services.clock)
+    refusal = ErrorCode.NONE
+    if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name,
                 partitions=[
-                    await _legacy_row(context, request.group_id, topic.name, index)
+                    _row(index, NO_OFFSET, refusal or ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    if refusal or not may_describe(topic.name)
+                    else await _legacy_row(context, request.group_id, topic.name, index)
                     async for index in slices.over(topic.partition_indexes)
                 ],
             )

@@ -8,6 +8,8 @@ Source: KIP-101, 279, 320; Kafka Partition.lastOffsetForLeaderEpoch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
@@ -19,7 +21,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from security.access import Operation, ResourceType, on_each
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
 
 @handles(
@@ -29,7 +31,11 @@ from security.access import Operation, ResourceType, on_each
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
+    may_describe = _describable(context)
+
     def answer(topic: str, row: OffsetForLeaderPartition) -> EpochEndOffset:
+        if not may_describe(topic):
+            return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=row.partition)
         try:
             partition = led_partition(context.services, topic, row.partition, row.current_leader_epoch)
         except KafkaError as error:
@@ -50,3 +56,10 @@ async def offset_for_leader_epoch(
                 async for topic in slices.over(request.topics)
             ]
         )
+
+
+def _describable(context: RequestContext) -> Callable[[str], bool]:
+    """Return whether the client may know about a topic: brokers may about all."""
+    if context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
+        return lambda _topic: True
+    return context.may(Operation.DESCRIBE, ResourceType.TOPIC)

@@ -35,6 +35,11 @@ def is_known(services: Services, topic: str, index: int) -> bool:
     )
 
 
+def missing_error(is_visible: bool) -> ErrorCode:
+    """Return the error of a partition without a result: it does not exist, or the client may not know whether it does."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_visible else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def held_partition(services: Services, topic: str, index: int) -> Partition:
     """Return a partition of this broker. Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR for one whose log directory is
     offline, or NOT_LEADER_OR_FOLLOWER for a partition of other brokers."""

@@ -44,7 +44,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from replication.delayed_operation import DelayedOperation, Wait
-from security.access import Operation, ResourceType, on_each, on_named
+from security.access import Operation, ResourceType, on_each
 from storage.log.partition_log import AppendOrigin, AppendResult
 from storage.log.record_errors import RecordsRejected
 from storage.log.validation import LongValidation, RequestRejected, ValidatedRecords
@@ -87,7 +87,7 @@ _make_row = PartitionProduceResponse.maker()
 @handles(
     ProduceRequest,
     (
-        on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+        on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),  # of transactional records
         on_each(Operation.WRITE, ResourceType.TOPIC),
     ),
     versions="3-11",
@@ -191,17 +191,47 @@ class ProduceAppend:
         topics, api_version = request.topic_data, self._context.api_version
         if repeats_partitions(topics):
             topics, self._refusals = each_once(topics, api_version)
+        allowed = topics
         try:
-            if has_transaction(request):
-                check_producer(self._services, topics, api_version)
-                self._begin_transaction(request.transactional_id, topics)
+            is_transactional = has_transaction(request)
+            if not self._services.authorizer.is_open:
+                if is_transactional:
+                    self._check_transactional_id(request.transactional_id or "")
+                allowed = self._allowed(topics)
+            if is_transactional:
+                check_producer(self._services, allowed, api_version)
+                self._begin_transaction(request.transactional_id, allowed)
         except KafkaError as error:
             self._refusals = {}
+            self.topics.clear()
             for topic in topics:
                 rows = [self.failed(topic.name, data.index, error) for data in topic.partition_data]
                 self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
             return []
-        return topics
+        return allowed
+
+    def _check_transactional_id(self, transactional_id: str) -> None:
+        """Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+        if not self._context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+    def _allowed(self, topics: list[TopicProduceData]) -> list[TopicProduceData]:
+        """Return the topics that the client may write to; of the others the response has errors."""
+        allowed: list[TopicProduceData] = []
+        for topic in topics:
+            if self._context.allows(Operation.WRITE, ResourceType.TOPIC, topic.name):
+                allowed.append(topic)
+                continue
+            denied = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            self.first_error = self.first_error or denied
+            rows = [
+                _make_row(index=data.index, error_code=denied.code, base_offset=NO_OFFSET)
+                for data in topic.partition_data
+            ]
+            self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+            for data in topic.partition_data:
+                self._refusals.pop((topic.name, data.index), None)
+        return allowed
 
     def _begin_transaction(self, transactional_id: str | None, topics: list[TopicProduceData]) -> None:
         assert transactional_id is not None, "says `has_transaction`"

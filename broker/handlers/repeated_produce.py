@@ -6,8 +6,8 @@ decoded, and the response of a success is made by one `pack`. Decoding, the obje
 request and response, and encoding are half of what a request of one record costs.
 
 Rules: learns from a request of one partition that is encoded exactly as our encoder does it, to a topic that any client may
-write to. Records are appended as on the slow path (`append_records`), and what is not an immediate success
-continues there (`ProduceAppend`).
+write to, if the authorizer allows it: each request asks for that. Records are appended as on the slow path (`append_records`),
+and what is not an immediate success continues there (`ProduceAppend`).
 Invariant: no client can tell which path its request took: every byte of the responses is the same, and so is the log.
 Source: none in Kafka.
 """
@@ -33,6 +33,7 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from protocol.varint import encode_uvarint
+from security.access import Operation, ResourceType
 from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class RepeatedProduce:
     """The common bytes of the requests of one connection; `route` is None until they are known."""
 
     __slots__ = (
+        "_asks",
         "_behind_records",
         "_behind_row",
         "_front",
@@ -104,6 +106,7 @@ class RepeatedProduce:
                 self._learn_response(route)
                 self.context = context
                 self._services = context.services
+                self._asks = not context.services.authorizer.is_open
                 self.route = route
 
     def _has_learned(
@@ -176,6 +179,8 @@ class RepeatedProduce:
             return None
         if frame[start + ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:
             return None
+        if self._asks and not self.context.allows(Operation.WRITE, ResourceType.TOPIC, self._topic, logs_denial=False):
+            return None  # the slow path refuses it
         return index, start, end
 
     def handle(
@@ -191,17 +196,17 @@ class RepeatedProduce:
                 services, partition, memoryview(frame)[start:end], acks, services.clock.wall_ms(), route.version
             )
         except KafkaError as error:
-            append = self._append(correlation_id)
+            append = self._append(correlation_id, recognised)
             # What makes the whole request invalid comes before what is wrong with its partition.
             refusal = frame_refusal(memoryview(frame)[start:end]) or error
             return _outcome(append, topic, append.failed(topic, index, refusal))
         except LongValidation:
-            append, rows = self._append(correlation_id), list[PartitionProduceResponse]()
+            append, rows = self._append(correlation_id, recognised), list[PartitionProduceResponse]()
             append.topics.append(TopicProduceResponse(name=topic, partition_responses=rows))
             data = PartitionProduceData(index=index, records=memoryview(frame)[start:end])
             return cast("Deferred[Outcome]", append.append_apart([Postponed.into(rows, topic, data)]))
         if not has_arrived(partition, result, acks):
-            append = self._append(correlation_id)
+            append = self._append(correlation_id, recognised)
             return _outcome(append, topic, append.appended(index, partition, result, end - start))
         if acks == NO_ANSWER:
             return None
@@ -222,15 +227,23 @@ class RepeatedProduce:
         at = self._throttle_position
         return frame[:at] + _THROTTLE_TIME.pack(throttle_time_ms) + frame[at + _THROTTLE_TIME.size :]
 
-    def as_slow_path(self, correlation_id: int) -> tuple[ProduceRequest, RequestContext]:
+    def as_slow_path(self, correlation_id: int, new: Recognised) -> tuple[ProduceRequest, RequestContext]:
         """Return request and context as the slow path would have made them, without records."""
-        context = self.context
-        return self.request, RequestContext(
+        context, repeated = self.context, self.request
+        request = ProduceRequest(
+            transactional_id=repeated.transactional_id,
+            acks=repeated.acks,
+            timeout_ms=repeated.timeout_ms,
+            topic_data=[
+                TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=new[0], records=None)])
+            ],
+        )
+        return request, RequestContext(
             context.api_version, correlation_id, context.client_id, context.connection, context.services
         )
 
-    def _append(self, correlation_id: int) -> ProduceAppend:
-        return ProduceAppend(*self.as_slow_path(correlation_id))
+    def _append(self, correlation_id: int, recognised: Recognised) -> ProduceAppend:
+        return ProduceAppend(*self.as_slow_path(correlation_id, recognised))
 
 
 def _outcome(append: ProduceAppend, topic: str, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:

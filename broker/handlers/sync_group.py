@@ -10,15 +10,17 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from security.access import Operation, ResourceType, on_named
+from security.access import Operation, ResourceType, on_each
 
 _PROTOCOL_REQUIRED_SINCE = 5
 
 
-@handles(SyncGroupRequest, on_named(Operation.READ, ResourceType.GROUP, "group_id"))
+@handles(SyncGroupRequest, on_each(Operation.READ, ResourceType.GROUP))
 async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     if context.services.groups.refuses(request.group_instance_id):
         return SyncGroupResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, assignment=b"")
     if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
+    if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, assignment=b"")
     return await context.services.groups.sync_group(request)

@@ -8,8 +8,9 @@ Source: Kafka KafkaApis.handleTxnOffsetCommitRequest; KIP-98, KIP-447 (member an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from metadata.image import ClusterImage
@@ -38,9 +39,11 @@ _LOADING_SINCE = 2
 )
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     services = context.services
+    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.serial_queue.begin(rows_count) as slices:
-        existing = await _existing_topics(request.topics, services.metadata.image, slices)
+        allowed = [topic async for topic in slices.over(request.topics) if may_read(topic.name)]
+        existing = await _existing_topics(allowed, services.metadata.image, slices)
     stored: list[TxnOffsetCommitResponseTopic] = []
     if existing:
         to_coordinator = TxnOffsetCommitRequest(
@@ -56,7 +59,7 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestCon
         response = await services.groups.commit_offsets_in_transaction(to_coordinator, context.api_version)
         stored = response.topics
     async with services.serial_queue.begin(rows_count) as slices:
-        return await _merged(request, stored, context.api_version, slices)
+        return await _merged(request, stored, may_read, context.api_version, slices)
 
 
 async def _existing_topics(
@@ -75,15 +78,21 @@ async def _existing_topics(
 
 
 async def _merged(
-    request: TxnOffsetCommitRequest, stored: Iterable[TxnOffsetCommitResponseTopic], api_version: int, slices: Slices
+    request: TxnOffsetCommitRequest,
+    stored: Iterable[TxnOffsetCommitResponseTopic],
+    may_read: Callable[[str], bool],
+    api_version: int,
+    slices: Slices,
 ) -> TxnOffsetCommitResponse:
-    """Return one row for each partition of the request, in its order; those that do not exist have no row in `stored`."""
+    """Return one row for each partition of the request, in its order; those that do not exist, or are hidden, have no row in
+    `stored`."""
     errors = {(topic.name, row.partition_index): row.error_code for topic in stored for row in topic.partitions}
     rows: dict[str, dict[int, TxnOffsetCommitResponsePartition]] = {}
     async for topic in slices.over(request.topics):
+        missing = missing_error(may_read(topic.name))
         async for wanted in slices.over(topic.partitions):
             index = wanted.partition_index
-            error = errors.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            error = errors.get((topic.name, index), missing)
             if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < _LOADING_SINCE:
                 error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             row = TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)

@@ -152,8 +152,8 @@ class FastPath(Protocol):
     def throttled(self, frame: bytes, throttle_time_ms: int) -> bytes:
         """Return the frame of a response that `handle` returned, with this throttle time."""
 
-    def as_slow_path(self, correlation_id: int) -> tuple[Request, RequestContext]:
-        """Return what the slow path would have made of the request, but for what is new."""
+    def as_slow_path(self, correlation_id: int, new: Any) -> tuple[Request, RequestContext]:
+        """Return what the slow path would have made of the request, without its records."""
 
 
 class ApiVersionRow(NamedTuple):
@@ -305,7 +305,7 @@ class Dispatch:
             return path.handle(frame, new, correlation_id)
         except Exception as error:  # noqa: BLE001 - as in `handle`
             assert path.route is not None
-            return _fail(path.route, *path.as_slow_path(correlation_id), error)
+            return _fail(path.route, *path.as_slow_path(correlation_id, new), error)
 
     def _handle_in_queue(self, route: Route, undecoded: Undecoded, context: RequestContext) -> Deferred[Outcome]:
         """A large request: it is decoded and handled when it is first in the queue."""

@@ -1,6 +1,7 @@
 """The response to a request that failed as a whole, for the messages that can carry the error.
 
-Rules: pure. A response with a top-level error code gets it there, and is empty otherwise. For others there is None.
+Rules: pure. A response with a top-level error code gets it there, and is empty otherwise; some have the error in their rows
+(`broker.network.error_rows`). For others there is None.
 Source: Kafka AbstractRequest.getErrorResponse.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from broker.network.error_rows import ROWS
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from protocol.primitives import ZERO_UUID
@@ -18,6 +20,9 @@ _EMPTY: dict[str, object] = {"string": "", "bytes_": b"", "records": None, "bool
 
 def error_response(request: Request, version: int, code: ErrorCode, message: str | None) -> Response | None:
     """None when the response has no place for a top-level error in this version."""
+    in_rows = ROWS.get(type(request))
+    if in_rows is not None:
+        return in_rows(request, version, code, message)
     response_type = request.response_type
     fields = {field.name: field for field in response_type.__fields__}
     if not _carries(fields.get("error_code"), version):

@@ -154,6 +154,33 @@ class ClientConnection:
     closed_callbacks: list[Callable[[], None]] = field(default_factory=list)
 
 
+def _always(_name: str) -> bool:
+    return True
+
+
+class _Decisions:
+    """What a client may do in one request, by the name of the resource."""
+
+    __slots__ = ("_by_name", "_context", "_logs_denial", "_operation", "_resource_type")
+
+    def __init__(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, *, logs_denial: bool
+    ) -> None:
+        self._context = context
+        self._operation = operation
+        self._resource_type = resource_type
+        self._logs_denial = logs_denial
+        self._by_name: dict[str, bool] = {}
+
+    def of(self, name: str) -> bool:
+        known = self._by_name.get(name)
+        if known is None:
+            known = self._by_name[name] = self._context.allows(
+                self._operation, self._resource_type, name, logs_denial=self._logs_denial
+            )
+        return known
+
+
 @dataclass(slots=True)
 class RequestContext:
     """`client_id` is None when the client sent none."""
@@ -192,6 +219,15 @@ class RequestContext:
         elif services.audit.logs_allowed:
             services.audit.allowed(self, operation, resource_type, name)
         return is_allowed
+
+    def may(
+        self, operation: Operation, resource_type: ResourceType, *, logs_denial: bool = True
+    ) -> Callable[[str], bool]:
+        """Return a function from the name of a resource of this type to whether the client may do `operation` on it. Each
+        name is decided, and logged, once."""
+        if self.services.authorizer.is_open:
+            return _always
+        return _Decisions(self, operation, resource_type, logs_denial=logs_denial).of
 
     def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether there is a resource of this type on which the client may do `operation`. A no is logged."""

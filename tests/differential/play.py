@@ -21,7 +21,7 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.schema import Request, Versions
 from tests.differential.batches import batch
 from tests.differential.normal import Names, normalised
-from tests.differential.wire import NoResponse, Wire
+from tests.differential.wire import NoResponse, SaslWire, Wire
 from tests.oracle.process import wait_until
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ ACLS = "acls"
 """One with an authorizer, to which everybody is a super user."""
 SASL = "sasl"
 """One whose clients authenticate (`sasl_settings`): a case begins where a client does."""
-STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL)
+SECURED = "secured"
+"""One with an authorizer, on whose SASL listener the run itself is a super user (`tests.differential.secured`)."""
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL, SECURED)
 LOST = "lost"
 
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
@@ -98,6 +100,13 @@ def sasl_settings(port: int, sasl_port: int) -> dict[str, str]:
         "delegation.token.expiry.time.ms": "600000",
         "delegation.token.max.lifetime.ms": "1200000",
     }
+
+
+SUPER_USER = "admin"
+
+
+def password_of(user: str) -> str:
+    return f"{user}-secret"
 
 
 PATIENCE_S = 60.0
@@ -164,17 +173,29 @@ class Run:
     seat: Seat | None = None
     silence_s: float = PATIENCE_S
     take: int = 0
+    sasl_port: int | None = None
     answers: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         slug = re.sub(r"[^a-z0-9]+", "-", self.case.id.lower())
         self.prefix = f"{slug}-{TAKES[self.take]}{self.version}-"
         self.names = Names(self.prefix, self.port)
+        if self.sasl_port is not None:
+            self.names.ports[self.sasl_port] = "<port>"
         self.wire = self.connect()
 
     def connect(self) -> Wire:
         """One more connection."""
+        if self.sasl_port is not None:
+            return self.connect_as(SUPER_USER)
         return Wire(self.host, self.port)
+
+    def connect_as(self, user: str | None) -> Wire:
+        """A connection of a user; None is nobody, who comes in without a name."""
+        if user is None:
+            return Wire(self.host, self.port)
+        assert self.sasl_port is not None
+        return SaslWire(self.host, self.sasl_port, user, password_of(user))
 
     def name(self, short: str) -> str:
         """A topic, group or transactional id of this run's own; answers show it as `short`."""
@@ -284,12 +305,12 @@ class Run:
         assert wait_until(holds, PATIENCE_S), f"not within {PATIENCE_S:g} s: {what}"
 
 
-def warm_up(host: str, port: int) -> None:
+def warm_up(host: str, port: int, sasl_port: int | None = None) -> None:
     """Wait until the parts that a broker starts on first use serve: coordinator and producer ids."""
     from protocol.messages.init_producer_id import InitProducerIdRequest
 
     declared = Case(FindCoordinatorRequest, "warm up", "normal", (0,), lambda run: None)
-    run = Run(declared, 0, host, port)
+    run = Run(declared, 0, host, port, sasl_port=sasl_port)
     run.group()
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     run.until("there are producer ids", lambda: run.do(request).error_code == 0)
@@ -323,13 +344,20 @@ def lose_directory(host: str, port: int, directories: tuple[Path, Path]) -> None
 
 
 def play(
-    case: Case, host: str, port: int, seat: Seat | None = None, *, silence_s: float = PATIENCE_S, take: int = 0
+    case: Case,
+    host: str,
+    port: int,
+    seat: Seat | None = None,
+    *,
+    silence_s: float = PATIENCE_S,
+    take: int = 0,
+    sasl_port: int | None = None,
 ) -> dict[int, list[Any]]:
     """What a broker answers to `case`, by version. `seat` is its controller's, where the case sits in it; `silence_s` is
     how long to wait for an answer that it may never give; `take` counts the plays to one broker, from 0."""
     answers = {}
     for version in case.versions:
-        run = Run(case, version, host, port, seat, silence_s, take)
+        run = Run(case, version, host, port, seat, silence_s, take, sasl_port)
         try:
             case.play(run)
         finally:

@@ -16,6 +16,7 @@ from tests.differential.play import (
     OFFLINE,
     PATIENCE_S,
     SASL,
+    SECURED,
     SETTINGS,
     SILENCE_S,
     TRANSACTION_SETTINGS,
@@ -28,6 +29,7 @@ from tests.differential.play import (
     warm_up,
 )
 from tests.differential.seat import ControlledBroker, Seat
+from tests.differential.secured import access_settings
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
@@ -40,6 +42,7 @@ HOST = "127.0.0.1"
 class Stage:
     port: int
     seat: Seat | None = None
+    sasl_port: int | None = None
 
 
 class Stages:
@@ -70,7 +73,7 @@ class Stages:
                 raise
         stage = self._open[case.stage]
         silence_s = SILENCE_S if self._kind == "kafka" else PATIENCE_S  # ours answers everything
-        return play(case, HOST, stage.port, stage.seat, silence_s=silence_s, take=take)
+        return play(case, HOST, stage.port, stage.seat, silence_s=silence_s, take=take, sasl_port=stage.sasl_port)
 
     def _start(self, stage: str) -> Stage:
         if stage == CONTROLLED:
@@ -85,9 +88,12 @@ class Stages:
         if stage == ACLS:
             settings = {**SETTINGS, **ACL_SETTINGS}
         port = sasl_port = None
-        if stage == SASL:
+        if stage in (SASL, SECURED):
             port, sasl_port = lasting_port(), lasting_port()
+        if stage == SASL:
             settings = {**SETTINGS, **sasl_settings(port, sasl_port)}
+        if stage == SECURED:
+            settings = {**SETTINGS, **TRANSACTION_SETTINGS, **access_settings(port, sasl_port)}
         directories = (Path(), Path())
         if stage == OFFLINE:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))
@@ -102,5 +108,7 @@ class Stages:
             self._end.callback(broker.kill)
             lose_directory(HOST, broker.port, directories)
         else:
-            warm_up(HOST, broker.port)
-        return Stage(sasl_port or broker.port)
+            warm_up(HOST, broker.port, sasl_port if stage == SECURED else None)
+        if stage == SASL:
+            return Stage(sasl_port or broker.port)
+        return Stage(broker.port, sasl_port=sasl_port)

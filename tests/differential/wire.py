@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from protocol.header import decode_response, encode_request
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.schema import REQUIRED, Message, Request, Response
 
 CLIENT_ID = "differential"
@@ -102,3 +104,19 @@ class Wire:
                 raise EOFError
             data += chunk
         return data
+
+
+class SaslWire(Wire):
+    """A user's connection, by the mechanism PLAIN."""
+
+    def __init__(self, host: str, port: int, user: str, password: str) -> None:
+        super().__init__(host, port)
+        self._token = f"\0{user}\0{password}".encode()
+
+    def send_raw(self, data: bytes) -> None:
+        if self._socket is None:
+            super().send_raw(b"".join(encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 0, CLIENT_ID)))
+            assert self.receive(SaslHandshakeRequest.response_type, 1).error_code == 0
+            super().send_raw(b"".join(encode_request(SaslAuthenticateRequest(auth_bytes=self._token), 1, 0, CLIENT_ID)))
+            assert self.receive(SaslAuthenticateRequest.response_type, 1).error_code == 0
+        super().send_raw(data)

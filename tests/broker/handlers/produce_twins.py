@@ -16,12 +16,14 @@ from broker.handlers.repeated_produce import Recognised, RepeatedProduce
 from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
 from broker.network.gate import Gate
+from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.header import encode_request
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from security.authorizer import Authorizer, EverybodyAllowed
 from tests.broker.harness import Broker, Peer
 from tests.replication.replica_world import ME, Replica, replica
 from tests.storage.logs import batch
@@ -45,7 +47,9 @@ class Watched(RepeatedProduce):
 class Side:
     """One broker with the partitions t-0 and t-1, and its only client."""
 
-    def __init__(self, handler: Handler[Any], replicas: list[Replica], gate: Gate | None = None) -> None:
+    def __init__(
+        self, handler: Handler[Any], replicas: list[Replica], gate: Gate | None, authorizer: Authorizer
+    ) -> None:
         self.broker = Broker([handler], observer=None, gate=gate)
         self.replicas = replicas
         self.metrics = BrokerMetrics(self.broker.clock)
@@ -56,6 +60,8 @@ class Side:
         self.broker.shared.services = cast(
             Services,
             SimpleNamespace(
+                authorizer=authorizer,
+                audit=AuditLog(),
                 clock=self.broker.clock,
                 timer=self.broker.timer,
                 metrics=self.metrics,
@@ -164,6 +170,7 @@ async def twins(
     *,
     isr: tuple[int, ...] = (ME,),
     make_gate: Callable[[], Gate | None] = lambda: None,
+    authorizer: Authorizer = EverybodyAllowed(),  # noqa: B008 - it has no state
     **log_settings: Any,
 ) -> AsyncIterator[Twins]:
     async with AsyncExitStack() as stack:
@@ -175,7 +182,7 @@ async def twins(
                 place.mkdir()
                 replicas.append(await stack.enter_async_context(replica(place, **log_settings)))
                 replicas[-1].lead(isr=isr, replicas=isr)
-            sides.append(Side(handler, replicas, make_gate()))
+            sides.append(Side(handler, replicas, make_gate(), authorizer))
         yield Twins(sides)
 
 
