@@ -1,5 +1,5 @@
 """The command line of the server: `barnabas start`, `barnabas settings`, `barnabas dump-log`,
-`barnabas log`, `--help`, `--version`.
+`barnabas log`, `barnabas users`, `--help`, `--version`.
 
 Rules: parsing and printing only; `broker.process` runs the broker. Exit codes: 0 after a clean stop, 1 when the broker could
 not start or continue, 2 for invalid arguments and settings.
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from broker.cluster.topics_at_start import parse_topics
 from broker.commands.log_options import LOG_COMMANDS, add_log_commands
 from broker.commands.output import print_problem, run_command
+from broker.commands.users_options import USERS, add_users_command
 from broker.observability.logging_setup import LEVELS, set_up_logging
 from broker.start_options import VERSION, StartOptions
 from config.broker import BrokerSettings
@@ -42,6 +43,10 @@ def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = Map
         from broker.commands import log_commands  # noqa: PLC0415  only these commands need it
 
         return log_commands.run(options)
+    if options.command == USERS:
+        from broker.commands import users_command  # noqa: PLC0415  no broker needs it
+
+        return run_command(lambda: users_command.run(options))
     if options.command != "start":
         parser.print_help()
         return EXIT_USAGE
@@ -96,6 +101,7 @@ def _parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     _add_sources(settings)
     settings.add_argument("--all", action="store_true", help="also those without effect")
     add_log_commands(commands)
+    add_users_command(commands)
     for name, help_text in others.items():
         commands.add_parser(name, help=help_text, add_help=False)
     # `barnabas.cli` runs it; here it is only listed.

@@ -46,8 +46,7 @@ BrokerListener = Callable[["BrokerSettings"], None]
 EntityListener = Callable[[str, Mapping[str, str]], None]
 # Raises ConfigError for settings that this broker could not apply.
 BrokerCheck = Callable[["BrokerSettings"], "Awaitable[None] | None"]
-# Returns the changed settings, from the stored ones.
-Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
+Edit = configs.Edit
 
 
 class DynamicSettings:
@@ -313,15 +312,11 @@ class DynamicSettings:
         """Replace the settings of a user, client or address (its path as in `entities`) by the result of `edit`, whose errors
         it raises. Raises StoreError."""
         async with self._writing:
-            entity_type, _, name = path.rpartition("/")
-            stored = await configs.entity_config(self._store, entity_type, name)
-            given = edit(stored)
             if validate_only:
+                entity_type, _, name = path.rpartition("/")
+                edit(await configs.entity_config(self._store, entity_type, name))
                 return
-            if given:
-                await configs.alter_entity_config(self._store, entity_type, name, given)
-            else:
-                await configs.remove_entity_config(self._store, path)
+            stored, given = await configs.edit_entity_config(self._store, path, edit)
         await self.catch_up()
         changed = sorted(name for name in stored.keys() | given.keys() if stored.get(name) != given.get(name))
         logger.info("settings changed: path=%s settings=%s", path, ",".join(changed) or "-")

@@ -8,11 +8,12 @@ Source: Kafka AdminZkClient.changeEntityConfig, ZkNodeChangeNotificationListener
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from metadata.store import change_nodes, znodes
 from metadata.store.port import (
+    ANY_VERSION,
     BadVersionError,
     NodeExistsError,
     NoNodeError,
@@ -26,6 +27,10 @@ from metadata.store.port import (
 CHANGE_PREFIX = "config_change_"
 DEFAULT_ENTITY = "<default>"
 QUOTA_TYPES = ("users", "clients", "ips")
+# How often a change of an entity is tried while others change it, too.
+EDIT_ATTEMPTS = 10
+# Returns the changed settings, from the stored ones.
+Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 logger = logging.getLogger(__name__)
 
@@ -91,14 +96,44 @@ def _decoded(path: str, data: bytes) -> dict[str, str]:
         return {}
 
 
-async def remove_entity_config(store: Tree, entity_path: str) -> None:
+async def edit_entity_config(store: Tree, entity_path: str, edit: Edit) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Replace the settings of a user, client or address by the result of `edit`, whose errors it raises, and notify every
+    broker; returns the settings before and after. `edit` is called again when somebody else has changed them meanwhile.
+    Raises StoreError."""
+    for _ in range(EDIT_ATTEMPTS):
+        path, version = f"{znodes.CONFIG}/{entity_path}", None
+        stored: Mapping[str, str] = {}
+        try:
+            data, stat = await store.get(path)
+        except NoNodeError:
+            pass
+        else:
+            stored, version = _decoded(path, data), stat.version
+        given = edit(stored)
+        try:
+            if not given:
+                await remove_entity_config(store, entity_path, ANY_VERSION if version is None else version)
+                return stored, given
+            if version is None:
+                await ensure_path(store, parent_of(path))
+                await store.create(path, znodes.encode_config(given))
+            else:
+                await store.set(path, znodes.encode_config(given), version)
+        except (BadVersionError, NodeExistsError, NoNodeError):
+            continue
+        await notify(store, entity_path)
+        return stored, given
+    raise BadVersionError(f"{znodes.CONFIG}/{entity_path}")
+
+
+async def remove_entity_config(store: Tree, entity_path: str, version: int = ANY_VERSION) -> None:
     """Remove the node of an entity that has no settings any more, with those above it that hold nothing else, and notify every
     broker. A node that has others below it stays, without settings."""
     path = f"{znodes.CONFIG}/{entity_path}"
     try:
-        await store.delete(path)
+        await store.delete(path, version)
     except NotEmptyError:
-        await store.set(path, znodes.encode_config({}))
+        await store.set(path, znodes.encode_config({}), version)
     except NoNodeError:
         pass
     else:

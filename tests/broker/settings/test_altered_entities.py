@@ -105,3 +105,28 @@ def test_the_node_of_a_user_stays_with_those_of_its_clients() -> None:
             assert fresh.entities == {BOTH: {"a": "1"}}
 
     asyncio.run(run())
+
+
+def test_a_change_of_another_broker_in_between_is_kept() -> None:
+    """Quotas and SCRAM credentials of a user are in one node: who changes one of them loses nothing of the other."""
+
+    async def run() -> None:
+        async with SettingsWorld() as world:
+            edits: list[Mapping[str, str]] = []
+
+            def edit(stored: Mapping[str, str]) -> Mapping[str, str]:
+                edits.append(stored)
+                return {**stored, "a": "1"}
+
+            other = world.ensemble.connect()
+            await configs.edit_entity_config(other, "users/alice", _setting(b="0"))
+            world.ensemble.latency_s = lambda: 0.001
+            first, second = await asyncio.gather(
+                configs.edit_entity_config(world.store, "users/alice", edit),
+                configs.edit_entity_config(other, "users/alice", _setting(b="2")),
+            )
+            assert await configs.entity_config(world.store, "users", "alice") == {"a": "1", "b": "2"}
+            assert len(edits) == 2 or first[1] == {"a": "1", "b": "0"}
+            assert second[1]["b"] == "2"
+
+    asyncio.run(run())

@@ -1,0 +1,257 @@
+"""Where `barnabas users` finds the users of a cluster: at a broker, in a ZooKeeper, or in the store of a standalone broker.
+
+Rules: a store is written as brokers write it (`metadata.store.configs`); quotas in the same nodes stay. The store of a
+standalone broker is a file that one process has: while the broker runs, opening it fails. A broker is asked for the controller,
+which alone changes users.
+Source: Kafka ConfigCommand, ZkAdminManager.alterUserScramCredentials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from broker.commands.client_network import ClientSettings, client_network
+from broker.settings.scram_users import user_of_path, user_path
+from config.broker import BrokerSettings
+from config.errors import ConfigError
+from config.sources import read_properties
+from metadata.store import configs, znodes
+from metadata.store.embedded import FILE_NAME, EmbeddedStore
+from metadata.store.port import Store, ensure_path
+from metadata.store.zookeeper.client import ClientDependencies
+from metadata.store.zookeeper.options import ZooKeeperOptions
+from metadata.store.zookeeper.session import Credentials
+from metadata.store.zookeeper.store import open_zookeeper_store
+from protocol.client import Client
+from protocol.errors import ErrorCode
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from runtime.clock import SystemClock
+from runtime.os_disk import OsDisk
+from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.randomness import system_randomness
+from runtime.tasks import TaskScope
+from runtime.transport import Network
+from security.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, ScramMechanism
+
+CONNECT_TIMEOUT_S = 15
+CLIENT_ID = "barnabas-users"
+METADATA_VERSION = 4  # known since 0.11; names the controller
+
+
+class UsersFailed(Exception):
+    """The cluster was reached and refused, or there is nothing to do."""
+
+
+class Users(Protocol):
+    """The users of a cluster that have SCRAM credentials. All methods raise UsersFailed, OSError, StoreError."""
+
+    async def list(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the iterations by mechanism of each user."""
+
+    async def set(
+        self, name: str, mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
+    ) -> None: ...
+
+    async def delete(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None: ...
+
+
+class StoredUsers:
+    """In the store itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def list(self) -> Mapping[str, Mapping[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for node, settings in (await configs.entity_configs(self._store, "users")).items():
+            name = user_of_path(f"users/{node}")
+            for mechanism in MECHANISMS.keys() & settings.keys():
+                try:
+                    iterations = ScramCredential.parse(settings[mechanism]).iterations
+                except ValueError as error:
+                    raise UsersFailed(f"the node of {name} cannot be read: {error}") from error
+                found.setdefault(str(name), {})[mechanism] = iterations
+        return found
+
+    async def set(
+        self, name: str, mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
+    ) -> None:
+        text = mechanism.credential(salted_password, salt, iterations).text
+        await self._edit(name, {mechanism.name: text}, ())
+
+    async def delete(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
+        await self._edit(name, {}, [mechanism.name for mechanism in mechanisms])
+
+    async def _edit(self, name: str, new: Mapping[str, str], removed: Sequence[str]) -> None:
+        await ensure_path(self._store, znodes.CONFIG_CHANGES)  # no broker may have started yet
+        await configs.edit_entity_config(
+            self._store,
+            user_path(name),
+            lambda stored: {key: text for key, text in {**stored, **new}.items() if key not in removed},
+        )
+
+
+class ServedUsers:
+    """At a broker of a running cluster."""
+
+    def __init__(self, network: Network, bootstrap_server: str) -> None:
+        self._network = network
+        self._bootstrap_server = bootstrap_server
+
+    async def list(self) -> Mapping[str, Mapping[str, int]]:
+        client = await self._connected(*_host_and_port(self._bootstrap_server))
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                request = DescribeUserScramCredentialsRequest(users=None)
+                answer = await client.send(request, 0, DescribeUserScramCredentialsResponse)
+        finally:
+            client.abort()
+        _check(answer.error_code, answer.error_message)
+        return {
+            result.user: {MECHANISMS_BY_CODE[info.mechanism].name: info.iterations for info in result.credential_infos}
+            for result in answer.results
+        }
+
+    async def set(
+        self, name: str, mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
+    ) -> None:
+        row = ScramCredentialUpsertion(
+            name=name, mechanism=mechanism.code, iterations=iterations, salt=salt, salted_password=salted_password
+        )
+        await self._alter(AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]))
+
+    async def delete(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
+        rows = [ScramCredentialDeletion(name=name, mechanism=mechanism.code) for mechanism in mechanisms]
+        await self._alter(AlterUserScramCredentialsRequest(deletions=rows, upsertions=[]))
+
+    async def _alter(self, request: AlterUserScramCredentialsRequest) -> None:
+        client = await self._connected(*await self._controller())
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                answer = await client.send(request, 0, AlterUserScramCredentialsResponse)
+        finally:
+            client.abort()
+        for result in answer.results:
+            _check(result.error_code, result.error_message)
+
+    async def _controller(self) -> tuple[str, int]:
+        client = await self._connected(*_host_and_port(self._bootstrap_server))
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+                answer = await client.send(request, METADATA_VERSION, MetadataResponse)
+        finally:
+            client.abort()
+        for broker in answer.brokers:
+            if broker.node_id == answer.controller_id:
+                return broker.host, broker.port
+        raise UsersFailed("the cluster has no controller now")
+
+    async def _connected(self, host: str, port: int) -> Client:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                return await Client.connect(self._network, host, port, CLIENT_ID)
+        except TimeoutError as error:
+            raise UsersFailed(f"{host}:{port} does not answer") from error
+
+
+class NoSessionFile:
+    """A session of which nothing is stored: it ends with the command."""
+
+    async def load(self) -> Credentials | None:
+        return None
+
+    async def save(self, _credentials: Credentials) -> None:
+        return None
+
+    async def remove(self) -> None:
+        return None
+
+
+@asynccontextmanager
+async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
+    """Open what the options name. Raises UsersFailed, ConfigError, StoreFileError, OSError."""
+    given = _given(options.config)
+    network, tasks = OsNetwork(SocketOptions()), TaskScope("users")
+    try:
+        if options.bootstrap_server is not None:
+            settings = ClientSettings.of(given)
+            yield ServedUsers(client_network(network, settings, system_randomness()), options.bootstrap_server)
+            return
+        if options.zookeeper is not None:
+            async with _zookeeper({**given, "zookeeper.connect": options.zookeeper}, network, tasks) as store:
+                yield StoredUsers(store)
+            return
+        async with _embedded(options.data_dir, tasks) as store:
+            yield StoredUsers(store)
+    finally:
+        await tasks.close()
+        network.close()
+
+
+@asynccontextmanager
+async def _zookeeper(given: Mapping[str, str], network: Network, tasks: TaskScope) -> AsyncIterator[Store]:
+    zookeeper = ZooKeeperOptions.of(BrokerSettings.from_sources(given, {}, {}))
+    dependencies = ClientDependencies(network, SystemClock(), system_randomness(), tasks)
+    store = await open_zookeeper_store(zookeeper, dependencies, NoSessionFile())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def _embedded(directory: str, tasks: TaskScope) -> AsyncIterator[Store]:
+    os.makedirs(directory, exist_ok=True)
+    disk = OsDisk()
+    try:
+        path = os.path.join(directory, FILE_NAME)
+        store = await EmbeddedStore.open(path, disk.queue(f"{directory}#store"), SystemClock(), tasks)
+        try:
+            yield store
+        finally:
+            await store.close()
+    finally:
+        await disk.close()
+
+
+def _given(path: str | None) -> dict[str, str]:
+    """Raises ConfigError."""
+    if path is None:
+        return {}
+    try:
+        with open(path, encoding="latin-1") as file:
+            return read_properties(file.read())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ConfigError(f"cannot read {path}: {reason}") from None
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    """Raises ConfigError."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdecimal():
+        raise ConfigError(f"--bootstrap-server {text} is not of the form host:port")
+    return host.strip("[]"), int(port)
+
+
+def _check(code: int, message: str | None) -> None:
+    """Raises UsersFailed."""
+    if code:
+        name = ErrorCode(code).name
+        raise UsersFailed(f"the cluster refuses: {name}" + (f": {message}" if message else ""))

@@ -1,0 +1,175 @@
+"""`barnabas users`: in the data directory before the first start, and at a broker; the password is shown nowhere."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from broker import __main__ as command
+from broker.commands import users_command
+from tests.broker.test_sasl_start import logged_in, running, scram
+
+SECRET = "bob-secret"
+
+
+@pytest.fixture
+def password_file(tmp_path: Path) -> str:
+    path = tmp_path / "password"
+    path.write_text(f"{SECRET}\n")
+    return str(path)
+
+
+@pytest.fixture
+def barnabas(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in a thread of its own, which has no event loop yet; returns code, output and problems."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        codes: list[int] = []
+        thread = threading.Thread(target=lambda: codes.append(command.main(["users", *arguments])))
+        thread.start()
+        thread.join()
+        output = capsys.readouterr()
+        assert SECRET not in output.out + output.err
+        return codes[0], output.out, output.err
+
+    return run
+
+
+Run = Callable[..., tuple[int, str, str]]
+CREATE = ("create", "bob", "--mechanism", "SCRAM-SHA-256", "--password-file")
+
+
+def test_users_are_there_before_the_first_start(tmp_path: Path, password_file: str, barnabas: Run) -> None:
+    folder = tmp_path / "data"
+    at = ("--data-dir", str(folder))
+    assert barnabas("list", *at) == (0, "", "")
+    assert barnabas(*CREATE, password_file, *at) == (0, "SCRAM-SHA-256 password of bob is set\n", "")
+    second = ("create", "bob", "--mechanism", "SCRAM-SHA-512", "--iterations", "8192", "--password-file", password_file)
+    assert barnabas(*second, *at)[0] == 0
+    shown = barnabas("list", *at)[1]
+    assert shown.startswith("bob  ") and "SCRAM-SHA-256 (4096 iterations)" in shown
+    assert "SCRAM-SHA-512 (8192 iterations)" in shown
+
+    async def login() -> None:
+        async with running(folder) as broker:
+            assert await logged_in(broker, "SCRAM-SHA-256", scram(SECRET)) == 0
+
+    uvloop.run(login())
+    assert barnabas("delete", "bob", "--mechanism", "SCRAM-SHA-512", *at)[0] == 0
+    assert barnabas("list", *at)[1] == "bob  SCRAM-SHA-256 (4096 iterations)\n"
+    assert barnabas("delete", "bob", *at) == (0, "SCRAM-SHA-256 password of bob is deleted\n", "")
+    assert barnabas("list", *at) == (0, "", "")
+    assert barnabas("delete", "bob", *at) == (1, "", "barnabas: bob has no password\n")
+
+
+def test_at_a_running_broker(tmp_path: Path, password_file: str, barnabas: Run) -> None:
+    folder, config = tmp_path / "data", tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        'sasl.jaas.config=x.PlainLoginModule required username="alice" password="alice-secret";\n'
+    )
+
+    async def in_thread(*arguments: str) -> tuple[int, str, str]:
+        import asyncio
+
+        return await asyncio.to_thread(barnabas, *arguments)
+
+    async def run() -> None:
+        async with running(folder) as broker:
+            plain, guarded = broker.bound["BROKERS"], broker.bound["CLIENTS"]
+            assert (await in_thread(*CREATE, password_file, "--bootstrap-server", str(plain)))[0] == 0
+            assert await logged_in(broker, "SCRAM-SHA-256", scram(SECRET)) == 0
+            secured = ("--bootstrap-server", str(guarded), "--config", str(config))
+            assert "bob  SCRAM-SHA-256" in (await in_thread("list", *secured))[1]
+            assert (await in_thread("delete", "bob", *secured))[0] == 0
+            assert (await in_thread("list", *secured))[1] == ""
+            config.write_text(config.read_text().replace("alice-secret", "wrong"))
+            code, _, problem = await in_thread("list", *secured)
+            assert code == 1 and "Invalid username or password" in problem and "wrong" not in problem
+            code, _, problem = await in_thread(*CREATE, password_file, "--data-dir", str(folder))
+            assert code == 1 and "does the broker run? then use --bootstrap-server" in problem
+
+    uvloop.run(run())
+
+
+def test_a_password_from_the_standard_input(tmp_path: Path, barnabas: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Standard:
+        buffer = io.BytesIO(SECRET.encode())
+
+    monkeypatch.setattr(users_command.sys, "stdin", Standard)  # type: ignore[attr-defined]
+    assert barnabas(*CREATE, "-", "--data-dir", str(tmp_path / "data"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "must hold one line, the password"),
+        (b"\n", "must hold one line, the password"),
+        (b"bob-secret\nbob-secret\n", "must hold one line, the password"),
+        (b"\xff\xfe", "is not in UTF-8"),
+        (b"x" * 5000, "has more than 4096 bytes"),
+    ],
+)
+def test_files_that_hold_no_password(tmp_path: Path, barnabas: Run, content: bytes, problem: str) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(content)
+    code, _, said = barnabas(*CREATE, str(path), "--data-dir", str(tmp_path / "data"))
+    assert code == 2 and problem in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (("create", "bob", "--mechanism", "SCRAM-SHA-256", "--iterations", "1"), 2, "from 4096 to 16384"),
+        (("create", "jürgen", "--mechanism", "SCRAM-SHA-256"), 2, "ASCII characters only"),
+        (("create", "", "--mechanism", "SCRAM-SHA-256"), 2, "one of them at least"),
+    ],
+)
+def test_mistakes(
+    tmp_path: Path, password_file: str, barnabas: Run, arguments: tuple[str, ...], code: int, problem: str
+) -> None:
+    found = barnabas(*arguments, "--password-file", password_file, "--data-dir", str(tmp_path / "data"))
+    assert found[0] == code and problem in found[2]
+    assert not (tmp_path / "data").exists()
+
+
+def test_nobody_at_the_address(barnabas: Run, tmp_path: Path) -> None:
+    code, _, problem = barnabas("list", "--bootstrap-server", "127.0.0.1:1")
+    assert code == 1 and problem.startswith("barnabas: ")
+    assert barnabas("list", "--bootstrap-server", "nonsense")[0] == 2
+    assert barnabas("list", "--bootstrap-server", "127.0.0.1:1", "--config", str(tmp_path / "missing"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("security.protocol=TLS", "security.protocol=TLS is none of"),
+        ("security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI: there are PLAIN"),
+        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN", "sasl.jaas.config: Login module not specified"),
+        (
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=x required password=bob-secret;",
+            "sasl.jaas.config: one login module with username and password is needed",
+        ),
+        ("ssl.truststore.type=JKS", "only PEM is read"),
+        ("security.protocol=SSL\nssl.truststore.location=/missing", "ssl.truststore.location=/missing: No such file"),
+    ],
+)
+def test_settings_of_a_client_that_are_wrong(tmp_path: Path, barnabas: Run, text: str, problem: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    code, _, said = barnabas("list", "--bootstrap-server", "127.0.0.1:1", "--config", str(path))
+    assert code == 2 and problem in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("create", "bob", "--data-dir", "x"), ("list",), ("create", "bob", "secret")]
+)
+def test_arguments_that_are_missing(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["users", *arguments])
+    assert ended.value.code == 2
