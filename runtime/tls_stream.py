@@ -4,7 +4,8 @@ Rules: sans-IO: the TLS engine works in memory (`ssl.MemoryBIO`), so it runs ove
 signature in a handshake, the encryption of a large write) is done by `Offload`, in a thread that does not hold the
 interpreter's lock, so that no other connection waits for it. A renegotiation ends the connection.
 Bounds: received bytes wait encrypted, at most one buffer, while a thread has the engine or the handler does not read. Bytes to
-send wait in plain text, where they are; at most `PIECE_BYTES` of them are encrypted before the peer accepts them.
+send wait in plain text, where they are; at most `PIECE_BYTES` of them are encrypted before the peer accepts them. The engine's
+memory grows to its largest write and read, and no smaller: it gets `SLICE_BYTES` at a time.
 Invariants: one thread at a time uses the engine. Bytes are sent in the order of `write`, those from before the
 end of the handshake first. The handler is called on the loop only.
 Source: Kafka SslTransportLayer. Arrangement: docs/decisions/022-tls-in-memory.md.
@@ -28,8 +29,10 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 RECORD_BYTES = 16 * 1024
 # From this size on, encrypting takes longer than passing it to a thread.
 LARGE_WRITE_BYTES = 128 * 1024
-# How much is encrypted at a time.
+# How much is encrypted before the peer has accepted it.
 PIECE_BYTES = 1024 * 1024
+# How much the engine gets at a time: its memory never becomes smaller again, for as long as the connection is open.
+SLICE_BYTES = 64 * 1024
 
 # The memory into which all TLS connections of a process receive: it is copied into an engine at once.
 _receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -197,9 +200,10 @@ class TlsStream:
         if self._connection is None or self._failure is not None or self._is_closing:
             return
         size = sum(map(len, chunks))
+        if not size:
+            return
         if size < LARGE_WRITE_BYTES and self._is_open and not self._plain and not self._is_engine_away:
-            self._encrypt(chunks, size)
-            self._flush()
+            self._connection.write(self._encrypted(chunks, size))
             return
         self._plain.extend(chunks)
         self._plain_bytes += size
@@ -345,14 +349,17 @@ class TlsStream:
 
     # --- sending ---
 
-    def _encrypt(self, chunks: Sequence[Buffer], size: int) -> None:
+    def _encrypted(self, chunks: Sequence[Buffer], size: int) -> list[Buffer]:
         if len(chunks) > 1 and size <= RECORD_BYTES:
             chunks = (b"".join(chunks),)
-        write = self._tls.write
+        write, outgoing, encrypted = self._tls.write, self._outgoing, list[Buffer]()
         for chunk in chunks:
-            if len(chunk):
-                written = write(chunk)
-                assert written == len(chunk)  # the memory takes everything
+            for start in range(0, len(chunk), SLICE_BYTES):
+                part = chunk if len(chunk) <= SLICE_BYTES else memoryview(chunk)[start : start + SLICE_BYTES]
+                written = write(part)
+                assert written == len(part)  # the memory takes everything
+                encrypted.append(outgoing.read())
+        return encrypted
 
     def _flush(self) -> None:
         if self._connection is not None and self._outgoing.pending:
@@ -365,11 +372,10 @@ class TlsStream:
                 return
             piece, size = self._take_piece()
             if size < LARGE_WRITE_BYTES or self._work.writes.is_busy:
-                self._encrypt(piece, size)
-                self._flush()
+                self._connection.write(self._encrypted(piece, size))
             else:
                 self._is_engine_away, self._encrypting_bytes = True, size
-                self._work.writes.start(partial(self._encrypt_away, piece, size), self._on_encrypted)
+                self._work.writes.start(partial(self._encrypted, piece, size), self._on_encrypted)
         self._tell_pace()
         if self._is_closing and not self._plain and not self._is_engine_away:
             self.close()
@@ -388,11 +394,7 @@ class TlsStream:
         self._plain_bytes -= size
         return piece, size
 
-    def _encrypt_away(self, piece: list[Buffer], size: int) -> bytes:
-        self._encrypt(piece, size)
-        return self._outgoing.read()
-
-    def _on_encrypted(self, data: bytes | None, error: BaseException | None) -> None:
+    def _on_encrypted(self, data: list[Buffer] | None, error: BaseException | None) -> None:
         self._encrypting_bytes = 0
         self._take_engine()
         if self._connection is None:
@@ -401,7 +403,7 @@ class TlsStream:
             assert error is not None
             self._fail(error)
             return
-        self._connection.write([data])
+        self._connection.write(data)
         self._send()
         if self._is_open and not self._is_engine_away:
             self._pump()

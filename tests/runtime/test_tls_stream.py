@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runtime.filesystem import Buffer
 from runtime.tls_context import client_context_of, server_context
-from runtime.tls_stream import LARGE_WRITE_BYTES, PIECE_BYTES, TlsStream, TlsWork, reason_of_failure
+from runtime.tls_stream import LARGE_WRITE_BYTES, PIECE_BYTES, SLICE_BYTES, TlsStream, TlsWork, reason_of_failure
 from runtime.transport import Address
 from tests.tls_certificates import NOT_ASKED, REQUIRED, material
 
@@ -49,11 +49,13 @@ class Line:
         self.peer, self.local = Address("10.0.0.1", 1), Address("10.0.0.2", 2)
         self.stream: TlsStream | None = None
         self.written = bytearray()
+        self.longest_chunk = 0
         self.is_reading = True
         self.is_closed = self.is_aborted = False
 
     def write(self, chunks: Sequence[Buffer]) -> None:
         assert not self.is_closed
+        self.longest_chunk = max(self.longest_chunk, *map(len, chunks))
         self.written += b"".join(chunks)
 
     def unsent_bytes(self) -> int:
@@ -125,6 +127,7 @@ class Pair:
         host: str = "localhost",
         server_work: TlsWork | None = None,
         client_work: TlsWork | None = None,
+        session: ssl.SSLSession | None = None,
     ) -> None:
         self.failures: list[Exception] = []
         self.users, self.lines = (User(), User()), (Line(), Line())
@@ -139,6 +142,8 @@ class Pair:
             self.users[1], client or client_context_of(material(None), checks_host=True), client_work or TlsWork(),
             host=host, secured=lambda _stream: self._secured(1),
         )  # fmt: skip
+        if session is not None:
+            self.client._tls.session = session
         for line, stream in zip(self.lines, (self.server, self.client), strict=True):
             line.stream = stream
             stream.connected(line)
@@ -241,6 +246,7 @@ def test_a_large_write_waits_in_plain_text_for_a_slow_peer() -> None:
     assert pair.server.unsent_bytes() == 3 * PIECE_BYTES
     assert later.do_one()
     assert PIECE_BYTES < len(pair.lines[0].written) < 1.01 * PIECE_BYTES  # another piece is in the thread
+    assert pair.lines[0].longest_chunk < 1.01 * SLICE_BYTES  # the engine keeps memory for its largest write
     pair.server.writing_paused()
     assert later.do_one()
     assert not later.jobs  # the rest waits
@@ -305,6 +311,29 @@ def test_a_failed_handshake_has_a_reason_and_the_peer_an_alert() -> None:
     assert isinstance(pair.users[1].error, ssl.SSLCertVerificationError)
     assert "certificate not accepted: " in reason_of_failure(pair.users[1].error)
     assert "connected" not in pair.users[1].events
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_client_that_comes_again_is_the_same_one(version: str) -> None:
+    """A session that is resumed has no certificate in its handshake; the server knows it from the session."""
+    server = server_context(material("broker", "localhost", versions=(version,)), REQUIRED)
+    client = client_context_of(material("alice"), checks_host=True)
+    first = Pair(server, client)
+    first.settle()
+    first.client.write([b"x"])
+    first.settle()
+    session = first.client._tls.session
+    assert session is not None
+    again = Pair(server, client, session=session)
+    again.settle()
+    assert again.is_secured == [True, True]
+    assert again.client._tls.session_reused
+    assert again.server.certificate == first.server.certificate is not None
+    renewed = server_context(material("broker", "localhost", versions=(version,)), REQUIRED)
+    other = Pair(renewed, client, session=session)
+    other.settle()
+    assert other.is_secured == [True, True]
+    assert not other.client._tls.session_reused  # what was trusted before may not be trusted any more
 
 
 def test_a_client_without_a_certificate_is_refused_where_one_is_required() -> None:
