@@ -90,10 +90,12 @@ def sasl_settings(port: int, sasl_port: int) -> dict[str, str]:
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CLIENTS://127.0.0.1:{sasl_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.name.clients.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.clients.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.clients.plain.sasl.jaas.config": f"{package}.plain.PlainLoginModule required {users};",
         "listener.name.clients.scram-sha-256.sasl.jaas.config": f"{package}.scram.ScramLoginModule required;",
         "listener.name.clients.scram-sha-512.sasl.jaas.config": f"{package}.scram.ScramLoginModule required;",
+        "listener.name.clients.oauthbearer.sasl.jaas.config": f"{package}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";',
         "listener.name.clients.plain.connections.max.reauth.ms": str(SESSION_MS),
         "sasl.server.max.receive.size": "100000",
         "delegation.token.secret.key": "token-secret",
