@@ -90,7 +90,10 @@ class Decisions:
 
     def register(self, query: str, run: str, before: Registration | None) -> None:
         """Store a registration that follows on `before`. Raises what the module says."""
-        if before is None or before.producer_epoch >= MAX_EPOCH:
+        if before is None:  # a producer id that is the same for all who register first, and an epoch that is not
+            calls = TransactionCalls(self._client, self._options.transaction_timeout_ms)
+            identity = calls.begin(f"barnabas-decisions-{query}")
+        elif before.producer_epoch >= MAX_EPOCH:
             identity = TransactionCalls(self._client, 0).begin(None)
         else:
             identity = ProducerIdentity(None, before.producer_id, before.producer_epoch + 1)

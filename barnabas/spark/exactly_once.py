@@ -13,8 +13,9 @@ the new tasks begin new transactions, and what earlier attempts left open is abo
 
 A decision may still be on its way to the broker when its driver is gone. So the first task of a run (Spark has an id for each
 start of a query) registers the run before it believes that a batch is not decided: a record in the log of the decisions, with
-the producer id of the run before and the next epoch. The leader of that partition refuses what comes later with an older
-epoch. A driver decides with the epoch of its own run, in which sequence numbers count its decisions.
+the producer id of the run before and the next epoch; the first run has those of a transactional id of the query. The leader of
+that partition refuses what comes later with an older epoch. A driver decides with the epoch of its own run, in which sequence
+numbers count its decisions.
 
 The transactional id is `<query>-<run>-<partition>-<attempt>`. Runs, and attempts of one task, have ids of their own, so that
 neither a request of an earlier run that arrives late, nor a speculative copy, nor an attempt that Spark has given up can fence
@@ -160,8 +161,9 @@ class Transactions(Protocol):
         """What is stored of a query."""
 
     def register(self, query: str, run: str, before: Registration | None) -> None:
-        """Store a registration with the producer of `before`, and its next epoch. Afterwards no producer of an older epoch can
-        store anything; of two that follow on the same one the first counts. Raises Fenced."""
+        """Store a registration with the producer of `before`, and its next epoch; without one with a producer of the query,
+        whose epoch rises with each call. Afterwards no producer of an older epoch can store anything; of two that follow on the
+        same one the first counts. Raises Fenced."""
 
     def decide(self, query: str, decision: Decision) -> None:
         """Store a decision; it is durable when this returns. When it raises, it may be durable or not. Raises Fenced."""

@@ -206,6 +206,21 @@ def test_a_decision_of_a_run_that_is_over_is_refused(servers: str, client: Clust
     assert committed(servers, b"late") == {b"late": 1}
 
 
+def test_a_first_registration_that_is_late_is_refused(servers: str, client: ClusterClient) -> None:
+    """Of runs that know of no earlier one, the newest counts, whichever order their requests arrive in."""
+    query = Query("first", servers, client)
+    late = query.calls.begin("barnabas-decisions-first")
+    query.transactions.register("first", "r2", None)
+    state = query.transactions.state("first")
+    assert state.registration is not None
+    assert (state.registration.run, state.registration.producer_id) == ("r2", late.producer_id)
+    assert state.registration.producer_epoch > late.producer_epoch
+    on_its_way = Registration("r1", late.producer_id, late.producer_epoch - 1)
+    with pytest.raises(Fenced):
+        query.transactions.register("first", "r1", on_its_way)
+    assert query.transactions.state("first") == state
+
+
 def test_of_two_registrations_after_the_same_one_the_first_counts(servers: str, client: ClusterClient) -> None:
     query = Query("both", servers, client).transactions
     query.register("both", "r1", None)
