@@ -30,7 +30,7 @@ TIMEOUT_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSettings:
+class AdminClientSettings:
     """`options` are those of the login module, with secrets among them."""
 
     protocol: str
@@ -40,7 +40,7 @@ class ClientSettings:
     checks_host: bool
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> ClientSettings:
+    def of(cls, given: Mapping[str, str]) -> AdminClientSettings:
         """Raises ConfigError."""
         protocol = given.get("security.protocol", "PLAINTEXT").strip().upper()
         if protocol not in PROTOCOLS:
@@ -72,7 +72,7 @@ def _login_options(given: Mapping[str, str]) -> Mapping[str, str]:
     return modules[0].options
 
 
-def client_network(network: Network, settings: ClientSettings, randomness: Randomness) -> Network:
+def client_network(network: Network, settings: AdminClientSettings, randomness: Randomness) -> Network:
     """Return the network of a client's connections. Raises ConfigError."""
     if settings.protocol.endswith("SSL"):
         try:
@@ -93,7 +93,7 @@ def client_network(network: Network, settings: ClientSettings, randomness: Rando
     return network
 
 
-def _login(settings: ClientSettings, randomness: Randomness) -> BrokerLogin:
+def _login(settings: AdminClientSettings, randomness: Randomness) -> BrokerLogin:
     username, password = settings.options["username"], settings.options["password"]
     if settings.mechanism == PLAIN:
         return BrokerLogin(PLAIN, lambda: PlainClient(username, password), 1)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from broker.commands.client_network import ClientSettings, client_network
+from broker.commands.client_network import AdminClientSettings, client_network
 from broker.settings.scram_users import user_of_path, user_path
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -190,7 +190,7 @@ async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
     network, tasks = OsNetwork(SocketOptions()), TaskScope("users")
     try:
         if options.bootstrap_server is not None:
-            settings = ClientSettings.of(given)
+            settings = AdminClientSettings.of(given)
             yield ServedUsers(client_network(network, settings, system_randomness()), options.bootstrap_server)
             return
         if options.zookeeper is not None:

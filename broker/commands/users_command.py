@@ -33,7 +33,7 @@ STANDARD_INPUT = "-"
 LONGEST_PASSWORD_BYTES = 4096
 
 
-class Reader(Protocol):
+class PasswordReader(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
@@ -114,7 +114,7 @@ def _password(path: str) -> str:
         return _read_password(file, path)
 
 
-def _read_password(reader: Reader, name: str) -> str:
+def _read_password(reader: PasswordReader, name: str) -> str:
     content = reader.read(LONGEST_PASSWORD_BYTES + 1)
     if len(content) > LONGEST_PASSWORD_BYTES:
         raise ValueError(f"{name} has more than {LONGEST_PASSWORD_BYTES} bytes: it holds no password")
