@@ -27,7 +27,7 @@ def error_response(request: Request, version: int, code: ErrorCode, message: str
     fields = {field.name: field for field in response_type.__fields__}
     if not _carries(fields.get("error_code"), version):
         return None
-    values = _required(response_type) | {"error_code": code}
+    values = required_values(response_type) | {"error_code": code}
     if message is not None and _carries(fields.get("error_message"), version):
         values["error_message"] = message
     return response_type(**values)
@@ -51,7 +51,7 @@ def _required_names(message_type: type[Message]) -> tuple[Field, ...]:
     return tuple(field for field in message_type.__fields__ if field.default is REQUIRED)
 
 
-def _required(message_type: type[Message]) -> dict[str, object]:
+def required_values(message_type: type[Message]) -> dict[str, object]:
     """Empty values for the fields that must be given."""
     values: dict[str, object] = {}
     for field in _required_names(message_type):
@@ -59,7 +59,7 @@ def _required(message_type: type[Message]) -> dict[str, object]:
             values[field.name] = []
         elif field.kind == "struct":
             assert isinstance(field.element, type)
-            values[field.name] = field.element(**_required(field.element))
+            values[field.name] = field.element(**required_values(field.element))
         else:
             values[field.name] = _EMPTY.get(field.kind, 0)
     return values

@@ -242,3 +242,14 @@ def test_nothing_is_left_when_everything_is_removed(bindings: list[AclBinding]) 
     assert not list(islice(index, 1))
     assert not index._names
     assert not any(index._prefix_lengths.values())
+
+
+def test_changes_are_counted_and_what_changes_nothing_is_none() -> None:
+    made = authorizer()
+    assert made.changes_count == 0
+    binding = acl()
+    for _ in range(2):
+        made.replace(binding.pattern, [binding.entry])
+        assert made.changes_count == 1
+    made.replace(binding.pattern, [])
+    assert made.changes_count == 2

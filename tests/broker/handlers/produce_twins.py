@@ -22,7 +22,7 @@ from broker.services import Services
 from config.broker import BrokerSettings
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.header import encode_request
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from security.authorizer import Authorizer, EverybodyAllowed
 from tests.broker.harness import Broker, Peer
 from tests.replication.replica_world import ME, Replica, replica
@@ -205,6 +205,11 @@ def request_of(
         timeout_ms=1_000,
         topic_data=[TopicProduceData(name=topic, partition_data=data)],
     )
+
+
+def error_of(answer: bytes, version: int) -> int:
+    response = ProduceResponse.decode(answer[5:] if version >= 9 else answer[4:], version)
+    return response.responses[0].partition_responses[0].error_code
 
 
 async def teach(both: Twins, version: int, **options: Any) -> None:

@@ -19,16 +19,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.compression import Compression
 from protocol.records.record import Record, encode_batch
-from tests.broker.handlers.produce_twins import OTHER, Twins, on_twins, request_of, teach
+from tests.broker.handlers.produce_twins import OTHER, Twins, error_of, on_twins, request_of, teach
 from tests.replication.replica_world import ME
 from tests.storage.logs import NOW_MS, batch
 
 VERSIONS = range(produce.first_version, produce.last_version + 1)
-
-
-def error_of(answer: bytes, version: int) -> int:
-    response = ProduceResponse.decode(answer[5:] if version >= 9 else answer[4:], version)
-    return response.responses[0].partition_responses[0].error_code
 
 
 @pytest.mark.parametrize("version", VERSIONS)
