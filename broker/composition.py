@@ -232,6 +232,7 @@ def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSett
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             waiting_max_bytes=settings.barnabas_group_waiting_max_bytes,
+            groups_max=settings.barnabas_group_max_groups,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
             version=inter_broker_version(settings),
         ),
@@ -246,6 +247,7 @@ def transaction_coordinator_settings(settings: BrokerSettings) -> TransactionCoo
         transactions=TransactionSettings(
             max_timeout_ms=settings.transaction_max_timeout_ms,
             id_expiration_ms=settings.transactional_id_expiration_ms,
+            ids_max=settings.barnabas_transactional_ids_max,
         ),
         commit_timeout_ms=settings.request_timeout_ms,
         abort_check_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,

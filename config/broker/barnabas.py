@@ -22,6 +22,9 @@ class OwnSettings(SettingTable):
     barnabas_fetch_response_memory_bytes: int = setting(
         "barnabas.fetch.response.memory.bytes", LONG, 32 * MiB, at_least(MiB), effective=True,
         doc="Bytes of fetch responses in memory at a time; when short, a fetch returns fewer bytes.")
+    barnabas_group_max_groups: int = setting(
+        "barnabas.group.max.groups", INT, 100_000, at_least(1), effective=True,
+        doc="Groups of a partition of __consumer_offsets at most: new ones beyond it get GROUP_MAX_SIZE_REACHED.")
     barnabas_group_waiting_max_bytes: int = setting(
         "barnabas.group.waiting.max.bytes", LONG, 128 * MiB, at_least(1), effective=True,
         doc="Bytes of JoinGroup and SyncGroup requests that wait for their groups; beyond it new members have to try again.")
@@ -46,6 +49,9 @@ class OwnSettings(SettingTable):
     barnabas_request_max_bytes_other: int = setting(
         "barnabas.request.max.bytes.other", INT, 16 * MiB, at_least(KiB), effective=True,
         doc="Largest request other than Produce that is read, in bytes; a larger one closes the connection.")
+    barnabas_transactional_ids_max: int = setting(
+        "barnabas.transactional.ids.max", INT, 100_000, at_least(1), effective=True,
+        doc="Transactional ids of a partition of __transaction_state at most: new ones beyond it get POLICY_VIOLATION.")
     barnabas_zookeeper_sasl_password: Password | None = setting(
         "barnabas.zookeeper.sasl.password", PASSWORD, None, effective=True,
         doc="Password of barnabas.zookeeper.sasl.username.")

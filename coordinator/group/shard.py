@@ -15,7 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.group.committing import Committing, FetchedOffsets, commit_response, fetch_offsets
+from coordinator.group.committing import (
+    Committing,
+    FetchedOffsets,
+    commit_response,
+    fetch_offsets,
+    transactional_commit_response,
+)
 from coordinator.group.describing import described, is_listed, listed
 from coordinator.group.events import RebalanceReason, RecordSkipped
 from coordinator.group.group import Group, GroupState
@@ -102,6 +108,8 @@ class GroupShard:
         group = self._groups.get(request.group_id)
         if group is None and request.member_id != UNKNOWN_MEMBER_ID:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        elif group is None and self._is_full:
+            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
             self._joining.join(group or self._create(request.group_id, now_ms), join, now_ms)
         return self._outbox.drain()
@@ -131,6 +139,8 @@ class GroupShard:
         if group is None and request.generation_id_or_member_epoch >= 0:
             # Its generation is of a group that was deleted or has expired.
             self._outbox.respond(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
+        elif group is None and self._is_full:
+            self._outbox.respond(waiter, commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
             self._committing.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
         return self._outbox.drain()
@@ -139,6 +149,9 @@ class GroupShard:
         self, request: TxnOffsetCommitRequest, producer: BatchProducer | None, waiter: Waiter, now_ms: int
     ) -> list[Effect]:
         """Without a `producer` the offsets are part of no transaction."""
+        if request.group_id not in self._groups and self._is_full:
+            self._outbox.respond(waiter, transactional_commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
+            return self._outbox.drain()
         group = self._known_or_new(request.group_id, now_ms)
         self._committing.commit_in_transaction(group, request, producer, waiter, now_ms)
         return self._outbox.drain()
@@ -317,6 +330,11 @@ class GroupShard:
         return [effect for effect in effects if isinstance(effect, Respond)]
 
     # --- groups in memory ------------------------------------------------------------------------------------------
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether a client may create no more groups."""
+        return len(self._groups) >= self._settings.groups_max
 
     def _create(self, group_id: str, now_ms: int) -> Group:
         group = self._groups[group_id] = Group(group_id, now_ms, self._waiting)

@@ -56,13 +56,20 @@ class Initializing:
     """Initializes producers. The shard owns `ids`; a new transactional id is added to it."""
 
     def __init__(
-        self, partition: int, ids: dict[str, TransactionalId], storing: Storing, ending: Ending, outbox: Outbox
+        self,
+        partition: int,
+        ids: dict[str, TransactionalId],
+        storing: Storing,
+        ending: Ending,
+        outbox: Outbox,
+        ids_max: int,
     ) -> None:
         self._partition = partition
         self._ids = ids
         self._storing = storing
         self._ending = ending
         self._outbox = outbox
+        self._ids_max = ids_max
 
     def needs_producer_id(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> bool:
         subject = self._ids.get(transactional_id)
@@ -97,6 +104,9 @@ class Initializing:
             self._next_epoch(subject, current, request, waiter, now_ms)
 
     def _begin_new(self, request: ProducerInit, waiter: Waiter, now_ms: int) -> None:
+        if len(self._ids) >= self._ids_max:
+            self._refuse(waiter, ErrorCode.POLICY_VIOLATION)
+            return
         if request.fresh_producer_id is None:  # it expired since `needs_producer_id`
             self._refuse(waiter, ErrorCode.CONCURRENT_TRANSACTIONS)
             return

@@ -52,7 +52,9 @@ class TransactionShard:
         self._outbox = Outbox()
         self._storing = Storing(self._ids, self._outbox)
         self._ending = Ending(partition, leader_epoch, settings, self._ids, self._storing, self._outbox)
-        self._initializing = Initializing(partition, self._ids, self._storing, self._ending, self._outbox)
+        self._initializing = Initializing(
+            partition, self._ids, self._storing, self._ending, self._outbox, settings.ids_max
+        )
         self._adding = Adding(self._ids, self._storing, self._outbox)
         self._expiring = Expiring(partition, settings, self._ids, self._storing, self._outbox)
 

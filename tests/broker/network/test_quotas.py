@@ -270,3 +270,34 @@ def test_only_brokers_requests_are_exempt() -> None:
         "AllocateProducerIds", "AlterPartition", "ControlledShutdown", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
         "WriteTxnMarkers",
     }  # fmt: skip
+
+
+# --- mean rates ---
+
+WARM_UP_MS, MEASURED_MS = 12_000, 60_000
+"""A client may begin with what ten windows allow at once."""
+
+
+@pytest.mark.parametrize("request_bytes", [5_000, 90_000, 1_500_000])
+@pytest.mark.parametrize("limit", [50_000, 1_000_000])
+@pytest.mark.parametrize("kind", ["produce", "fetch"])
+def test_the_mean_rate_of_a_client_that_sends_all_it_may_is_the_quota(
+    kind: str, limit: int, request_bytes: int
+) -> None:
+    clock = ManualClock()
+    setting = "producer_byte_rate" if kind == "produce" else "consumer_byte_rate"
+    quotas = quotas_of(clock, clients__app={setting: str(limit)})
+    context, taken = context_of(), 0
+    while clock.now_ms < WARM_UP_MS + MEASURED_MS:
+        if kind == "produce":
+            throttle_ms = quotas.charge(route(produce), context, request_bytes, 50, None)
+            size = request_bytes
+        else:
+            size = int(min(request_bytes, quotas.largest_fetch_bytes(context)))
+            throttle_ms = quotas.throttle_fetch(context, size)
+            size = 0 if throttle_ms else size
+        if clock.now_ms >= WARM_UP_MS:
+            taken += size
+        clock.now_ms += max(throttle_ms, 1)
+    granularity = max(request_bytes, 1) / (limit * MEASURED_MS / 1000)
+    assert taken / (MEASURED_MS / 1000) == pytest.approx(limit, rel=0.15 + granularity)

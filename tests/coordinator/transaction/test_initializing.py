@@ -9,6 +9,7 @@ import pytest
 from coordinator.transaction.events import ProducerInitialized, TransactionNotStored
 from coordinator.transaction.initializing import ProducerInit
 from coordinator.transaction.records import transaction_record
+from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.transaction import EPOCH_MAX, LAST_CLIENT_EPOCH, Transaction, TransactionState
 from protocol.errors import ErrorCode
 from tests.coordinator.transaction.shard_driver import ORDERS, PARTITION, START_MS, Batch, TransactionDriver
@@ -37,6 +38,11 @@ def test_a_new_id_begins_at_epoch_0_and_each_further_producer_gets_the_next_epoc
         1000, 1, 60_000, TransactionState.EMPTY, frozenset(), start_timestamp_ms=-1, update_timestamp_ms=START_MS
     )
     assert driver.events[0] == ProducerInitialized("t", PARTITION, 1000, 0)
+
+
+def test_beyond_the_limit_new_ids_are_refused_and_known_ones_are_served() -> None:
+    driver = TransactionDriver(settings=TransactionSettings(ids_max=2))
+    assert [driver.init(name)[0] for name in ("a", "b", "c", "a")] == [NONE, NONE, ErrorCode.POLICY_VIOLATION, NONE]
 
 
 def test_an_epoch_that_a_producer_has_had_of_an_id_that_expired_is_forgotten() -> None:
