@@ -1,5 +1,5 @@
-# The broker's image, and (--target zookeeper) a ZooKeeper from the jars of the pyspark package, for machines that can
-# build images but pull none. Both run as a user of their own and keep their data in a volume.
+# The broker's image, (--target zookeeper) a ZooKeeper from the jars of the pyspark package, for machines that can
+# build images but pull none, and (--target spark) Spark with barnabas[spark]. All run as a user of their own and keep their data in a volume.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
@@ -53,6 +53,27 @@ USER zookeeper
 VOLUME ["/data", "/datalog"]
 EXPOSE 2181 2888 3888
 CMD ["sh", "/usr/local/bin/zookeeper"]
+
+# A master, a worker or a driver of Spark, by the command; jobs are started in it with `barnabas pipeline`.
+FROM ${PYTHON_IMAGE} AS spark
+RUN command -v java >/dev/null \
+ || { apt-get update && apt-get install -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*; }
+WORKDIR /build
+COPY requirements/spark.txt requirements/
+RUN python -m venv /opt/barnabas \
+ && /opt/barnabas/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/spark.txt
+COPY . .
+RUN /opt/barnabas/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps . \
+ && groupadd --gid 1000 spark && useradd --uid 1000 --gid 1000 --create-home --shell /usr/sbin/nologin spark \
+ && mkdir /data && chown spark:spark /data \
+ && ln -s "$(/opt/barnabas/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')" /opt/spark
+ENV PATH=/opt/barnabas/bin:/opt/spark/bin:$PATH \
+    SPARK_HOME=/opt/spark \
+    PYSPARK_PYTHON=/opt/barnabas/bin/python
+USER spark
+WORKDIR /data
+VOLUME ["/data"]
+CMD ["spark-class", "org.apache.spark.deploy.master.Master", "--port", "7077", "--webui-port", "8080"]
 
 # What `docker build .` makes.
 FROM broker

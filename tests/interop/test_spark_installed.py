@@ -55,6 +55,33 @@ print(json.dumps({"count": rows.count(), "values": rows.selectExpr("sum(length(v
 """
 
 
+EVERY_JOB = """
+import importlib, sys
+from barnabas.pipeline import JOBS
+from barnabas.pipeline.session import spark_session
+
+spark = spark_session("jobs")
+servers = sys.argv[1]
+
+def run(name, **settings):
+    job = importlib.import_module(f"barnabas.pipeline.{name}").job
+    if job.is_stream:
+        settings["checkpoint"] = f"checkpoints/{name}"
+    print(f"result {name}:", job.run(spark, bootstrap_servers=servers, **settings).summary(), flush=True)
+
+run("archive", topics="orders", output="archived")
+run("route", source="orders", dead_letter="dead", otherwise="other", json=True, rule=["value.key = shop-1 -> paris"])
+run("retry", dead_letter="dead", parked="parked", limit=1, first_delay="1 second")
+run("deduplicate", source="orders", target="once", by=["header.id"], within="10 minutes")
+run("aggregate", source="orders", target="windows", window="1 minute", late="1 second")
+run("audit", topics="orders")
+run("mirror", target_servers=servers, topics="orders", prefix="copy-")
+run("replay", archive="archived", topics="orders", target="again")
+run("inspect", topic="orders")
+spark.stop()
+"""
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment that has the wheel."""
@@ -136,43 +163,35 @@ def fill(servers: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["barnabas", "kafka"])
 def test_every_job_runs_from_the_wheel(kind: str, python: Path, empty: Path, tmp_path: Path) -> None:
+    """One after the other, in one Spark that a program of the user starts."""
     need_spark()
     total, unique = COUNT + 1, COUNT * 3 // 4
+    program = tmp_path / "jobs.py"
+    program.write_text(EVERY_JOB)
     with broker(kind, tmp_path / "data") as servers:
         fill(servers)
-
-        def run(name: str, *arguments: str, streams: bool = True) -> str:
-            common = ["--bootstrap-servers", servers]
-            if streams:
-                common += ["--checkpoint", f"checkpoints/{name}", "--trigger", "available-now"]
-            return run_job(python, empty, name, *common, *arguments)
-
-        told = run("archive", "--topics", "orders", "--output", "archived")
-        assert told == f"archive: done; read {total}, dropped 0, wrote {total}"
-        told = run("route", "--source", "orders", "--dead-letter", "dead", "--otherwise", "other", "--json",
-                   "--rule", "value.key = shop-1 -> paris")  # fmt: skip
-        assert told.startswith(f"route: done; read {total}"), told
+        done = subprocess.run(
+            [str(python), str(program), servers],
+            cwd=empty, env=java.spark_environment(), capture_output=True, text=True, timeout=3 * JOB_TIMEOUT_S,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        told = dict(
+            line.removeprefix("result ").split(": ", 1) for line in done.stdout.splitlines() if "result " in line
+        )
+        assert set(told) == set(JOBS)
+        assert told["archive"] == f"read {total}, dropped 0, wrote {total}"
         assert [found.value for found in consume(servers, "dead")] == [b"no json"]
         paris = consume(servers, "paris")
         assert {found.value["key"] for found in paris} == {"shop-1"}
         assert len(paris) + len(consume(servers, "other")) == COUNT
-        run("retry", "--dead-letter", "dead", "--parked", "parked", "--limit", "1", "--first-delay", "1 second")
-        run("deduplicate", "--source", "orders", "--target", "once", "--by", "header.id", "--within", "10 minutes")
         assert len(consume(servers, "once")) == unique + 1
-        run("aggregate", "--source", "orders", "--target", "windows", "--window", "1 minute", "--late", "1 second")
         assert consume(servers, "windows")
-        told = run("audit", "--topics", "orders", streams=False)
-        assert told.startswith(f"audit: done; read {total}"), told
-        run("mirror", "--target-servers", servers, "--topics", "orders", "--prefix", "copy-")
-        copied, original = consume(servers, "copy-orders"), consume(servers, "orders")
+        original = consume(servers, "orders")
+        copied = consume(servers, "copy-orders")
         assert copied[: len(original)] == original[: len(copied)]
         assert len(copied) >= total
-        run("replay", "--archive", "archived", "--topics", "orders", "--target", "again", streams=False)
-        assert sorted(str(found.value) for found in consume(servers, "again")) == sorted(
-            str(found.value) for found in original[:total]
-        )
-        told = run("inspect", "--topic", "orders", streams=False)
-        assert "inspect: done" in told
+        again = sorted(str(found.value) for found in consume(servers, "again"))
+        assert again == sorted(str(found.value) for found in original[:total])
     assert {path.name for path in empty.iterdir()} == {"archived", "checkpoints"}
 
 
