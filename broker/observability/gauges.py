@@ -21,6 +21,7 @@ from security.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
 
 if TYPE_CHECKING:
+    from broker.cluster.delegation_tokens import DelegationTokens
     from broker.cluster.group_lag import GroupLag
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
@@ -77,6 +78,14 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _log_directories(services.logs)
     yield from _cleaner(services.logs)
     yield from _authorizer(services)
+    yield from _tokens(services.delegation_tokens)
+
+
+def _tokens(tokens: DelegationTokens | None) -> Iterator[Sample]:
+    """There are none without delegation.token.secret.key."""
+    if tokens is not None:
+        yield Sample(table.TOKENS, (), len(tokens))
+        yield Sample(table.TOKEN_BYTES, (), tokens.kept_bytes)
 
 
 def _authorizer(services: Services) -> Iterator[Sample]:

@@ -210,6 +210,8 @@ GROUP_LAG_SECONDS  = _own_gauge("kafka", "consumergroup", "lag-seconds", "group"
                                 doc="Age of the record at the committed offset; 0 without lag.")
 GROUP_STATUS       = _own_gauge("barnabas", "group", "status", "group", "status",
                                 doc="1 for the status of a group: ok, warning, stalled or stopped; 0 for the others.")
+TOKENS             = _own_gauge("barnabas", "delegation-token", "count", doc="Delegation tokens in the store.")
+TOKEN_BYTES        = _own_gauge("barnabas", "delegation-token", "bytes", doc="Bytes of delegation tokens in the store.")
 GROUP_WAITING      = _own_gauge("barnabas", "group", "waiting-bytes", doc="Bytes of requests that wait for their groups.")
 REBALANCES         = Metric("barnabas", "group", "rebalances-total", Kind.COUNTER, ("reason",),
                             "Rebalances begun, by reason.", own=True)

@@ -10,7 +10,8 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.observability.gauges import _authorizer, _fetchers, gauges
+from broker.cluster.delegation_tokens import DelegationTokens
+from broker.observability.gauges import _authorizer, _fetchers, _tokens, gauges
 from broker.observability.http import header, sample_line
 from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX, Metric
 from broker.server import Broker
@@ -210,3 +211,15 @@ def test_an_authorizer_with_acls_counts_its_decisions() -> None:
     }
     nothing = SimpleNamespace(authorizer=EverybodyAllowed(), audit=SimpleNamespace(file=None))
     assert not list(_authorizer(cast(Services, nothing)))
+
+
+def test_delegation_tokens_are_counted() -> None:
+    class Tokens:
+        kept_bytes = 700
+
+        def __len__(self) -> int:
+            return 3
+
+    read = {sample.metric.name: sample.value for sample in _tokens(cast(DelegationTokens, Tokens()))}
+    assert read == {"count": 3, "bytes": 700}
+    assert not list(_tokens(None))
