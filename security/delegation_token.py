@@ -174,6 +174,7 @@ class TokenTable:
         return self._by_id.get(token_id)
 
     def by_hmac(self, hmac: bytes) -> KnownToken | None:
+        """Return the token with this HMAC. It is found by a keyed hash: time tells nothing about how much of it is right."""
         return self._by_hmac.get(hmac)
 
     def expired_ids(self, now_ms: int) -> list[str]:

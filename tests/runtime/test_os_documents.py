@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 from runtime.clock import SystemClock
 from runtime.documents import DocumentRequest
 from runtime.os_documents import OsDocuments
+from tests.tls_certificates import authority, issued
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -53,14 +55,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def server() -> Iterator[tuple[str, list[Any]]]:
+def server(context: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[Any]]]:
     seen: list[Any] = []
     handler = type("Handler", (_Handler,), {"seen": seen})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        if context is not None:
+            http.socket = context.wrap_socket(http.socket, server_side=True)
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{http.server_address[1]}", seen
+            yield f"http{'s' if context else ''}://127.0.0.1:{http.server_address[1]}", seen
         finally:
             http.shutdown()
             thread.join()
@@ -118,6 +122,29 @@ def test_a_form_is_not_redirected() -> None:
         with pytest.raises(OSError, match="HTTP status 302"):
             read(f"{base}/moved", form=b"secret=1")
         assert len(seen) == 1
+
+
+def test_https_verifies_the_server(tmp_path: Path) -> None:
+    for name, host, authority_name in (
+        ("good", "127.0.0.1", "one"),
+        ("other-host", "127.0.0.9", "one"),
+        ("other", "127.0.0.1", "two"),
+    ):
+        (tmp_path / name).write_text(issued(name, host, by=authority_name).both)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(authority("one").certificate)
+    for name, is_trusted in (("good", True), ("other-host", False), ("other", False)):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / name)
+        with server(context) as (base, seen):
+            if is_trusted:
+                assert read(f"{base}/document", trusted_path=str(trusted)) == b"document"
+            else:
+                with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+                    read(f"{base}/document", trusted_path=str(trusted))
+                assert seen == []
+    with pytest.raises(OSError, match="No such file"):
+        read("https://127.0.0.1:1/x", trusted_path=str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "", "x", "http://127.0.0.1:1/x", "http://127.0.0.1:99999/x"])
