@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Whatever the settings say: a failing read does not occupy the broker.
+RETRY_BACKOFF_MIN_MS = 10
+
 logger = logging.getLogger(__name__)
 
 
@@ -89,7 +92,9 @@ class Refreshed(Generic[T]):
             self.last_error = reason_of(error)
             if self._failures == 0:
                 logger.warning("not read, retrying: document=%s error=%s", self._what, self.last_error)
-            pause_ms = min(self._times.retry_backoff_ms << min(self._failures, 30), self._times.retry_backoff_max_ms)
+            first_ms = max(self._times.retry_backoff_ms, RETRY_BACKOFF_MIN_MS)
+            longest_ms = max(self._times.retry_backoff_max_ms, first_ms)
+            pause_ms = min(first_ms << min(self._failures, 30), longest_ms)
             self._failures += 1
             return pause_ms
         if self._failures:

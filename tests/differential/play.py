@@ -98,6 +98,7 @@ def sasl_settings(port: int, sasl_port: int) -> dict[str, str]:
         'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";',
         "listener.name.clients.plain.connections.max.reauth.ms": str(SESSION_MS),
         "sasl.server.max.receive.size": "100000",
+        "password.encoder.secret": "encoder-secret",
         "delegation.token.secret.key": "token-secret",
         "delegation.token.expiry.time.ms": "600000",
         "delegation.token.max.lifetime.ms": "1200000",

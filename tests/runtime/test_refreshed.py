@@ -17,12 +17,12 @@ TIMES = RefreshTimes(retry_backoff_ms=100, retry_backoff_max_ms=300, hurry_pause
 class Source:
     """Fails while `error` is there; remembers when it was read."""
 
-    def __init__(self, loop: SimLoop, tasks: TaskScope) -> None:
+    def __init__(self, loop: SimLoop, tasks: TaskScope, times: RefreshTimes = TIMES) -> None:
         self.loop = loop
         self.reads: list[int] = []
         self.error: Exception | None = None
         self.refreshed: Refreshed[int] = Refreshed(
-            "a thing", self.load, lambda _value: 5000, TIMES, _LoopClock(loop), tasks
+            "a thing", self.load, lambda _value: 5000, times, _LoopClock(loop), tasks
         )
 
     async def load(self) -> int:
@@ -88,6 +88,18 @@ def test_a_first_read_that_fails_is_retried() -> None:
             source.error = None
             await asyncio.sleep(0.2)
             assert source.refreshed.value == 2
+
+    simulate(1, program)
+
+
+def test_pauses_after_failures_are_never_nothing() -> None:
+    async def program(loop: SimLoop) -> None:
+        async with TaskScope("test") as tasks:
+            source = Source(loop, tasks, RefreshTimes(retry_backoff_ms=0, retry_backoff_max_ms=-1))
+            source.error = OSError(5, "broken")
+            await source.refreshed.start()
+            await asyncio.sleep(0.1)
+            assert 9 <= len(source.reads) <= 11
 
     simulate(1, program)
 
