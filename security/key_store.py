@@ -154,7 +154,8 @@ def _pkcs12(data: bytes, password: str | None):  # type: ignore[no-untyped-def]
     except UnsupportedAlgorithm as error:
         raise ValueError(f"its encryption is not supported: {error}") from None
     except ValueError:
-        raise ValueError("the password is wrong, or it is not PKCS12") from None
+        problem = "it has a password, which is not set" if password is None else "the password is wrong"
+        raise ValueError(f"{problem}, or it is not PKCS12") from None
 
 
 def _decrypted(pem: bytes, password: str) -> bytes:

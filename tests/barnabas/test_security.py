@@ -31,6 +31,13 @@ def test_a_secured_broker_serves_its_users_and_nobody_else(protocol: str) -> Non
             assert secret not in broker.log
 
 
+def test_with_an_authorizer_users_see_what_they_may() -> None:
+    acls = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    with EmbeddedBroker(["orders"], acls, security="ssl", users=["alice"]) as broker:
+        assert "orders" in AdminClient(broker.client_settings()).list_topics(timeout=PATIENCE_S).topics
+        assert "orders" not in AdminClient(broker.client_settings("alice")).list_topics(timeout=PATIENCE_S).topics
+
+
 def test_without_an_authorizer_every_user_may_do_everything() -> None:
     with EmbeddedBroker(security="sasl_ssl", users=["alice"]) as broker:
         producer = Producer(broker.client_settings("alice"))

@@ -132,6 +132,8 @@ def test_a_secured_cluster_has_users_and_acls(tmp_path: Path) -> None:
 
         produce("admin")
         assert refused == []
+        produce("alice")
+        assert set(refused) == {"TOPIC_AUTHORIZATION_FAILED"}
         stranger = {**servers, **security.client_settings("alice"), "sasl.password": "guessed"}
         with pytest.raises(KafkaException):
             AdminClient(stranger).list_topics(timeout=3)

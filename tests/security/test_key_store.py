@@ -119,6 +119,11 @@ def test_why_pkcs12_is_refused(data: bytes, password: str, key_password: str | N
     assert SECRET not in str(refused.value)
 
 
+def test_a_trust_store_without_its_password() -> None:
+    with pytest.raises(ValueError, match="it has a password, which is not set, or it is not PKCS12"):
+        read_pkcs12_certificates(store(key=False), None)
+
+
 def test_stores_of_javas_keytool(tmp_path: Path) -> None:
     if shutil.which("keytool") is None:
         pytest.skip("keytool is not installed")
