@@ -21,6 +21,7 @@ from tests.tls_certificates import authority, issued
 
 class _Handler(BaseHTTPRequestHandler):
     seen: list[tuple[str, str, dict[str, str], bytes]]
+    has_ended: threading.Event
 
     def log_message(self, *_what: object) -> None:
         """Keep the output of tests clean."""
@@ -31,6 +32,8 @@ class _Handler(BaseHTTPRequestHandler):
         match self.path:
             case "/long":
                 self._send(200, b"x" * 1000)
+            case "/silent":
+                self.has_ended.wait()
             case "/moved":
                 self._send(302, b"", Location="/document")
             case "/to-a-file":
@@ -57,7 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def server(context: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[Any]]]:
     seen: list[Any] = []
-    handler = type("Handler", (_Handler,), {"seen": seen})
+    has_ended = threading.Event()
+    handler = type("Handler", (_Handler,), {"seen": seen, "has_ended": has_ended})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         if context is not None:
             http.socket = context.wrap_socket(http.socket, server_side=True)
@@ -66,11 +70,12 @@ def server(context: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[An
         try:
             yield f"http{'s' if context else ''}://127.0.0.1:{http.server_address[1]}", seen
         finally:
+            has_ended.set()
             http.shutdown()
             thread.join()
 
 
-def read(url: str, *, max_bytes: int = 100, timeout_ms: int = 5000, **more: Any) -> bytes:
+def read(url: str, *, max_bytes: int = 100, timeout_ms: int = 60_000, **more: Any) -> bytes:
     async def run() -> bytes:
         documents = OsDocuments(SystemClock())
         try:
@@ -115,6 +120,13 @@ def test_what_a_server_may_do_wrong(path: str, reason: str) -> None:
     with server() as (base, _), pytest.raises(OSError, match=reason) as caught:
         read(f"{base}{path}")
     assert "the body" not in str(caught.value)
+
+
+def test_a_server_that_does_not_respond() -> None:
+    with server() as (base, seen):
+        with pytest.raises(OSError, match="timed out"):
+            read(f"{base}/silent", timeout_ms=100)
+        assert len(seen) <= 1
 
 
 def test_a_form_is_not_redirected() -> None:
