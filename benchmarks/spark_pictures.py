@@ -23,7 +23,7 @@ from barnabas import EmbeddedBroker
 from barnabas.pipeline import aggregate, archive
 from barnabas.pipeline.progress import parse_batch
 from barnabas.pipeline.session import spark_session
-from barnabas.spark.groups import records_behind
+from barnabas.spark.client.groups import records_behind
 from benchmarks.progress_chart import chart, points_of
 from tests.interop.spark_feed import key, timestamp_ms, value
 

@@ -245,7 +245,7 @@ def _with_lag(batch: Batch, options: argparse.Namespace) -> Batch:
     """Return the batch with its lag, for which brokers are asked when the source does not know it."""
     if batch.lag is not None or not batch.reached or options.connector:
         return batch
-    from barnabas.spark.groups import records_behind  # noqa: PLC0415  needs the extra
+    from barnabas.spark.client.groups import records_behind  # noqa: PLC0415  needs the extra
 
     return replace(batch, lag=records_behind(connection(options), batch.reached))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from barnabas.spark.batch_figures import BatchFigures
+    from barnabas.spark.files.batch_figures import BatchFigures
 
 SIZES = ("key", "value")
 
@@ -101,7 +101,7 @@ BATCH_NAMES = ("codec", "batches", "records", "records/batch", "bytes/batch", "s
 
 def figures(spark: SparkSession, options: argparse.Namespace) -> list[BatchFigures]:
     """Return the figures of all batches of the topic, by codec, from tasks that read a file each."""
-    from barnabas.spark import batch_figures  # noqa: PLC0415  only where log files are read
+    from barnabas.spark.files import batch_figures  # noqa: PLC0415  only where log files are read
 
     files = log_files(options.path.split(","), options.topic)
     of_files = (

@@ -64,7 +64,7 @@ class Mirror:
         """Copy a batch, write its pairs, and commit the offsets of groups."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
-        from barnabas.spark.groups import client_of, end_offsets  # noqa: PLC0415  needs the extra
+        from barnabas.spark.client.groups import client_of, end_offsets  # noqa: PLC0415  needs the extra
 
         grouped = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"))
         spans = {(row[0], row[1]): (row[2], row[3], row[4]) for row in grouped.collect()}
@@ -81,7 +81,7 @@ class Mirror:
 
     def commit_groups(self) -> None:
         """Commit what groups have committed in the source, where that is past what they have in the target."""
-        from barnabas.spark.groups import client_of, commit_offsets, committed_offsets  # noqa: PLC0415
+        from barnabas.spark.client.groups import client_of, commit_offsets, committed_offsets  # noqa: PLC0415
 
         if not self._options.groups:
             return
@@ -157,7 +157,7 @@ def target_connection(options: argparse.Namespace) -> dict[str, str]:
 
 def make_pairs_topic(options: argparse.Namespace) -> None:
     """Return when the topic of the pairs exists: brokers create it after they have answered. Raises NotReady, OSError."""
-    from barnabas.spark.groups import client_of  # noqa: PLC0415  needs the extra
+    from barnabas.spark.client.groups import client_of  # noqa: PLC0415  needs the extra
 
     check_cluster(options.target_servers, options.target_config, [TOPIC], creates=True)
     with client_of(target_connection(options)) as client:
@@ -168,7 +168,7 @@ def make_pairs_topic(options: argparse.Namespace) -> None:
 
 def check_target(options: argparse.Namespace) -> None:
     """Raise NotReady unless the target cluster has the topics, and JobFailed when one has too few partitions there."""
-    from barnabas.spark.groups import client_of  # noqa: PLC0415  needs the extra
+    from barnabas.spark.client.groups import client_of  # noqa: PLC0415  needs the extra
 
     names = options.topics.split(",")
     check_cluster(options.target_servers, options.target_config, [options.prefix + name for name in names])

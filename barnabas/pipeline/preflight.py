@@ -102,8 +102,8 @@ def _protocol(settings: Mapping[str, str]) -> str:
 
 def _ask_secured(servers: str, settings: Mapping[str, str], names: list[str], *, creates: bool) -> dict[str, int]:
     """Return the error code of each topic. Raises NotReady."""
-    from barnabas.spark.login import LoginRefused  # noqa: PLC0415  needs the extra
-    from barnabas.spark.topic_check import topic_codes  # noqa: PLC0415
+    from barnabas.spark.client.login import LoginRefused  # noqa: PLC0415  needs the extra
+    from barnabas.spark.client.topic_check import topic_codes  # noqa: PLC0415
 
     try:
         options = {**settings, "kafka.bootstrap.servers": servers}

@@ -17,14 +17,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from barnabas.spark import exactly_once
-from barnabas.spark.broker_transactions import BrokerTransactions
-from barnabas.spark.client import ClusterClient
-from barnabas.spark.exactly_once import OpenTransaction, TaskResult, transactional_id
-from barnabas.spark.producing import Producer
-from barnabas.spark.rows import RowFormat
-from barnabas.spark.transaction_calls import TransactionCalls
-from barnabas.spark.write_options import WriteOptions
+from barnabas.spark.client.cluster_client import ClusterClient
+from barnabas.spark.writing import exactly_once
+from barnabas.spark.writing.broker_transactions import BrokerTransactions
+from barnabas.spark.writing.exactly_once import OpenTransaction, TaskResult, transactional_id
+from barnabas.spark.writing.producing import Producer
+from barnabas.spark.writing.rows import RowFormat
+from barnabas.spark.writing.transaction_calls import TransactionCalls
+from barnabas.spark.writing.write_options import WriteOptions
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"

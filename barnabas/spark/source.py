@@ -29,18 +29,18 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from barnabas.spark import streaming
-from barnabas.spark.client import ClusterClient
-from barnabas.spark.fetching import RangeReader
-from barnabas.spark.log_files import FileRange, LogPlanner, read_files
-from barnabas.spark.planning import Planner
-from barnabas.spark.ranges import OffsetRange, divide
-from barnabas.spark.read_options import ReadOptions, includes_headers, parse_read
-from barnabas.spark.rows import RowFormat, row_format
+from barnabas.spark.client.cluster_client import ClusterClient
+from barnabas.spark.client.ranges import OffsetRange, divide
+from barnabas.spark.files.log_files import FileRange, LogPlanner, read_files
+from barnabas.spark.reading import streaming
+from barnabas.spark.reading.fetching import RangeReader
+from barnabas.spark.reading.planning import Planner
+from barnabas.spark.reading.read_options import ReadOptions, includes_headers, parse_read
+from barnabas.spark.reading.stream_offsets import StreamOffsets, ranges_of
+from barnabas.spark.reading.streaming import Stream, reported
 from barnabas.spark.sink import BatchWriter, StreamWriter
-from barnabas.spark.stream_offsets import StreamOffsets, ranges_of
-from barnabas.spark.streaming import Stream, reported
-from barnabas.spark.write_options import WriteOptions, parse_write
+from barnabas.spark.writing.rows import RowFormat, row_format
+from barnabas.spark.writing.write_options import WriteOptions, parse_write
 
 NAME = "barnabas"
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"

@@ -65,7 +65,7 @@ servers = sys.argv[1]
 
 def run(name, **settings):
     job = importlib.import_module(f"barnabas.pipeline.{name}").job
-    if job.is_stream:
+    if job.is_stream or name == "retry":
         settings["checkpoint"] = f"checkpoints/{name}"
     print(f"result {name}:", job.run(spark, bootstrap_servers=servers, **settings).summary(), flush=True)
 

@@ -14,8 +14,8 @@ import pytest
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.certificates import Authority
-from barnabas.spark.client import ClusterClient
-from barnabas.spark.client_options import parse_client
+from barnabas.spark.client.client_options import parse_client
+from barnabas.spark.client.cluster_client import ClusterClient
 from tests.interop.conftest import SETTINGS, need_java
 from tests.interop.pipeline_cases import JOB_TIMEOUT_S, Given, need_spark, produce
 from tests.interop.spark_feed import REPOSITORY
@@ -24,9 +24,9 @@ from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 
-login: Any = importlib.import_module("barnabas.spark.login")
-ranges: Any = importlib.import_module("barnabas.spark.ranges")
-fetching: Any = importlib.import_module("barnabas.spark.fetching")
+login: Any = importlib.import_module("barnabas.spark.client.login")
+ranges: Any = importlib.import_module("barnabas.spark.client.ranges")
+fetching: Any = importlib.import_module("barnabas.spark.reading.fetching")
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(600)]
 

@@ -108,12 +108,12 @@ def test_users_modules_stay_theirs_in_executors(spark: SparkSession) -> None:
         import importlib
 
         private = importlib.import_module("barnabas.spark.source").RangeReader.__module__
-        error = importlib.import_module("barnabas.spark.client").KafkaError.__module__
+        error = importlib.import_module("barnabas.spark.client.cluster_client").KafkaError.__module__
         return private, error, *(importlib.import_module(name).WHOSE for name in USERS)
 
     (found,) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     theirs = ("the user's",) * len(USERS)
-    assert found == ("barnabas.spark.fetching", "barnabas._private.protocol.errors", *theirs)
+    assert found == ("barnabas.spark.reading.fetching", "barnabas._private.protocol.errors", *theirs)
 
 
 def test_all_codecs_shapes_and_committed_transactions(spark: SparkSession, servers: str, mixed: Produced) -> None:

@@ -10,8 +10,8 @@ from barnabas._private.protocol.errors import ErrorCode
 from barnabas._private.protocol.messages import fetch, find_coordinator, list_offsets, metadata
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
-from barnabas.spark.client import ClusterClient
-from barnabas.spark.settings import ClientSettings
+from barnabas.spark.client.cluster_client import ClusterClient
+from barnabas.spark.client.settings import ClientSettings
 from protocol.primitives import ZERO_UUID
 from protocol.records.batch import iter_headers
 

@@ -20,7 +20,8 @@ import sys
 import protocol, config, storage, runtime, security
 before = list(sys.path)
 import barnabas.spark
-from barnabas.spark import client, columns
+from barnabas.spark.client import cluster_client
+from barnabas.spark.reading import columns
 from barnabas._private.storage import checkpoint
 from barnabas._private.protocol.errors import ErrorCode
 import barnabas._private.protocol as private

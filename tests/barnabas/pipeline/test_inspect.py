@@ -36,7 +36,7 @@ def test_log_files_of_a_topic_and_of_no_other_are_found_once(tmp_path: Path) -> 
 
 
 def test_figures_of_batches_become_ratios() -> None:
-    from barnabas.spark.batch_figures import BatchFigures
+    from barnabas.spark.files.batch_figures import BatchFigures
 
     assert batch_rows([BatchFigures("lz4", 4, 10, 200, 500)]) == [("lz4", 4, 10, 2.5, 50.0, 200, 500, 2.5)]
 

@@ -10,8 +10,8 @@ import pytest
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.pipeline import JOBS, command
-from barnabas.spark.client_options import KNOWN as CLIENT
-from barnabas.spark.read_options import KNOWN as READ
+from barnabas.spark.client.client_options import KNOWN as CLIENT
+from barnabas.spark.reading.read_options import KNOWN as READ
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE, SOURCE = ((DOCS / name).read_text(encoding="utf-8") for name in ("spark.md", "spark-source.md"))

@@ -1,0 +1,1 @@
+"""Topics from log files, without a broker."""

@@ -1,0 +1,1 @@
+"""From options to rows: which offsets, what is fetched, and columns of record batches."""
