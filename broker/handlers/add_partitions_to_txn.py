@@ -4,6 +4,7 @@ Behaviour: up to version 3 a producer adds to its own transaction. From version 
 may only verify that the partitions are in them (KIP-890). If one partition of a transaction does not exist, none is
 added: it gets UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. A producer cannot add an internal topic
 itself (TOPIC_AUTHORIZATION_FAILED): AddOffsetsToTxn does.
+Rights: up to version 3 on the transactional id, then on each topic; from version 4 on the cluster, as a broker.
 Versions: v2 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98, KIP-890; Kafka KafkaApis.handleAddPartitionsToTxnRequest.
 """

@@ -3,6 +3,8 @@
 Behaviour: topics are independent of each other; one that is named twice is refused. The response is sent when all partitions
 have a leader that this broker knows, or with REQUEST_TIMED_OUT after `timeout_ms`; the topic is created in any case. Only the
 controller creates topics.
+Rights: on the cluster for all topics, or on each. Who may not describe the settings of a topic does not get them, nor its
+counts and id.
 Versions: v1 `validate_only` and messages; v4 -1 for the broker's default counts; v5 returns counts and effective
 settings (for topics beyond 32 MiB of them `topic_config_error_code` is INVALID_REQUEST); v6 THROTTLING_QUOTA_EXCEEDED; v7 topic
 ids.

@@ -3,6 +3,7 @@
 Behaviour: the request is stored, and survives the end of this broker; the response is sent when this broker's metadata no
 longer has the topics, or with REQUEST_TIMED_OUT. Files are removed afterwards. A topic named twice counts once. Only the
 controller deletes topics.
+Rights: who may not describe a topic does not learn its name from its id.
 Versions: v3 has TOPIC_DELETION_DISABLED where older ones have INVALID_REQUEST; v5 messages and THROTTLING_QUOTA_EXCEEDED; v6
 ids: UNKNOWN_TOPIC_ID, and INVALID_REQUEST for a row with name and id.
 Source: KIP-4, KIP-322, KIP-516; Kafka KafkaApis.handleDeleteTopicsRequest.

@@ -1,8 +1,8 @@
 """DescribeCluster (key 60): the cluster's id, controller and live brokers on the client's listener.
 
 Behaviour: this is a broker's endpoint; from v1 on a request for controllers' endpoints (type 2) is
-MISMATCHED_ENDPOINT_TYPE, one for any other type UNSUPPORTED_ENDPOINT_TYPE. Without an authorizer every operation on the
-cluster is authorized.
+MISMATCHED_ENDPOINT_TYPE, one for any other type UNSUPPORTED_ENDPOINT_TYPE. Authorized operations are the
+client's own; none, if it may not describe the cluster.
 Source: KIP-700, KIP-919; Kafka AuthHelper.computeDescribeClusterResponse.
 """
 

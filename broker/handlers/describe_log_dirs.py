@@ -1,6 +1,7 @@
 """DescribeLogDirs (key 35): the logs in each log directory, and its free space.
 
 Behaviour: no topics (null) means all; the row of an offline directory has only KAFKA_STORAGE_ERROR.
+Rights: on the cluster; versions below 3 have no error for that, and get no directories.
 Version 4 adds total and usable bytes.
 Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
 """

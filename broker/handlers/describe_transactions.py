@@ -1,5 +1,6 @@
 """DescribeTransactions (key 65): state, producer and partitions of transactions, by transactional id.
 
+Rights: on each transactional id; topics that the client may not describe are left out.
 Source: KIP-664; Kafka KafkaApis.handleDescribeTransactionsRequest.
 """
 

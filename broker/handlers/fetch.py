@@ -5,6 +5,8 @@ Behaviour: sessions (KIP-227) decide which partitions are read and which rows ar
 that has one is returned whatever its size. An error ends the wait immediately. A follower reads to the log end; its fetch
 offset is its log end. A consumer that names its rack may be sent to a replica there (KIP-392), which serves it up to the
 high watermark that the replica knows.
+Rights: consumers read by topic, followers all or nothing, as the cluster. A session looks at all of its partitions again when
+the rights of its client may have changed.
 Versions below 4 need records down-converted (`fetch_message_sets`).
 Source: KIP-74, 98, 227, 320, 392, 516, 595; Kafka KafkaApis.handleFetchRequest, DelayedFetch.
 """

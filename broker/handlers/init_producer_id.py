@@ -3,6 +3,7 @@
 Behaviour: without a transactional id the response has a fresh id at epoch 0, even if the producer names its previous id
 and epoch; naming only one of the two is INVALID_REQUEST. While no block of ids can be allocated:
 COORDINATOR_LOAD_IN_PROGRESS, and the client retries. With a transactional id its coordinator decides.
+Rights: without a transactional id the client must be allowed to write idempotently, or to any topic (KIP-679).
 Versions: v3 previous id and epoch (KIP-360); v4 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98, KIP-360; Kafka KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.
 """

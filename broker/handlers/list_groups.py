@@ -1,5 +1,6 @@
 """ListGroups (key 16): the groups that this broker coordinates, by state and type.
 
+Rights: on the cluster for all groups; otherwise those are listed that the client may describe.
 Source: Kafka KafkaApis.handleListGroupsRequest; KIP-518, KIP-848.
 """
 

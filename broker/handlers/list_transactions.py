@@ -1,6 +1,7 @@
 """ListTransactions (key 66): the transactional ids that this broker coordinates, by state, producer id and duration.
 
 Behaviour: names of states that do not exist are named in the response; nothing passes them.
+Rights: transactional ids that the client may not describe are left out.
 Versions: v1 has the filter by duration (KIP-994).
 Source: KIP-664; Kafka KafkaApis.handleListTransactionsRequest.
 """

@@ -2,6 +2,7 @@
 
 Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are committed; if there are no
 others, the coordinator is not called. Version 0 writes to the store.
+Rights: on the group for the whole request, then on each topic.
 Source: Kafka KafkaApis.handleOffsetCommitRequest.
 """
 

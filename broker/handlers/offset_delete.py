@@ -2,6 +2,7 @@
 
 Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are removed; an error
 of the group is that of the response, without rows.
+Rights: on the group for the whole request, then on each topic.
 Source: Kafka KafkaApis.handleOffsetDeleteRequest; KIP-496.
 """
 

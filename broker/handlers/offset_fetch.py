@@ -2,6 +2,7 @@
 
 Behaviour: a partition without an offset has offset -1 and no error. Version 0 reads from the store, with
 UNKNOWN_TOPIC_OR_PARTITION for those. Version 1 has no error of the group: the response is empty, as Kafka's.
+Rights: on each group; when all offsets of a group are wanted, those of topics that the client may not describe are left out.
 Source: Kafka KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse; KIP-447, KIP-709 (several groups).
 """
 

@@ -3,6 +3,7 @@ truncate.
 
 Behaviour: an unknown epoch gets epoch -1, offset -1; the current epoch gets the log end offset (for consumers and replicas, as
 in Kafka).
+Rights: on the cluster for all topics (brokers), or on each.
 Source: KIP-101, 279, 320; Kafka Partition.lastOffsetForLeaderEpoch.
 """
 

@@ -6,6 +6,8 @@ an error closes the connection then, the only thing that such a client can notic
 buffer, and written from there without a copy. Records count in the budget of requests until the log has written them, also
 with acks=0 and after the client has disconnected; a request that waits for replicas keeps none of them. Records that take long
 to validate (`LongValidation`) are validated in slices; the request is a barrier of its connection then.
+Rights: of transactional records, on the transactional id for the whole request; then on each topic. A client does not
+learn whether a topic exists that it may not write to. Idempotent records need no right of their own (KIP-679).
 Versions: below 3 message sets are possible (`produce_message_sets`). v8 adds an error message and the offending records
 (KIP-467), v10 the new leader (KIP-951).
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, DelayedProduce.

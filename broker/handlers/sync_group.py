@@ -1,6 +1,7 @@
 """SyncGroup (key 14): the leader sends the assignment, and every member gets its part.
 
 Behaviour: the response is sent when the assignment is stored. From version 5 on the request must have the protocol.
+Rights: checked after the protocol, as in Kafka.
 Source: Kafka KafkaApis.handleSyncGroupRequest; KIP-559.
 """
 

@@ -3,6 +3,7 @@
 Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are stored; when none exists
 the coordinator is not called. Clients before version 2 do not know COORDINATOR_LOAD_IN_PROGRESS here, and get
 COORDINATOR_NOT_AVAILABLE.
+Rights: on the transactional id and the group for the whole request, then on each topic.
 Source: Kafka KafkaApis.handleTxnOffsetCommitRequest; KIP-98, KIP-447 (member and generation), KIP-890 (verification).
 """
 

@@ -70,6 +70,10 @@ def on_topic(*operations: Operation, name: str = "t") -> list[Grant]:
     return [Grant(operation, ResourceType.TOPIC, name) for operation in operations]
 
 
+def denied_on_topic(*operations: Operation, name: str = "t") -> list[Grant]:
+    return [Grant(operation, ResourceType.TOPIC, name, permission=DENY) for operation in operations]
+
+
 def on_group(*operations: Operation, name: str = "g") -> list[Grant]:
     return [Grant(operation, ResourceType.GROUP, name) for operation in operations]
 

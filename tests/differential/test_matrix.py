@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from broker.handlers import ALL
 from tests.differential import cluster_run, recording
 from tests.differential.cases import load_all
 from tests.differential.exceptions import differing_cases, tables, unreached_errors
 from tests.differential.handler_errors import HANDLER_ERRORS
-from tests.differential.play import CASES, KINDS, error_names, served_versions, ungrouped
+from tests.differential.play import CASES, KINDS, SECURED, error_names, served_versions, ungrouped
 
 load_all()
 
@@ -17,8 +18,6 @@ APIS = {case.api.api_name: case.api for case in CASES.values()}
 
 
 def test_every_built_api_has_cases() -> None:
-    from broker.handlers import ALL
-
     built = {handler.request_type.api_name for handler in ALL}
     assert built - APIS.keys() == set(), "APIs without a case"
     assert APIS.keys() - built == set(), "cases of APIs that are not built"
@@ -66,6 +65,22 @@ def test_every_error_code_is_seen(api_name: str) -> None:
         if (api_name, error) not in excused and ("*", error) not in excused
     }
     assert not missing
+
+
+FREE_VERSIONS = {"CreateDelegationToken": {0, 1, 2}}
+"""Versions in which nobody needs a right: the tokens are the client's own."""
+
+
+@pytest.mark.parametrize("api_name", sorted({handler.api_name for handler in ALL if handler.access}))
+def test_rights_make_a_difference(api_name: str) -> None:
+    """Every API that needs a right is asked, in every version, by who has none and by who has all."""
+    handlers = [handler for handler in ALL if handler.api_name == api_name]
+    versions = {version for each in handlers for version in range(each.first_version, each.last_version + 1)}
+    for case in CASES.values():
+        if case.stage == SECURED and case.api is handlers[0].request_type:
+            answers = recording.answers_of(case)
+            versions -= {version for version in case.versions if len(answers[version]) > 1}
+    assert versions == FREE_VERSIONS.get(api_name, set())
 
 
 def test_every_excuse_is_needed() -> None:

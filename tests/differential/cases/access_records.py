@@ -19,7 +19,7 @@ from tests.differential.batches import batch
 from tests.differential.cases.fetch import fetching, wanted
 from tests.differential.cases.init_producer_id import new_producer
 from tests.differential.play import SECURED, Run, case
-from tests.differential.secured import Grant, Scene, check, on_cluster, on_topic, on_transaction
+from tests.differential.secured import Grant, Scene, check, denied_on_topic, on_cluster, on_topic, on_transaction
 
 LATEST = -1
 TRANSACTIONAL = 0x10
@@ -251,6 +251,13 @@ check(
         "may alter settings": on_topic(Operation.ALTER_CONFIGS),
         "may describe the missing one": on_topic(Operation.DESCRIBE, name="missing"),
         "may act as the cluster": on_cluster(Operation.CLUSTER_ACTION),
+        "may describe one, and may not": [*on_topic(Operation.DESCRIBE), *denied_on_topic(Operation.DESCRIBE)],
+        "may read one, and may not describe it": [*on_topic(Operation.READ), *denied_on_topic(Operation.DESCRIBE)],
+        "may describe one, and may not read it": [*on_topic(Operation.DESCRIBE), *denied_on_topic(Operation.READ)],
+        "may describe every one but one": [
+            Grant(Operation.DESCRIBE, ResourceType.TOPIC, "*", is_whole=True),
+            *denied_on_topic(Operation.DESCRIBE),
+        ],
     },
     prepare=lambda run: run.topic(),
 )
