@@ -40,6 +40,9 @@ class OwnSettings(SettingTable):
     barnabas_produce_validation: str = setting(
         "barnabas.produce.validation", STRING, "structure", one_of("header", "structure", "full"), effective=True,
         doc="How far a produced batch is checked: its header, the bounds of its records and fields, or offsets as well.")
+    barnabas_producer_ids_max: int = setting(
+        "barnabas.producer.ids.max", INT, 100_000, at_least(1), effective=True,
+        doc="Producer ids that each partition remembers; beyond it those go first that have appended nothing for the longest.")
     barnabas_quota_rates_max: int = setting(
         "barnabas.quota.rates.max", INT, 10_000, at_least(1), effective=True,
         doc="Rates of users and client ids kept for each kind of quota; beyond it the one unused for the longest is dropped.")

@@ -187,6 +187,7 @@ class LogManager:
             tasks=self._tasks,
             open_segments=self._open_segments,
             validation=self._settings.barnabas_produce_validation,
+            producers_max=self._settings.barnabas_producer_ids_max,
             on_failed=self._on_log_failed,
             on_no_room=self._on_no_room,
             on_less_room=self._on_less_room,

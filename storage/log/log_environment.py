@@ -40,6 +40,8 @@ class LogEnvironment:
     open_segments: OpenSegments
     validation: str
     """How thoroughly a client's records are checked: `barnabas.produce.validation`."""
+    producers_max: int
+    """How many producers each log remembers: `barnabas.producer.ids.max`."""
     on_failed: Callable[[str, OSError], None]
     """`on_failed(directory of the log, error)`: an IO error means that its log directory cannot be trusted any more."""
     delete_later: Callable[[list[str], int], None]

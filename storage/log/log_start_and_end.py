@@ -336,7 +336,7 @@ class LogEnds(LogState):
             producers = await producers_after_truncation(self._segments, self._environment, offset=offset)
             self._knows_producers = True
             producers.remember(self._producers)
-            self._producers = producers if len(producers) else NO_PRODUCERS
+            self._producers = self._limited(producers)
         self._lacks_snapshot = len(self._producers) > 0
 
     async def resume(self) -> None:

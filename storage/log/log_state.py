@@ -125,7 +125,7 @@ class LogState:
         self._high_watermark = loaded.log_start_offset
         self.next_offset = loaded.log_end_offset
         self._environment = environment
-        self._producers = loaded.producers if len(loaded.producers) else NO_PRODUCERS
+        self._producers = self._limited(loaded.producers)
         self._verifications: TransactionVerifications | None = None
         self._lacks_snapshot = loaded.lacks_snapshot
         # False from a truncation until the producers are rebuilt from the files.
@@ -308,10 +308,17 @@ class LogState:
         """Take over producers of another log, see `ProducerStates.recall`."""
         return len(before) > 0 and self._own_producers().recall(before, self.log_end_offset)
 
+    def _limited(self, producers: ProducerStates) -> ProducerStates:
+        """Return the producers that were read from files, from now on with the limit of the broker."""
+        if not len(producers):
+            return NO_PRODUCERS
+        producers.keep_at_most = self._environment.producers_max
+        return producers
+
     def _own_producers(self) -> ProducerStates:
         """Return producers that this log may change."""
         if self._producers is NO_PRODUCERS:
-            self._producers = ProducerStates()
+            self._producers = ProducerStates(self._environment.producers_max)
         return self._producers
 
     @property

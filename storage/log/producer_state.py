@@ -37,6 +37,7 @@ from storage.segments.txn_index import AbortedTxn
 
 BATCHES_KEPT = 5
 NO_OFFSET = -1
+NO_LIMIT = 2**31 - 1
 NO_COORDINATOR_EPOCH = -1
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
@@ -143,11 +144,13 @@ class ProducerStateEntry:
 
 
 class ProducerStates:
-    """The producers of one partition. Owner: its log."""
+    """The producers of one partition. Owner: its log. Beyond `keep_at_most` those are forgotten that have appended nothing for
+    the longest, an eighth at a time, but for those with open transactions: clients may have any number of producer ids."""
 
-    __slots__ = ("_ongoing", "_states", "_unreplicated")
+    __slots__ = ("_ongoing", "_states", "_unreplicated", "keep_at_most")
 
-    def __init__(self) -> None:
+    def __init__(self, keep_at_most: int = NO_LIMIT) -> None:
+        self.keep_at_most = keep_at_most
         self._states: dict[int, ProducerStateEntry] = {}
         # First offset of each open transaction -> its producer: grows at the end, so the first key is the smallest.
         self._ongoing: dict[int, int] = {}
@@ -264,8 +267,20 @@ class ProducerStates:
     def _state(self, producer_id: int) -> ProducerStateEntry:
         state = self._states.get(producer_id)
         if state is None:
+            if len(self._states) >= self.keep_at_most:
+                self._forget_longest_silent()
             state = self._states[producer_id] = ProducerStateEntry()
         return state
+
+    def _forget_longest_silent(self) -> None:
+        silent = [
+            (state.last_offset, producer_id)
+            for producer_id, state in self._states.items()
+            if state.current_txn_first_offset == NO_OFFSET
+        ]
+        excess = len(self._states) - self.keep_at_most
+        for _, producer_id in sorted(silent)[: excess + max(self.keep_at_most // 8, 1)]:
+            del self._states[producer_id]
 
     # --- transactions ---
 

@@ -25,7 +25,7 @@ from tests.oracle import tools
 pytestmark = [pytest.mark.interop, pytest.mark.oracle, pytest.mark.timeout(300)]
 
 Fresh = Callable[[str], str]
-QUOTA_BYTES_PER_SECOND = 200_000
+QUOTA_BYTES_PER_SECOND = 500_000
 # A client may begin with what ten windows allow at once.
 WARM_UP_S = 13
 
@@ -177,7 +177,7 @@ def make_topic(bootstrap: str, topic: str) -> None:
 
 
 def fill(bootstrap: str, topic: str, size_bytes: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "filler"})
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "filler", "batch.size": 20_000})
     for _ in range(size_bytes // 5_000):
         producer.produce(topic, bytes(5_000))
         producer.poll(0)

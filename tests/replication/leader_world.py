@@ -385,6 +385,7 @@ async def follower_world(loop: SimLoop, version: str = "3.9", **changed: int) ->
         tasks=tasks,
         open_segments=OpenSegments(disk.readers()),
         validation="structure",
+        producers_max=100_000,
         on_failed=lambda path, error: failed.append(path),
         delete_later=lambda paths, delay_ms: None,
     )

@@ -64,6 +64,7 @@ async def world(
         tasks=tasks,
         open_segments=OpenSegments(disk.readers(), open_limit),
         validation="structure",
+        producers_max=100_000,
         on_failed=lambda path, error: failed.append((path, error)),
         delete_later=lambda paths, delay_ms: doomed.extend(paths),
     )

@@ -52,6 +52,7 @@ class Machine:
             tasks=self.tasks,
             open_segments=OpenSegments(disk.readers()),
             validation="structure",
+            producers_max=100_000,
             on_failed=lambda path, error: None,
             delete_later=lambda paths, delay_ms: None,
             checkpoint_recovery_points=checkpoint,

@@ -415,3 +415,24 @@ def test_open_transactions_of_a_snapshot_stand_in_their_order() -> None:
     assert log.states.first_undecided_offset == 1
     restored = ProducerStates.from_snapshot(log.states.to_snapshot())
     assert restored.first_undecided_offset == 1
+
+
+def test_beyond_the_limit_those_are_forgotten_that_have_been_silent_for_the_longest() -> None:
+    partition = Partition(ProducerStates(keep_at_most=16))
+    for producer in range(16):
+        assert partition.append(producer, 0, 0, transactional=producer == 1) == producer
+    partition.append(0, 0, 1)
+    partition.append(16, 0, 0)
+    assert len(partition.states) == 15
+    assert [producer in partition.states for producer in (0, 1, 2, 3, 4, 16)] == [True, True, False, False, True, True]
+    for producer in range(100, 1_000):
+        partition.append(producer, 0, 0)
+        assert len(partition.states) <= 16
+    assert 1 in partition.states, "its transaction is open"
+
+
+def test_open_transactions_are_kept_beyond_the_limit() -> None:
+    partition = Partition(ProducerStates(keep_at_most=2))
+    for producer in range(4):
+        partition.append(producer, 0, 0, transactional=True)
+    assert len(partition.states) == 4
