@@ -25,7 +25,7 @@ from tests.oracle import tools
 pytestmark = [pytest.mark.interop, pytest.mark.oracle, pytest.mark.timeout(300)]
 
 Fresh = Callable[[str], str]
-QUOTA_BYTES_PER_SECOND = 500_000
+QUOTA_BYTES_PER_SECOND = 200_000
 # A client may begin with what ten windows allow at once.
 WARM_UP_S = 13
 
@@ -157,7 +157,7 @@ def produce_for(bootstrap: str, client: str, topic: str, warm_up_s: float, durat
 def consume_for(bootstrap: str, client: str, topic: str, warm_up_s: float, duration_s: float) -> float:
     """Bytes a second of a consumer that reads all it may, again and again."""
     consumer = Consumer({
-        "bootstrap.servers": bootstrap, "client.id": client, "group.id": client, "queued.max.messages.kbytes": 64,
+        "bootstrap.servers": bootstrap, "client.id": client, "group.id": client, "fetch.queue.backoff.ms": 10,
         "fetch.message.max.bytes": 50_000, "enable.auto.commit": False,
     })  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0)])
