@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +23,11 @@ from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
+)
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
 )
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -144,6 +151,29 @@ def test_settings_in_the_store_apply_after_a_restart(tmp_path: Path) -> None:
             assert refused == ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
     uvloop.run(run())
+
+
+def test_no_secret_is_described_or_measured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> str:
+        async with running(tmp_path) as broker:
+            await logged_in(broker, "PLAIN", PlainClient("alice", "alice-secret"))
+            await logged_in(broker, "PLAIN", PlainClient("alice", "wrong-secret"))
+            await logged_in(broker, "SCRAM-SHA-256", scram("bob-secret"))
+            address = broker.bound["BROKERS"]
+            wire = await Client.connect(OsNetwork(SocketOptions()), address.host, address.port)
+            resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
+            request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+            described = await wire.send(request, 4, DescribeConfigsResponse)
+            wire.abort()
+            names = {config.name: config.value for result in described.results for config in result.configs}
+            assert PLAIN_JAAS in names and names[PLAIN_JAAS] is None
+            samples = [str(sample) for sample in broker._metrics.samples()]
+            assert any("failed-authentication-total" in sample for sample in samples)
+            return f"{described}\n{samples}\n{broker.settings!r}"
+
+    with caplog.at_level(logging.DEBUG):
+        shown = uvloop.run(run())
+    assert not re.search(r"(alice|bob|wrong|the)-secret", shown + caplog.text)
 
 
 def test_a_listener_with_the_default_mechanism_stops_the_start(tmp_path: Path) -> None:

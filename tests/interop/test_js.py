@@ -19,7 +19,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     folder = tmp_path_factory.mktemp("js")
-    for file in ("package.json", "package-lock.json", "tour.js"):
+    for file in ("package.json", "package-lock.json", "tour.js", "sasl.js"):
         shutil.copy(PROGRAM / file, folder)
     install = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
     installed = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=180, check=False)

@@ -7,6 +7,8 @@ The same tour against Apache Kafka 3.9.1 shows that it is right.
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,12 +30,17 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.interop.conftest import BROKERS, need_java
+from tests.interop.test_go import PROGRAM as GO_PROGRAM
+from tests.interop.test_go import tours
+from tests.interop.test_js import tour
 from tests.oracle import tools
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.broker import Broker
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
+
+__all__ = ["tour", "tours"]
 
 Fresh = Callable[[str], str]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -107,7 +114,9 @@ def guarded(broker: Broker) -> Guarded:
     return Guarded(broker, f"127.0.0.1:{port}", f"127.0.0.1:{session_port}")
 
 
-@pytest.fixture(scope="module", params=BROKERS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.long] * (name == "kafka")) for name in BROKERS]
+)
 def broker(request: pytest.FixtureRequest) -> Iterator[Guarded]:
     with ExitStack() as stack:
         if request.param == "kafka":
@@ -240,6 +249,35 @@ def test_librdkafka_over_several_sessions(broker: Guarded, fresh: Fresh) -> None
         producer.poll(0)
         time.sleep(0.06)  # three sessions long
     assert producer.flush(PATIENCE_S) == 0 and not refused
+
+
+def run_program(command: list[str], folder: Path, broker: Guarded, mechanism: str) -> str:
+    """A client of another language, by environment variables."""
+    given = {
+        "BOOTSTRAP": broker.sessions,
+        "MECHANISM": mechanism,
+        "SASL_USER": "alice",
+        "SASL_PASSWORD": "alice-secret",
+    }
+    environment = {**os.environ, **given, "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.timeout(400)  # the first one compiles
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_franz_go_over_several_sessions(broker: Guarded, tours: Path, mechanism: str) -> None:
+    output = run_program([str(tours), "-test.run", "^TestSasl$", "-test.v"], GO_PROGRAM, broker, mechanism)
+    assert "--- PASS: TestSasl" in output, output
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafkajs_over_several_sessions(broker: Guarded, tour: Path, mechanism: str) -> None:
+    output = run_program(["node", "--test", "sasl.js"], tour.parent, broker, mechanism)
+    assert "pass 1" in output, output
 
 
 def test_apache_kafkas_configs_tool(broker: Guarded, fresh: Fresh, tmp_path: Path) -> None:
