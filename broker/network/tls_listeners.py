@@ -14,6 +14,7 @@ Source: Kafka SslFactory, SslChannelBuilder, SslTransportLayer, DynamicBrokerCon
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -128,6 +129,7 @@ class TlsListeners:
         self._plans = plans
         self._given = settings.given
         self._queue: DiskQueue | None = None
+        self._one_at_a_time = asyncio.Lock()  # or an older change could come last
         self._brokers: TlsNetwork | None = None
         self._listeners: dict[str, _Listener] = {}
         for plan in plans:
@@ -206,17 +208,20 @@ class TlsListeners:
 
     async def _look_at_files(self) -> None:
         assert self._queue is not None
-        for listener in self._listeners.values():
-            known = listener.contexts
-            stats = await self._queue.run(lambda known=known: self._stats(known.settings))  # type: ignore[misc]
-            if stats != known.stats and stats != listener.failed_stats:
-                await self._replace(listener, known.settings, stats)
+        async with self._one_at_a_time:
+            for listener in self._listeners.values():
+                known = listener.contexts
+                stats = await self._queue.run(lambda known=known: self._stats(known.settings))  # type: ignore[misc]
+                if stats != known.stats and stats != listener.failed_stats:
+                    await self._replace(listener, known.settings, stats)
 
     async def check(self, settings: BrokerSettings) -> None:
         """Check settings that are about to replace the current ones. Raises ConfigError."""
         self._check_fixed(settings.given)
         for listener in self._listeners.values():
             changed = _changed(listener.contexts.settings, _ssl_settings(settings, listener.plan))
+            if changed == listener.contexts.settings:
+                continue  # a file that is just being written must not refuse the change of something else
             await self._run(lambda listener=listener, changed=changed: self._prepare(listener, changed))  # type: ignore[misc]
 
     def _check_fixed(self, given: Mapping[str, str]) -> None:
@@ -236,13 +241,14 @@ class TlsListeners:
 
     async def apply(self, settings: BrokerSettings) -> None:
         """Apply changed settings. What cannot be applied is logged."""
-        for listener in self._listeners.values():
-            try:
-                changed = _changed(listener.contexts.settings, _ssl_settings(settings, listener.plan))
-            except ConfigError as error:
-                logger.warning("certificates not replaced: listener=%s error=%s", listener.plan.name, error)
-                continue
-            await self._replace(listener, changed, None)
+        async with self._one_at_a_time:
+            for listener in self._listeners.values():
+                try:
+                    changed = _changed(listener.contexts.settings, _ssl_settings(settings, listener.plan))
+                except ConfigError as error:
+                    logger.warning("certificates not replaced: listener=%s error=%s", listener.plan.name, error)
+                    continue
+                await self._replace(listener, changed, None)
 
     async def _replace(self, listener: _Listener, settings: SslSettings, stats: Mapping[str, FileStat] | None) -> None:
         try:

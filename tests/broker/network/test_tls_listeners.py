@@ -356,6 +356,9 @@ def test_changes_are_checked_before_they_apply() -> None:
                 await world.listeners.check(changed(keystore_location=path))
             await world.listeners.apply(changed(keystore_location=path))  # stored by a broker that could
             assert world.issuer_seen() == "CN=broker"
+        files.write("keys", "half a file")
+        await world.listeners.check(BrokerSettings({**world.given, "log.cleaner.threads": "3"}))  # is not about it
+        files.write("keys", issued("broker", "localhost").both)
         with pytest.raises(ConfigError, match=r"for existing listener ListenerName\(SSL\), restart broker"):
             await world.listeners.check(changed(client_auth="required"))
         good = changed(keystore_location="/next.pem")
