@@ -254,7 +254,7 @@ def test_a_broker_that_does_not_take_the_login(change: Callable[[FakeBroker], No
 
     async def run() -> None:
         with pytest.raises(ConnectionError, match=reason):
-            await Client.connect(network_to(broker, timeout_ms=20), "broker", 9092)
+            await Client.connect(network_to(broker, timeout_ms=20 if broker.is_silent else 30_000), "broker", 9092)
         assert [line.is_closed for line in broker.connections] == [True]
 
     asyncio.run(run())
