@@ -21,7 +21,7 @@ from tests.oracle.admin import Admin
 from tests.oracle.broker import Broker
 from tests.oracle.cluster import OURS, Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.spark, pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(3600)]
 
 MEMBERS = os.environ.get("MEMBERS", f"{OURS},{OURS},{OURS}").split(",")
 PARTITIONS = 3

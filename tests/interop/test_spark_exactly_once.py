@@ -20,7 +20,7 @@ from tests.interop.spark_copies import CopiesProcess, assert_copied
 from tests.interop.spark_feed import feed
 from tests.oracle.barnabas import Barnabas
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 PARTITIONS = 3
 CHUNK = 250
