@@ -106,7 +106,8 @@ class Job:
 
         Raises InvalidOption, JobFailed, and PySparkException when its query failed.
         """
-        options = self.options(**({"trigger": AVAILABLE_NOW} if self.is_stream else {}), **settings)
+        bounded = {"trigger": AVAILABLE_NOW} if "trigger" in self.parser().flags() else {}
+        options = self.options(**bounded, **settings)
         current = Run(self.name, is_bounded=True, is_quiet=True)
         run_to_end(self, options, current, spark)
         return current.totals
