@@ -155,10 +155,11 @@ def produce_for(bootstrap: str, client: str, topic: str, warm_up_s: float, durat
 
 
 def consume_for(bootstrap: str, client: str, topic: str, warm_up_s: float, duration_s: float) -> float:
-    """Bytes a second of a consumer that reads all it may, again and again."""
+    """Bytes a second of a consumer that reads all it may. A fetch is two of the batches of `fill`: a part of a third would count
+    for the quota, and be read again."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "client.id": client, "group.id": client, "fetch.queue.backoff.ms": 10,
-        "fetch.message.max.bytes": 50_000, "enable.auto.commit": False,
+        "fetch.message.max.bytes": 30_500, "enable.auto.commit": False,
     })  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0)])
     begin_s, got = time.monotonic() + warm_up_s, Measured()
