@@ -155,8 +155,8 @@ def produce_for(bootstrap: str, client: str, topic: str, warm_up_s: float, durat
 
 
 def consume_for(bootstrap: str, client: str, topic: str, warm_up_s: float, duration_s: float) -> float:
-    """Bytes a second of a consumer that reads all it may. A fetch is two of the batches of `fill`: a part of a third would count
-    for the quota, and be read again."""
+    """Bytes a second of a consumer that reads all it may. A fetch is two of the batches of `fill`: a part of a third would
+    count for the quota, and be read again."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "client.id": client, "group.id": client, "fetch.queue.backoff.ms": 10,
         "fetch.message.max.bytes": 30_500, "enable.auto.commit": False,
